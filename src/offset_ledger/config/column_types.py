@@ -124,7 +124,7 @@ def _unknown(text: str) -> Refused:
 
 
 def _meant(text: str) -> str:
-    """What to write instead: never a type that is only spelled like it and would refuse the values."""
+    """Return what to write instead: never a type that is only spelled like it and would refuse the values."""
     if ours := native(text):
         return f"write {ours}"
     lower = text.lower()
@@ -183,7 +183,7 @@ NAMES = tuple(_BY_NAME)
 
 
 def native(text: str) -> str | None:
-    """What to write here for a type of another system; None where it is not known.
+    """Return what to write here for a type of another system; None where it is not known.
 
     Spark's classes (``LongType``) and sizes in brackets (``datetime64[ns]``) are understood.
     """

@@ -28,7 +28,7 @@ def format_path(path: JsonPath) -> str:
 
 
 def touch(one: JsonPath, other: JsonPath) -> bool:
-    """Whether the paths are one, or one of them lies inside the other."""
+    """Return whether the paths are one, or one of them lies inside the other."""
     shared = min(len(one), len(other))
     return one[:shared] == other[:shared]
 

@@ -1,4 +1,4 @@
-"""What a pipeline file may say: each key is declared once, and the reader and the JSON Schema both come from it."""
+"""The keys of a pipeline file: each key is declared once, and the reader and the JSON Schema both come from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T_co]):
-    """What a value may be. ``read`` returns what it means or raises Refused; ``schema`` says the same to editors."""
+    """A kind of value. ``read`` returns what it means or raises Refused; ``schema`` says the same to editors."""
 
     read: Callable[[Value], T_co]
     schema: Object
@@ -59,12 +59,12 @@ Keys = Mapping[str, Key | Kind[Any]]
 
 
 class Attributes(dict[str, Any]):
-    """What one key says of several attributes of the model."""
+    """The attributes of the model that one key says, where it says several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What a section says: the entries of its known keys, and ``given``, the attributes that are right."""
+    """The content of a section: the entries of its known keys, and ``given``, the attributes that are right."""
 
     value: Value
     entries: Mapping[str, Value]
@@ -127,7 +127,7 @@ def read_mapping(value: Value, example: object) -> dict[str, Value]:
 
 
 def read_or_note(kind: Kind[Any], value: Value) -> list[Any]:
-    """What the value means, alone in a list; none where it is refused, which is noted."""
+    """The meaning of the value, alone in a list; none where it is refused, which is noted."""
     try:
         return [kind.read(value)]
     except Refused as refused:

@@ -95,12 +95,12 @@ def line_of(node: yaml.Node) -> int:
 
 
 def is_text(node: yaml.Node) -> bool:
-    """Whether the node is a text."""
+    """Return whether the node is a text."""
     return isinstance(node, yaml.ScalarNode) and node.tag == CORE + "str"
 
 
 def is_null(node: yaml.Node) -> bool:
-    """Whether the node is ``null``, ``~`` or nothing at all."""
+    """Return whether the node is ``null``, ``~`` or nothing at all."""
     return bool(node.tag == CORE + "null")
 
 

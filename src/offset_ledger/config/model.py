@@ -19,7 +19,7 @@ from offset_ledger.ids import file_of
 
 
 class Unusual(StrEnum):
-    """What a batch unlike the recent ones leads to."""
+    """The consequence for a batch that is unlike the recent ones."""
 
     WARN = "warn"
     REJECT = "reject"
@@ -27,7 +27,7 @@ class Unusual(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VolumeBand:
-    """How many times the usual records an hour a head batch may carry."""
+    """The bounds of a head batch, in times the usual records an hour."""
 
     low: float = 0.2
     high: float = 5.0
@@ -36,7 +36,7 @@ class VolumeBand:
 
 @dataclass(frozen=True, slots=True)
 class NullBand:
-    """How far the share of NULL may lie from the usual one, in each of ``columns`` (none: every nullable one)."""
+    """The distance of a share of NULL from the usual one, in each of ``columns`` (none: every nullable one)."""
 
     tolerance: float = 0.1
     columns: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Quality:
 
 
 class Cause(StrEnum):
-    """What a notification is about."""
+    """The cause of a notification."""
 
     BATCH_REJECTED = "batch_rejected"
     APPROVAL_NEEDED = "approval_needed"
@@ -104,7 +104,7 @@ class Notify:
 
 
 class DeployMode(StrEnum):
-    """Where Spark's driver runs: on the machine of the task, or on one of the cluster's."""
+    """The place where Spark's driver runs: on the machine of the task, or on one of the cluster's."""
 
     CLIENT = "client"
     CLUSTER = "cluster"
@@ -112,7 +112,7 @@ class DeployMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a Spark application asks of its cluster; None leaves it to Spark. Memory is written as Spark does: 512m."""
+    """The resources that a Spark application asks of its cluster; None: Spark decides. Memory is as Spark writes it: 512m."""
 
     driver_memory: str | None = None
     driver_cores: int | None = None
@@ -124,7 +124,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """Where Spark stages a batch, and how; ``conf`` are Spark's own settings, as text."""
+    """The cluster on which Spark stages a batch, and how; ``conf`` are Spark's own settings, as text."""
 
     connection: str = "spark_default"
     deploy_mode: DeployMode = DeployMode.CLIENT
@@ -138,7 +138,7 @@ ONE_DAY = timedelta(days=1)
 
 
 class Tombstone(StrEnum):
-    """What a record with a null value means."""
+    """The meaning of a record with a null value."""
 
     QUARANTINE = "quarantine"
     SKIP = "skip"
@@ -146,7 +146,7 @@ class Tombstone(StrEnum):
 
 
 class Merge(StrEnum):
-    """Which of two records of one event id stays."""
+    """The rule by which one of two records of an event id stays."""
 
     NEWEST_WINS = "newest_wins"
     SKIP_EXISTING = "skip_existing"
@@ -199,7 +199,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """How a record becomes a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp.
+    """The way from a record to a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp.
 
     A record deletes its event if ``delete_when`` holds. It is none of the pipeline's unless ``where`` does and its
     schema has one of the full names ``schemas``, where there are any. Rows have the id of their schema where
@@ -221,17 +221,17 @@ class RecordShape:
 
     @property
     def rest(self) -> bool:
-        """Whether the last column is what no other reads."""
+        """Return whether the last column is what no other reads."""
         return self.columns[-1:] == (REST,)
 
     @property
     def deletes(self) -> bool:
-        """Whether a record can be a delete marker, which has no values."""
+        """Return whether a record can be a delete marker, which has no values."""
         return self.tombstone is Tombstone.DELETE or self.delete_when is not None
 
 
 class Evolve(StrEnum):
-    """How a pipeline may change its table: not at all, by new columns, or by new columns and wider types."""
+    """The changes that a pipeline may make to its table: none, new columns, or new columns and wider types."""
 
     NONE = "none"
     ADD_COLUMNS = "add_columns"
@@ -239,7 +239,7 @@ class Evolve(StrEnum):
 
 
 class ColumnsFrom(StrEnum):
-    """What decides about the columns: the pipeline file alone, or the schemas of the records too."""
+    """The source of the columns: the pipeline file alone, or the schemas of the records too."""
 
     FILE = "file"
     SCHEMA = "schema"
@@ -276,7 +276,7 @@ class StageEngine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What stages a batch; with ``auto``, Spark from ``process_below`` offsets on."""
+    """The engine that stages a batch; with ``auto``, Spark from ``process_below`` offsets on."""
 
     engine: StageEngine = StageEngine.AUTO
     process_below: int = 10_000
@@ -310,7 +310,7 @@ class Pipeline:
 
     @property
     def follows_schemas(self) -> bool:
-        """Whether new fields of the records' schemas become columns."""
+        """Return whether new fields of the records' schemas become columns."""
         return self.target.columns_from is ColumnsFrom.SCHEMA
 
     @property
@@ -326,7 +326,7 @@ class Pipeline:
 
     @property
     def of_several(self) -> bool:
-        """Whether it is the pipeline of one of several topics of its file."""
+        """Return whether it is the pipeline of one of several topics of its file."""
         return self.name != self.file
 
     def of_topic(self, topic: str) -> Pipeline:

@@ -55,7 +55,7 @@ def _webhook(said: Section) -> Notifier:
 
 
 def _marked(said: object) -> str:
-    """What tells notifiers of one kind apart, without what may be a secret."""
+    """A mark that tells notifiers of one kind apart, without what may be a secret."""
     return " " + sha256(repr(said).encode()).hexdigest()[:8] if said else ""
 
 

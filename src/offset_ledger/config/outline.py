@@ -1,4 +1,4 @@
-"""What of a pipeline file is needed where the file is not: what it reads and writes, as values of JSON.
+"""The part of a pipeline file that is needed where the file is not: what it reads and writes, as values of JSON.
 
 Airflow keeps it in the arguments of a trigger. The triggerer has no DAG bundle, and each worker has its own checkout.
 """

@@ -55,7 +55,7 @@ def matching(pattern: str, what: str, right: str) -> Kind[str]:
 
 
 def or_null(kind: Kind[T]) -> Kind[T | None]:
-    """The same, or null."""
+    """A value of that kind, or null."""
     read = kind.read
     return Kind(lambda value: None if is_null(value.node) else read(value), kind.schema | {"type": ["string", "null"]})
 

@@ -66,7 +66,7 @@ _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 @contextmanager
 def bulk_reader(connection: Connection) -> Iterator[ReadLists]:
-    """What reads ranges one after the other through one consumer, in lists of at most 20,000 records in order.
+    """A reader of ranges, one after the other through one consumer, in lists of at most 20,000 records in order.
 
     Aborted records are left out. It raises BrokerUnavailable if no record came for
     :func:`~offset_ledger.retry.retry_seconds` before a range was read, LostRange if the log does not have it,

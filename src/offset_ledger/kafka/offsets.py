@@ -20,7 +20,7 @@ _Epoch = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartiti
 
 
 class ListedOffset(NamedTuple):
-    """What a partition's leader answers: an offset, the timestamp of its record, the leader's epoch; -1: none."""
+    """The answer of a partition's leader: an offset, the timestamp of its record, the leader's epoch; -1: none."""
 
     offset: int
     timestamp: int

@@ -34,7 +34,7 @@ _WITHOUT_TLS = "write another security.protocol, or the port that has TLS"
 
 
 def kafka_python_arguments(connection: Connection) -> dict[str, object]:
-    """What every client of kafka-python is made with; it raises what :func:`refused` says.
+    """The arguments that every client of kafka-python is made with; it raises what :func:`refused` says.
 
     Raises:
         ConfigurationError: the connection has a value that no client takes, or needs a package that is not installed.
@@ -111,7 +111,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
 
 
 def _received(receive: Callable[[], tuple[bytes, Exception | None]]) -> tuple[bytes, Exception | None]:
-    """What has come, and only then that the broker has closed: kafka-python would lose why it refuses the login."""
+    """Return what came, and only then that the broker has closed: kafka-python would lose why it refuses the login."""
     data, error = receive()
     return data, None if data else error
 

@@ -50,7 +50,7 @@ def read_records(connection: Connection, topic: str, wanted: OffsetRange, isolat
 
 @contextmanager
 def record_reader(connection: Connection, isolation: str = "read_committed") -> Iterator[ReadLists]:
-    """What reads ranges one after the other through one consumer, in lists of at most 20,000 records in order.
+    """A reader of ranges, one after the other through one consumer, in lists of at most 20,000 records in order.
 
     It fetches nothing ahead. It raises LostRange if the log does not have a range, AccessDenied, and BrokerUnavailable
     if a read came no further for :func:`~offset_ledger.retry.retry_seconds`.

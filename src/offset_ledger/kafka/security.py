@@ -1,4 +1,4 @@
-"""How a Kafka connection logs in: the keys of each SASL mechanism, checked once for all clients."""
+"""The login of a Kafka connection: the keys of each SASL mechanism, checked once for all clients."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _OF_SECURITY = ("security", "sasl", "ssl", "https", "aws")
 
 
 def security_of(connection: Connection) -> dict[str, str]:
-    """What the connection's extra says about security, each key under one name, the protocol in capitals.
+    """The settings of the connection's extra about security, each key under one name, the protocol in capitals.
 
     Raises:
         ConfigurationError: a key or a value that none of the clients takes, or one that is missing.
@@ -83,7 +83,7 @@ def security_of(connection: Connection) -> dict[str, str]:
 
 
 def is_security(key: str) -> bool:
-    """Whether the key of a connection's extra is about its login or TLS."""
+    """Return whether the key of a connection's extra is about its login or TLS."""
     return key.replace("_", ".").split(".")[0] in _OF_SECURITY
 
 

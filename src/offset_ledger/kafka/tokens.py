@@ -80,7 +80,7 @@ class _EndpointTokens:
 
 @cache
 def _source(oauth: OAuth, ca: str | None) -> TokenSource:
-    """One for the clients of a process: they share the token."""
+    """The source for all clients of a process: they share the token."""
     return TokenSource(oauth, ssl.create_default_context(cafile=ca), _ENDPOINT_SECONDS, OIDC, BrokerUnavailable)
 
 

@@ -282,7 +282,7 @@ def committed_ranges(cursor: Cursor, pipeline: str, wanted: Sequence[OffsetRange
 def read_before(
     cursor: Cursor, pipeline: str, since: datetime, until: datetime, snapshot: TopicSnapshot
 ) -> tuple[ReadBefore, ...]:
-    """What :func:`offset_ledger.model.windows.find_window` needs to know of the ranges that batches have committed."""
+    """The committed ranges, as :func:`offset_ledger.model.windows.find_window` needs them."""
     log = {"partitions": [p.partition for p in snapshot.partitions]}
     log_starts = [p.log_start for p in snapshot.partitions]
     window = {"pipeline": pipeline, "since": since, "until": until}

@@ -1,4 +1,4 @@
-"""Whether the staging of a batch is whole: every planned offset once in its manifest, and the tables as that says."""
+"""Checks that the staging of a batch is whole: each planned offset once in its manifest, the tables as that says."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def sealed_counts(cursor: Cursor, batch: Batch) -> Mapping[int, StagedCounts]:
 
 
 def is_whole(cursor: Cursor, batch: Batch) -> bool:
-    """Whether all that was staged of a sealed batch still is there, as rows or as refusals."""
+    """Return whether all that was staged of a sealed batch still is there, as rows or as refusals."""
     tables = StagingTables(batch.attempt)
     if batch.slices_expected is None or not staging.are_there(cursor, tables):
         return False

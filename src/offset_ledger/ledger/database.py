@@ -88,7 +88,7 @@ def named_sql(name: str) -> str:
 
 
 def application_name(attempt: Attempt, step: str) -> str:
-    """How a session that works for an attempt is named; a later claim finds and ends it by this."""
+    """The name of a session that works for an attempt; a later claim finds and ends it by this."""
     return f"{SESSION_NAME} b{attempt.batch_id} e{attempt.epoch} {step}"
 
 
@@ -106,7 +106,7 @@ _MISSING = re.compile(r"FATAL:.*does not exist")  # the database: a missing role
 
 
 def _is_away(error: BaseException) -> bool:
-    """Whether waiting may help: refused, starting up or shutting down, but no wrong password or missing database."""
+    """Return whether waiting may help: refused, starting up, shutting down; no wrong password or missing database."""
     known = any(pattern.search(str(error)) for pattern in (_REFUSED_LOGIN, _MISSING, _TLS))
     return isinstance(error, psycopg2.OperationalError) and not known
 
@@ -311,7 +311,7 @@ def open_ledger(pipeline: Pipeline, name: str = SESSION_NAME) -> Iterator[Sessio
 
 @contextmanager
 def open_ledger_at(connection: Connection, name: str = SESSION_NAME, timeout: float = inf) -> Iterator[Session]:
-    """The same by connection; while the server is away it retries, for ``timeout`` seconds at most."""
+    """Open the ledger of a connection; while the server is away it retries, for ``timeout`` seconds at most."""
     with connect(connection, name, timeout=timeout) as session:
         check_migrated(session)
         yield session

@@ -16,7 +16,7 @@ _FETCHED_AT_ONCE = 100  # a record may have a megabyte
 
 @dataclass(frozen=True, slots=True)
 class RecordPosition:
-    """Where a record stood in the pipeline's topic."""
+    """The place of a record in the pipeline's topic."""
 
     topic_id: str
     partition: int

@@ -1,4 +1,4 @@
-"""What people decide: about a batch, about a loss, about a recreated topic; kept with who, when and why."""
+"""The decisions of people: about a batch, about a loss, about a recreated topic; kept with who, when and why."""
 
 from __future__ import annotations
 

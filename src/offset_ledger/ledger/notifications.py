@@ -1,4 +1,4 @@
-"""What people were notified of: once for each cause, until it has ended."""
+"""The notifications of people: once for each cause, until it has ended."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from offset_ledger.model.states import BatchKind
 
 @dataclass(frozen=True, slots=True)
 class OldPart:
-    """What of one log is old enough: what ended before ``older_than``, of the batches up to ``up_to`` (-1: of none).
+    """The old part of one log: what ended before ``older_than``, of the batches up to ``up_to`` (-1: of none).
 
     The same of the quarantined records, which have an age of their own.
     """
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def is_pruned(self) -> bool:
-        """Whether there is nothing to do."""
+        """Return whether there is nothing to do."""
         return not self.rereads and (self.goes_on or [head.kind for head in self.heads] == [BatchKind.PRUNED])
 
     @property
@@ -174,6 +174,6 @@ def delete_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], entr
 
 
 def unknown(session: Session, batch_ids: Sequence[int]) -> set[int]:
-    """Those of the ids that no batch has any more."""
+    """The ids of these that no batch has any more."""
     query = "SELECT batch_id FROM offset_ledger.batch WHERE batch_id = ANY(%s) AND kind <> 'pruned'"
     return set(batch_ids) - {row[0] for row in rows(session, query, [list(batch_ids)])}

@@ -20,7 +20,7 @@ from offset_ledger.model.states import BatchKind
 
 @dataclass(frozen=True, slots=True)
 class RedriveChoice:
-    """Which unresolved records to try again: those with this reason code, quarantined since, and at most how many."""
+    """A choice of unresolved records to try again: of this reason code, quarantined since, and at most how many."""
 
     reason: str | None = None
     since: datetime | None = None
@@ -108,7 +108,7 @@ QuarantinePosition = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which quarantined records: these offsets of a partition, or those with this reason code, quarantined since."""
+    """A choice of quarantined records: offsets of a partition, or those of this reason code, quarantined since."""
 
     partition: int | None = None
     offsets: tuple[int, ...] | None = None

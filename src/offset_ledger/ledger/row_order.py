@@ -36,7 +36,7 @@ def write_order(cursor: Cursor, pipeline: Pipeline, moment: str) -> None:
 
 
 def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bool:
-    """Whether a table of unknown order has rows that cannot be ordered by the moment that the pipeline file names.
+    """Return whether a table of unknown order has rows that the moment of the pipeline file cannot order.
 
     What is unknown was written when delete markers came of tombstones alone, and so had Kafka's timestamp. Markers
     alone do not show what they have won over.
@@ -70,7 +70,7 @@ def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> No
 
 
 def in_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> bool:
-    """Whether all rows of the target, if it has any, are ordered by the moment that the pipeline file names."""
+    """Return whether all rows of the target, if it has any, are ordered by the moment that the pipeline file names."""
     known = read_orders(cursor, pipeline)
     if not known:
         return not has_strays(cursor, table, pipeline.record)
@@ -86,7 +86,7 @@ def _any(cursor: Cursor, table: sql.Identifier, condition: str) -> bool:
 
 
 def _another(pipeline: Pipeline, wanted: str, known: set[str]) -> str:
-    """What differs, and the way out of it."""
+    """The message about orders that differ, and the way out."""
     remerge = REMERGE.replace("PIPELINE", pipeline.file)
     head = f"pipeline {pipeline.name}: the pipeline file says publish_at: {wanted}, and table "
     table = f"{pipeline.target.schema}.{pipeline.target.table}"
@@ -116,7 +116,7 @@ TOPIC = ("_topic", 'text COLLATE "C"')  # bytewise, as event ids: the merge need
 
 
 def order_formats(record: RecordShape) -> dict[str, sql.Composable]:
-    """What statements leave open: ``place`` and ``order`` of a staged row ``s``, and the same of a stored row ``t``."""
+    """The open parts of statements: ``place`` and ``order`` of a staged row ``s``, and the same of a stored row ``t``."""
     place = (*((TOPIC[0],) if record.topic_names else ()), "_partition", "_offset")
     order = ("publish_at", *place)
     return {

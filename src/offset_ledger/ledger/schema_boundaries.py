@@ -1,4 +1,4 @@
-"""Where head batches met schemas that their columns were not enough for, what people have accepted of these, and the
+"""The places where head batches met schemas that their columns were not enough for, what people have accepted, and the
 schemas themselves, kept as they were written.
 """
 
@@ -114,7 +114,7 @@ def accept(cursor: Cursor, pipeline: str, differences: Iterable[Difference], ori
 
 
 def read_writer_schemas(cursor: Cursor, pipeline: str, schema_ids: Iterable[int]) -> dict[int, WriterSchema]:
-    """Those of these schemas that are kept, by id."""
+    """The schemas of these ids that are kept."""
     cursor.execute(named_sql("schemas/read"), {"pipeline": pipeline, "schema_ids": list(schema_ids)})
     return {row["schema_id"]: _schema(*row) for row in cursor.fetchall()}
 

@@ -1,4 +1,4 @@
-"""How every session is opened, so that settings of a database, a role or the environment change nothing."""
+"""Opening every session alike, so that settings of a database, a role or the environment change nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _UNLIMITED = f"SELECT set_config(name, '0', false) FROM pg_settings WHERE {_ELSE
 
 
 def session_arguments(connection: Connection, name: str) -> dict[str, Any]:
-    """What ``open_session`` takes; the connection's extra may set other timeouts by ``options``.
+    """Return the arguments of ``open_session``; the connection's extra may set other timeouts by ``options``.
 
     A token in it is good for the next minutes: ask again for a later session.
     """

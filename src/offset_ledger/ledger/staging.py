@@ -99,7 +99,7 @@ def catalog_type(kind: str) -> str:
 
 
 def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
-    """Whether the rows were staged with the columns and the order that the pipeline file declares now; True where they
+    """Return whether the rows have the columns and the order that the pipeline file declares now; True where they
     are gone.
     """
     cursor.execute(named_sql("staging/columns"), {"table": f"{SCHEMA}.{tables.rows}"})
@@ -249,7 +249,7 @@ def analyze(cursor: Cursor, tables: StagingTables, staged_rows: int) -> None:
 
 
 def are_there(cursor: Cursor, tables: StagingTables) -> bool:
-    """Whether both tables exist."""
+    """Return whether both tables exist."""
     names = [f"{SCHEMA}.{table}" for table in (tables.rows, tables.refused)]
     cursor.execute("SELECT num_nulls(to_regclass(%s), to_regclass(%s)) = 0", names)
     return bool(cursor.one()[0])
@@ -334,13 +334,13 @@ def recent_profiles(cursor: Cursor, batch: Batch, limit: int) -> list[Profile]:
 
 
 def read_unread(cursor: Cursor, attempt: Attempt) -> Unread | None:
-    """Those of the rows that the attempt has staged; None where they were not counted."""
+    """The unread fields of the rows that the attempt has staged; None where they were not counted."""
     cursor.execute(named_sql("staging/unread"), asdict(attempt))
     return together(Unread.from_json(row[0]) for row in cursor.fetchall())
 
 
 def latest_unread(cursor: Cursor, pipeline: str) -> tuple[int, Unread] | None:
-    """The newest committed batch of the pipeline that has rows, with those of it."""
+    """The newest committed batch of the pipeline that has rows, with its unread fields."""
     cursor.execute(named_sql("staging/newest_counted"), {"pipeline": pipeline})
     if (row := cursor.fetchone()) is None:
         return None

@@ -79,7 +79,7 @@ class Airflow:
 
     @property
     def address(self) -> str:
-        """Where the UI and the REST API are."""
+        """The address of the UI and of the REST API."""
         return f"http://{HOST}:{self.port}"
 
     def environment(self) -> dict[str, str]:
@@ -128,7 +128,7 @@ class Airflow:
             return True in list(pool.map(Daemon.stop, self.daemons))
 
     def ready(self) -> bool:
-        """Whether database, scheduler and DAG processor are healthy."""
+        """Return whether database, scheduler and DAG processor are healthy."""
         try:
             status, answer = self.request("GET", "/api/v2/monitor/health", seconds=10)
         except (OSError, http.client.HTTPException):

@@ -36,7 +36,7 @@ class Bundle:
 
     @property
     def folder(self) -> Path:
-        """Where the jars are, once they are."""
+        """The folder of the jars, once they are there."""
         first = self.artifacts[0]
         return cache_root() / "jars" / pinned_name(f"{first.name}-{first.version}", first.file)
 
@@ -120,7 +120,7 @@ def pinned_name(folder: str, file: str) -> str:
 
 
 def unpinned_line(file: str) -> str:
-    """What is said before a file is fetched that has no checksum of ours."""
+    """The line before a file is fetched that has no checksum of ours."""
     return f"the package has no checksum of this version: the one that the repository publishes for {file} is trusted"
 
 

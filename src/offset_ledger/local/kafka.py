@@ -62,7 +62,7 @@ class Broker(Server):
         return self.daemon.stop(grace)
 
     def ready(self) -> bool:
-        """Whether it answers."""
+        """Return whether it answers."""
         return accepts(self.port) and _cluster_size(self.address) > 0
 
 
@@ -126,7 +126,7 @@ class Kafka:
         return True in [broker.stop() for broker in reversed(self.brokers)]
 
     def ready(self) -> bool:
-        """Whether the cluster answers and lists all its brokers."""
+        """Return whether the cluster answers and lists all its brokers."""
         return all(accepts(broker.port) for broker in self.brokers) and _cluster_size(self.bootstrap) == self.count
 
     def _prepare(self, java: JavaRuntime) -> None:

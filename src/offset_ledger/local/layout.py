@@ -1,4 +1,4 @@
-"""Where the local stack keeps its state, and which loopback ports it listens on."""
+"""The folder of the local stack, and the loopback ports that it listens on."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PortChoice:
         return cls(0, 0, 0, 0, 0)
 
     def with_environment(self) -> PortChoice:
-        """The same, with what is None taken from OFFSET_LEDGER_KAFKA_PORT and its siblings."""
+        """The choice, with what is None taken from OFFSET_LEDGER_KAFKA_PORT and its siblings."""
         ports = self.by_part()
         for part, asked in ports.items():
             name = f"OFFSET_LEDGER_{part.upper()}_PORT"
@@ -91,7 +91,7 @@ class Ports:
         return cls(tuple(range(kafka, kafka + MAX_BROKERS)), kafka - 1, **others)
 
     def contradicts(self, choice: PortChoice) -> str | None:
-        """Which part was asked for on another port than it has, as ``part 1 (asked: 2)``."""
+        """The part that was asked for on another port than it has, as ``part 1 (asked: 2)``."""
         has = {part: getattr(self, part) for part in DEFAULT_PORTS} | {"kafka": self.kafka[0]}
         for part, asked in choice.by_part().items():
             if asked and asked != has[part]:
@@ -135,7 +135,7 @@ def require_free(part: str, port: int) -> None:
 
 
 def accepts(port: int) -> bool:
-    """Whether something on the loopback accepts connections on ``port``."""
+    """Return whether something on the loopback accepts connections on ``port``."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((HOST, port)) == 0

@@ -153,7 +153,7 @@ class Postgres(Server):
         self.wait()
 
     def ready(self) -> bool:
-        """Whether it accepts a session."""
+        """Return whether it accepts a session."""
         try:
             with self._as_superuser(connect_timeout=2):
                 return True
@@ -252,7 +252,7 @@ def binary(name: str) -> str:
 
 
 def locale_options() -> list[str]:
-    """What ``initdb`` is told of the locale: bytewise order, and the character classes of Unicode.
+    """The options of ``initdb`` for the locale: bytewise order, and the character classes of Unicode.
 
     Raises:
         StackError: as :func:`binary`.

@@ -264,7 +264,7 @@ class Launch:
             raise StackError("not started: another part of the stack failed")
 
     def started(self, daemon: Daemon) -> bool:
-        """Whether this launch started it (else it was found running)."""
+        """Return whether this launch started it (else it was found running)."""
         return daemon in self._started
 
     def undo(self) -> None:

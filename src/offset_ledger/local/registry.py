@@ -42,11 +42,11 @@ class Registry(Server):
 
     @property
     def address(self) -> str:
-        """Where clients find Confluent's API."""
+        """The address of Confluent's API."""
         return f"http://{HOST}:{self.port}{API}"
 
     def connection(self) -> Connection:
-        """The same as an Airflow connection, ``registry_default``."""
+        """The Airflow connection ``registry_default`` that leads here."""
         return Connection("registry_default", "http", self.address)
 
     def up(self, java: JavaRuntime, launch: Launch) -> None:
@@ -75,7 +75,7 @@ class Registry(Server):
         return self.daemon.stop()
 
     def ready(self) -> bool:
-        """Whether it answers."""
+        """Return whether it answers."""
         client = http.client.HTTPConnection(HOST, self.port, timeout=5)
         try:
             client.request("GET", f"{API}/subjects")

@@ -41,16 +41,16 @@ class SparkConnect(Server):
 
     @property
     def daemons(self) -> tuple[Daemon, ...]:
-        """The same as a tuple, like those of a cluster."""
+        """The process as a tuple, like those of a cluster."""
         return (self.daemon,)
 
     @property
     def address(self) -> str:
-        """Where clients connect to."""
+        """The address that clients connect to."""
         return f"sc://{HOST}:{self.port}"
 
     def connection(self) -> Connection:
-        """The same as an Airflow connection, ``spark_default``."""
+        """The Airflow connection ``spark_default`` that leads here."""
         return Connection(
             "spark_default", "spark_connect", self.address, password=kept_secret(self.directory / "token")
         )
@@ -84,7 +84,7 @@ class SparkConnect(Server):
         return self.daemon.stop()
 
     def ready(self) -> bool:
-        """Whether it accepts clients."""
+        """Return whether it accepts clients."""
         return accepts(self.port)
 
     @property
@@ -128,7 +128,7 @@ class SparkStandalone:
         return f"spark://{HOST}:{self.port}"
 
     def connection(self) -> Connection:
-        """The same as an Airflow connection, ``spark_default``."""
+        """The Airflow connection ``spark_default`` that leads here."""
         return Connection("spark_default", "spark", self.address, extra=self._settings())
 
     def up(self, environment: Mapping[str, str], launch: Launch) -> None:
@@ -166,7 +166,7 @@ class SparkStandalone:
         return any(stopped)
 
     def ready(self, daemon: Daemon) -> bool:
-        """Whether the master accepts drivers, or a worker is connected to it."""
+        """Return whether the master accepts drivers, or a worker is connected to it."""
         if daemon == self.master:
             return accepts(self.port)
         with suppress(psutil.NoSuchProcess):

@@ -32,7 +32,7 @@ from offset_ledger.stage.spark_home import JavaRuntime
 
 
 class SparkKind(StrEnum):
-    """What of Spark a stack has: a server that stays, a cluster, or neither."""
+    """The kind of Spark that a stack has: a server that stays, a cluster, or neither."""
 
     CONNECT = "connect"
     STANDALONE = "standalone"
@@ -76,7 +76,7 @@ class Stack:
 
     @property
     def with_spark(self) -> bool:
-        """Whether it has a server or a cluster of Spark."""
+        """Return whether it has a server or a cluster of Spark."""
         return self.spark_kind is not SparkKind.NONE
 
     @property
@@ -91,7 +91,7 @@ class Stack:
         return kafka, self.postgres.connection(), spark, *([self.registry.connection()] if self.with_registry else [])
 
     def environment(self) -> dict[str, str]:
-        """What the CLI, Spark and Airflow's tasks need to use this stack; with Airflow, its configuration too."""
+        """The environment of the CLI, Spark and Airflow's tasks for this stack; with Airflow, its configuration too."""
         return self.connections_environment() | (self.airflow.environment() if self.with_airflow else {})
 
     def parts(self) -> tuple[tuple[Daemon, str], ...]:
@@ -111,7 +111,7 @@ class Stack:
         )
 
     def running(self) -> bool:
-        """Whether any process of it runs."""
+        """Return whether any process of it runs."""
         return any(daemon.pid() for daemon, _ in self.parts())
 
     def connections_environment(self) -> dict[str, str]:
@@ -168,8 +168,6 @@ def load(home: Path) -> Stack | None:
     except (ValueError, KeyError, TypeError) as error:
         raise StackError(f"{path} cannot be read ({error!r}); end the servers by hand and remove {home}") from None
 
-
-__all__ = ["PartStatus", "SparkKind", "Stack", "down", "load", "status", "up"]
 
 Meanwhile = Callable[[Callable[[str], None]], object]
 

@@ -57,17 +57,17 @@ class Batch:
 
     @property
     def approved(self) -> bool:
-        """Whether it was approved although the gate had rejected it; it then commits exactly what was validated."""
+        """Return whether it was approved although the gate had rejected it; it commits exactly what was validated."""
         return self.state is State.VALIDATED and not (self.verdict or {}).get("success", True)
 
     @property
     def late_approved(self) -> bool:
-        """Whether it was approved to go on with what was staged although tombstones may be missing from it."""
+        """Return whether it was approved to go on with what was staged although tombstones may be missing from it."""
         return self.late is not None and self.state in (State.STAGED, State.VALIDATED)
 
     @property
     def judged(self) -> bool:
-        """Whether it needs approval, or has it: it needs no offset of the topic any more."""
+        """Return whether it needs approval, or has it: it needs no offset of the topic any more."""
         return self.state is State.REJECTED or self.approved or self.late_approved
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ def current_origin() -> Origin:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a batch looked like when it was judged.
+    """The look of a batch when it was judged.
 
     ``records`` are all that Kafka gave, ``rows`` those judged, ``nulls`` the NULLs among them in each nullable column;
     ``newest`` is the latest record timestamp.

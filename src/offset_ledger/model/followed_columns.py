@@ -38,7 +38,7 @@ def effective(record: RecordShape, followed: Iterable[Column]) -> RecordShape:
 
 
 def _excludes(column: Column, other: Column) -> bool:
-    """Whether the places of both cannot be read: only a jsonb has others in it."""
+    """Return whether the places of both cannot be read: only a jsonb has others in it."""
     for path in (column.path, *column.aliases):
         outer = column if len(path) <= len(other.path) else other
         if touch(path, other.path) and (path == other.path or outer.type.name != "jsonb"):
@@ -57,7 +57,7 @@ _NUMERIC = re.compile(r"numeric\((\d+),(\d+)\)")
 
 
 def widens(before: str, after: str) -> bool:
-    """Whether the second type, as Postgres's format_type() prints it, has every value of the first, and more."""
+    """Return whether the second type, as Postgres's format_type() prints it, has every value of the first, and more."""
     if text := _VARCHAR.fullmatch(before):
         longer = _VARCHAR.fullmatch(after)
         return after == "text" or bool(longer and int(longer[1]) > int(text[1]))

@@ -1,4 +1,4 @@
-"""What a notification says: a subject, a few lines for people, and a link."""
+"""The texts of notifications: a subject, a few lines for people, and a link."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LINE = 600
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What happened. While ``key`` of this cause is the same and it has not ended, it is the same thing.
+    """A thing that happened. While ``key`` of this cause is the same and it has not ended, it is the same thing.
 
     Whoever is notified of the cause ``covers`` knows already. ``within`` is the time left, for those who want to know
     so long before.
@@ -132,6 +132,6 @@ def run_failed(pipeline: str, task: str, error: str, link: str, run_id: str = ""
 
 
 def trial(pipeline: str, link: str) -> Notice:
-    """What tries a notifier out."""
+    """A notification that tries a notifier out."""
     lines = ("This is a test: nothing has happened.",)
     return Notice(pipeline, Cause.RUN_FAILED, "test", f"{pipeline}: test notification", lines, link)

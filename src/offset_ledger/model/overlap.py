@@ -1,4 +1,4 @@
-"""What of wanted ranges was committed before, and how a limit cuts or divides them; pure."""
+"""Wanted ranges: the part that was committed before, and how a limit cuts or divides them; pure."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def in_parts(wanted: Sequence[OffsetRange], limit: int) -> tuple[tuple[OffsetRan
 
 
 def within(wanted: Iterable[OffsetRange], bounds: Mapping[int, tuple[int, int]]) -> tuple[OffsetRange, ...]:
-    """What of the ranges lies within the bounds of its partition."""
+    """The part of the ranges that lies within the bounds of its partition."""
     cut = [
         (r.partition, max(r.from_offset, low), min(r.until_offset, high))
         for r in wanted

@@ -32,7 +32,7 @@ def visible(text: str, limit: int) -> str:
 
 
 class QuestionKind(StrEnum):
-    """What a question is about."""
+    """The subject of a question."""
 
     LOST_RANGE = "lost_range"
     RECREATED_TOPIC = "recreated_topic"
@@ -44,7 +44,7 @@ class QuestionKind(StrEnum):
 
 
 class QuestionAnswer(StrEnum):
-    """What a person may answer; ``reject`` leaves everything as it is."""
+    """An answer that a person may give; ``reject`` leaves everything as it is."""
 
     APPROVE = "approve"
     ABANDON = "abandon"

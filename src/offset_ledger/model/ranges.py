@@ -32,7 +32,7 @@ class OffsetRange:
         return self.until_offset - self.from_offset
 
     def overlaps(self, other: OffsetRange) -> bool:
-        """Whether the two have an offset in common."""
+        """Return whether the two have an offset in common."""
         return (
             self.partition == other.partition
             and self.from_offset < other.until_offset

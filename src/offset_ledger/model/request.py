@@ -1,4 +1,4 @@
-"""What runs of the ingest DAG and of the redrive DAG are asked to do, and the trigger forms that say so."""
+"""The requests to the ingest DAG and to the redrive DAG, and the trigger forms that they come from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUSY, NOTHING_NEW = "busy", "nothing new"
 
 
 class RunAction(StrEnum):
-    """What to do."""
+    """The action that a run is asked for."""
 
     NEXT = "next"
     WINDOW = "window"
@@ -58,7 +58,7 @@ class Request:
 
     @property
     def key(self) -> dict[str, Any]:
-        """What distinguishes this request from another of the same run; kept with the batch that it plans."""
+        """The fields that distinguish this request from another of the same run; kept with the batch that it plans."""
         fields = {
             "action": str(self.action),
             "since": self.since.isoformat() if self.since else None,
@@ -210,7 +210,7 @@ def _whole(name: str, given: Mapping[str, Any]) -> int | None:
 
 
 class QuarantineAction(StrEnum):
-    """What a run of the redrive DAG does with the records that it names."""
+    """The action of a run of the redrive DAG on the records that it names."""
 
     REDRIVE = "redrive"
     DISMISS = "dismiss"

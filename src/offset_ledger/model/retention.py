@@ -33,7 +33,7 @@ class Retention:
 
     @property
     def deletes(self) -> bool:
-        """Whether it deletes any record, by its age or by the size of the log."""
+        """Return whether it deletes any record, by its age or by the size of the log."""
         return self.age is not None or self.bytes is not None
 
 

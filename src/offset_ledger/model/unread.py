@@ -25,12 +25,12 @@ class Unread:
 
     @classmethod
     def of(cls, records: int, sampled: int, fields: Mapping[str, int], more: bool = False) -> Unread:
-        """The same, limited to the most frequent fields."""
+        """The counts, limited to the most frequent fields."""
         kept = sorted(fields.items(), key=lambda item: (-item[1], item[0]))
         return cls(records, sampled, dict(kept[:MAX_FIELDS]), more or len(kept) > MAX_FIELDS)
 
     def to_json(self) -> dict[str, Any]:
-        """What :meth:`from_json` reads."""
+        """The form that :meth:`from_json` reads."""
         return {**asdict(self), "fields": [list(each) for each in self.fields.items()]}
 
     @classmethod
@@ -40,7 +40,7 @@ class Unread:
 
 
 def together(parts: Iterable[Unread]) -> Unread | None:
-    """What all slices of a batch had; None where none of them counted."""
+    """The fields of all slices of a batch together; None where none of them counted."""
     counted = list(parts)
     if not counted:
         return None

@@ -23,7 +23,7 @@ class ReadBefore:
 
 @dataclass(frozen=True, slots=True)
 class DeletedBefore:
-    """What one partition has lost of a window. ``certain`` when the ledger knows that records of it were there."""
+    """The loss of one partition within a window. ``certain`` when the ledger knows that records of it were there."""
 
     offsets: OffsetRange
     until: datetime  # the window is whole from here on
@@ -66,12 +66,12 @@ class RecordWindow:
 
     @property
     def missed(self) -> str | None:
-        """What is left out, in one line; None where the ledger knows of nothing."""
+        """The offsets that are left out, in one line; None where the ledger knows of nothing."""
         return "; ".join(map(str, self.left_out)) or None
 
     @property
     def lost(self) -> str | None:
-        """What is gone, in one line; None where nothing is."""
+        """The offsets that are gone, in one line; None where nothing is."""
         return "; ".join(map(str, self.gone)) or None
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ def find_window(
 def _behind(
     p: PartitionSnapshot, end: FirstAt, before: Sequence[ReadBefore], since: datetime, until: datetime
 ) -> list[LeftOut]:
-    """What of the window's ranges lies at or behind the end, as stretches without a hole between."""
+    """The part of the window's ranges that lies at or behind the end, as stretches without a hole between."""
     stretches: list[LeftOut] = []
     for read in sorted((b for b in before if _within(b, since, until)), key=lambda b: b.offsets.from_offset):
         first, last = max(read.offsets.from_offset, end.offset), min(read.offsets.until_offset, p.last_stable)
@@ -153,7 +153,7 @@ def _gone(p: PartitionSnapshot, since: datetime, until: datetime, before: Sequen
 
 
 def _within(read: ReadBefore, since: datetime, until: datetime) -> bool:
-    """Whether records of the range may be in the window; a bound alone is missing where no calendar has it."""
+    """Return whether records of the range may be in the window; a bound alone is missing where no calendar has it."""
     low, high = read.min_timestamp, read.max_timestamp
     if low is None and high is None:
         return False

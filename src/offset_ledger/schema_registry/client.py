@@ -46,7 +46,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """Whether a schema may become the next version of a subject, and else why not."""
+    """Return whether a schema may become the next version of a subject, and else why not."""
 
     compatible: bool
     reasons: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ class Registry:
     def check(
         self, subject: str, language: SchemaLanguage, text: str, references: Sequence[Reference] = ()
     ) -> Compatibility:
-        """Whether it may be registered as the next version of the subject, by the level of the subject.
+        """Return whether it may be registered as the next version of the subject, by the level of the subject.
 
         Raises:
             SchemaRejected: it is invalid.
@@ -171,7 +171,7 @@ class Registry:
         self._api.ask("PUT", f"/config/{quote(subject, safe='')}", {"compatibility": level})
 
     def ready(self) -> bool:
-        """Whether it answers as a registry does; False after OFFSET_LEDGER_RETRY_SECONDS."""
+        """Return whether it answers as a registry does; False after OFFSET_LEDGER_RETRY_SECONDS."""
         try:
             _texts(self._api.ask("GET", "/schemas/types"), "the types of schemas")
         except RegistryUnavailable:
@@ -231,7 +231,7 @@ MAX_CHARACTERS = 4 * 1024 * 1024  # together: no schema is compiled with more
 def resolve(
     references: Iterable[Reference], fetch: Callable[[Reference], Schema], what: str
 ) -> tuple[SchemaReference, ...]:
-    """What ``what`` refers to; ``fetch`` gives the schema of a reference.
+    """The schemas that ``what`` refers to; ``fetch`` gives the schema of a reference.
 
     Raises:
         UnusableSchema: the references form a circle, are too many, or mean two schemas by the same name.
@@ -302,14 +302,14 @@ def _read_schema(document: object, what: str) -> Schema:
 
 
 def _mapping(document: object, what: str) -> Mapping[str, Any]:
-    """It, if it is a JSON object."""
+    """Return the document, if it is a JSON object."""
     if not isinstance(document, dict):
         raise _malformed(what, "an object", document)
     return document
 
 
 def _sequence(document: object, what: str) -> Sequence[Any]:
-    """It, if it is a JSON array."""
+    """Return the document, if it is a JSON array."""
     if not isinstance(document, list):
         raise _malformed(what, "an array", document)
     return document

@@ -46,7 +46,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to reach a registry: ``urls`` are tried one after the other, ``headers`` go with each request."""
+    """The way to a registry: ``urls`` are tried one after the other, ``headers`` go with each request."""
 
     conn_id: str
     urls: tuple[str, ...]
@@ -58,7 +58,7 @@ class Settings:
 
 
 def registry_settings(connection: Connection) -> Settings:
-    """What the connection says.
+    """The settings that the connection has.
 
     Raises:
         ConfigurationError: it has an unknown key, no URL, two ways to log in, or half of one; no message has a secret.

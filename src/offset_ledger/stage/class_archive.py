@@ -25,7 +25,7 @@ class ClassArchive:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What a JVM needs to map the archive; nothing where there is none yet."""
+        """The options with which a JVM maps the archive; none where there is none yet."""
         if not self.place.exists():
             return ()
         # Unless it is silenced, a JVM that does not use the archive says so in the middle of the program's output.

@@ -36,14 +36,14 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """What the registry says about it."""
+        """The message of the registry's own error document."""
         text = self.document.get("message") if isinstance(self.document, dict) else None
         return one_line(text, 600) if isinstance(text, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What is asked, for messages, and the errors of one that does not answer and of one that answers too much."""
+    """A service: its name in messages, and the errors of one that does not answer and of one that answers too much."""
 
     name: str
     unavailable: type[OffsetLedgerError]
@@ -52,7 +52,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to ask, without the login."""
+    """A request without the login."""
 
     method: str
     url: str
