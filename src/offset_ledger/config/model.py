@@ -112,7 +112,7 @@ class DeployMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The resources that a Spark application asks of its cluster; None: Spark decides. Memory is as Spark writes it: 512m."""
+    """The resources that Spark asks of its cluster; None: Spark decides. Memory is as Spark writes it: 512m."""
 
     driver_memory: str | None = None
     driver_cores: int | None = None

@@ -214,22 +214,18 @@ def _schedule(value: Value) -> str | None:
     if not re.fullmatch(CRON_PATTERN[1:-1], given):
         right = f"write minute hour day month weekday, such as */15 * * * *, or {', '.join(CRON_PRESETS)} or null"
         raise Refused(f"{quoted(given)} is not a cron expression of five fields", right)
-    _check_cron(given)
-    return given
-
-
-def _check_cron(expression: str) -> None:
     # 45 ms, unless Airflow has imported it already; it carries no types.
     from croniter import CroniterBadDateError, CroniterError, croniter
 
-    if re.search(r"(?<![A-Za-z])[RrHh](?![A-Za-z])", expression):
-        raise Refused(f"{quoted(expression)} asks for a random time, another at every parse", "write the time itself")
+    if re.search(r"(?<![A-Za-z])[RrHh](?![A-Za-z])", given):
+        raise Refused(f"{quoted(given)} asks for a random time, another at every parse", "write the time itself")
     try:
-        croniter(expression).get_next()
+        croniter(given).get_next()
     except CroniterBadDateError:
-        raise Refused(f"{quoted(expression)} is never due", "write a day that exists") from None
+        raise Refused(f"{quoted(given)} is never due", "write a day that exists") from None
     except CroniterError as error:
-        raise Refused(f"{quoted(expression)} is not a cron expression ({error})", "write times in range") from None
+        raise Refused(f"{quoted(given)} is not a cron expression ({error})", "write times in range") from None
+    return given
 
 
 TIMESTAMP = Kind(_timestamp, {"type": "string", "pattern": TIMESTAMP_PATTERN})

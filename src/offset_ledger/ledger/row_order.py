@@ -116,7 +116,7 @@ TOPIC = ("_topic", 'text COLLATE "C"')  # bytewise, as event ids: the merge need
 
 
 def order_formats(record: RecordShape) -> dict[str, sql.Composable]:
-    """The open parts of statements: ``place`` and ``order`` of a staged row ``s``, and the same of a stored row ``t``."""
+    """The open parts of statements: ``place`` and ``order`` of a staged row ``s`` and of a stored row ``t``."""
     place = (*((TOPIC[0],) if record.topic_names else ()), "_partition", "_offset")
     order = ("publish_at", *place)
     return {

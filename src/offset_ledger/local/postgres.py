@@ -122,7 +122,12 @@ class Postgres(Server):
     def start(self, launch: Launch | None = None) -> None:
         """Start it on the data it has; returns before it is ready."""
         launch = launch or Launch(silent)
-        _make_private(self._sockets, server_uid())
+        try:
+            self._sockets.mkdir(0o700)
+        except FileExistsError:
+            _check_private(self._sockets, server_uid())
+        else:
+            os.chown(self._sockets, server_uid(), -1, follow_symlinks=False)
         self._write_access()
         own = {"port": str(self.port), "unix_socket_directories": str(self._sockets)}
         settings = [f"--{name}={value}" for name, value in {**_SETTINGS, **own, **self.settings}.items()]
@@ -332,7 +337,13 @@ def system_user() -> str | None:
         try:
             pwd.getpwnam(SYSTEM_USER)
         except KeyError:
-            _add_user()
+            try:
+                subprocess.run(["useradd", "--system", SYSTEM_USER], check=True, capture_output=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                raise StackError(
+                    f"PostgreSQL does not run as root and the user {SYSTEM_USER} could not be made ({error}); "
+                    "make it, or run this as another user than root"
+                ) from None
     return SYSTEM_USER
 
 
@@ -351,30 +362,6 @@ def give(path: Path) -> None:
     if user := system_user():
         entry = pwd.getpwnam(user)
         os.chown(path, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
-
-
-def _add_user() -> None:
-    try:
-        subprocess.run(["useradd", "--system", SYSTEM_USER], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise StackError(
-            f"PostgreSQL does not run as root and the user {SYSTEM_USER} could not be made ({error}); "
-            "make it, or run this as another user than root"
-        ) from None
-
-
-def _make_private(folder: Path, owner: int) -> None:
-    """Make the folder for that user alone, unless it is there.
-
-    Raises:
-        StackError: as :func:`_check_private`, of a folder that was there.
-    """
-    try:
-        folder.mkdir(0o700)
-    except FileExistsError:
-        _check_private(folder, owner)
-    else:
-        os.chown(folder, owner, -1, follow_symlinks=False)
 
 
 def _check_private(folder: Path, owner: int) -> None:

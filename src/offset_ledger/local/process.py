@@ -143,7 +143,11 @@ class Daemon:
         leader = self._process()
         if leader is None and psutil.pid_exists(recorded[0]):
             return []  # another process has the pid now, and its session has the same number
-        session = [each for each in psutil.process_iter() if _session(each.pid) == recorded[0]]
+        session = []
+        for each in psutil.process_iter():
+            with suppress(OSError):
+                if os.getsid(each.pid) == recorded[0]:
+                    session.append(each)
         members = {each.pid: each for each in session}
         for each in session:
             with suppress(psutil.NoSuchProcess):
@@ -212,13 +216,6 @@ def run(
 def _started(process: psutil.Process) -> float:
     # Seconds after boot: setting the clock does not change it.
     return float(process.create_time() - psutil.boot_time())
-
-
-def _session(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return None
 
 
 def _signal(processes: Iterable[psutil.Process], which: signal.Signals) -> None:

@@ -258,11 +258,28 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
 
 def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
     stack.connections()  # makes the secrets that several of them read
-    starts = [_start_kafka, _start_postgres_and_airflow]
-    starts += [_start_spark] if stack.with_spark else []
-    starts += [_start_registry] if stack.with_registry else []
-    with ThreadPoolExecutor(len(starts) + 2) as pool:
-        sides = [pool.submit(start, stack, launch) for start in starts]
+
+    def start_postgres_and_airflow() -> None:
+        stack.postgres.up(launch)
+        launch.say(f"Postgres is ready on {stack.postgres.address}")
+        if stack.with_airflow:
+            stack.airflow.up(stack.connections_environment(), launch)
+            launch.say(f"Airflow is ready on {stack.airflow.address}; its logins are in {stack.airflow.passwords}")
+
+    def start(up: Callable[..., None], what: object, ready: str) -> None:
+        up(what, launch)
+        launch.say(ready)
+
+    with ThreadPoolExecutor(6) as pool:
+        sides = [pool.submit(start_postgres_and_airflow)]
+        ready = f"Kafka is ready on {stack.kafka.bootstrap}"
+        sides.append(pool.submit(start, stack.kafka.up, stack.java, ready))
+        if stack.with_spark:
+            ready = f"{stack.spark.title} is ready on {stack.spark.address}"
+            sides.append(pool.submit(start, stack.spark.up, stack.connections_environment(), ready))
+        if stack.with_registry:
+            ready = f"the schema registry is ready on {stack.registry.address}"
+            sides.append(pool.submit(start, stack.registry.up, stack.java, ready))
         pool.submit(make_kafka_archive, stack.java, launch.say)
         if meanwhile and stack.spark_kind is not SparkKind.CONNECT:
             pool.submit(meanwhile, launch.say)
@@ -274,29 +291,6 @@ def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
         except BaseException:
             launch.undo()
             raise
-
-
-def _start_kafka(stack: Stack, launch: Launch) -> None:
-    stack.kafka.up(stack.java, launch)
-    launch.say(f"Kafka is ready on {stack.kafka.bootstrap}")
-
-
-def _start_registry(stack: Stack, launch: Launch) -> None:
-    stack.registry.up(stack.java, launch)
-    launch.say(f"the schema registry is ready on {stack.registry.address}")
-
-
-def _start_spark(stack: Stack, launch: Launch) -> None:
-    stack.spark.up(stack.connections_environment(), launch)
-    launch.say(f"{stack.spark.title} is ready on {stack.spark.address}")
-
-
-def _start_postgres_and_airflow(stack: Stack, launch: Launch) -> None:
-    stack.postgres.up(launch)
-    launch.say(f"Postgres is ready on {stack.postgres.address}")
-    if stack.with_airflow:
-        stack.airflow.up(stack.connections_environment(), launch)
-        launch.say(f"Airflow is ready on {stack.airflow.address}; its logins are in {stack.airflow.passwords}")
 
 
 def _compose(

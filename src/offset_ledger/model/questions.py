@@ -122,7 +122,16 @@ class Question:
 def _cell(name: str, value: Any) -> str:
     match value:
         case dict():
-            return ", ".join(_of_partition(partition, item) for partition, item in value.items())
+            shown = []
+            for partition, item in value.items():
+                match item:
+                    case [int() as start, int() as end] if start < end:
+                        shown.append(_wide(OffsetRange(int(partition), start, end)))
+                    case [int(), int() as end]:
+                        shown.append(f"{partition}: empty at {end}")
+                    case _:
+                        shown.append(f"{partition}: {item}")
+            return ", ".join(shown)
         case [[int(), int(), int()], *_]:
             return ", ".join(_wide(OffsetRange(*parts)) for parts in value)
         case [before, now] if name.endswith("_id"):
@@ -130,13 +139,6 @@ def _cell(name: str, value: Any) -> str:
         case list():
             return ", ".join(map(str, value))
     return str(value)
-
-
-def _of_partition(partition: str, value: Any) -> str:
-    match value:
-        case [int() as start, int() as end]:
-            return _wide(OffsetRange(int(partition), start, end)) if start < end else f"{partition}: empty at {end}"
-    return f"{partition}: {value}"
 
 
 def _wide(r: OffsetRange) -> str:
