@@ -9,8 +9,8 @@ from pathlib import Path
 from offset_ledger.config.model import (
     Column,
     ColumnType,
-    Condition,
     Evolve,
+    FieldCondition,
     Limits,
     Merge,
     Pipeline,
@@ -53,7 +53,7 @@ def pipeline_of(world: World, file: File, topics: int, topic: int) -> Pipeline:
             ("at",) if file.order == PATH else None,
             columns,
             tombstone=Tombstone.DELETE if world.compacted else Tombstone.QUARANTINE,
-            delete_when=Condition(("op",), "d"),
+            delete_when=FieldCondition(("op",), "d"),
             topic_names=several,
         ),
         target=Target(

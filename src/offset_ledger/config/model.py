@@ -190,7 +190,7 @@ REST = Column("_rest", ColumnType("jsonb"), (), nullable=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class FieldCondition:
     """Of a record whose value at ``path`` is ``equals`` it holds."""
 
     path: JsonPath
@@ -211,8 +211,8 @@ class RecordShape:
     columns: tuple[Column, ...]
     publish_at_encoding: str = "rfc3339"
     tombstone: Tombstone = Tombstone.QUARANTINE
-    delete_when: Condition | None = None
-    where: Condition | None = None
+    delete_when: FieldCondition | None = None
+    where: FieldCondition | None = None
     schemas: tuple[str, ...] = ()
     schema_ids: bool = False
     topic_names: bool = False

@@ -12,7 +12,7 @@ from offset_ledger.config.columns import ALIASES_KEY, COLUMNS, MAX_COLUMNS, PATH
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, note_missing, section
 from offset_ledger.config.located import Refused, Value
-from offset_ledger.config.model import REST, Condition, JsonPath, RecordShape, Tombstone
+from offset_ledger.config.model import REST, FieldCondition, JsonPath, RecordShape, Tombstone
 from offset_ledger.config.values import FLAG, PLAIN_VALUE, choice, filled_text, one_or_more, text, word
 
 
@@ -78,8 +78,8 @@ def _compared(path: Key, equals: str, example: str) -> dict[str, Key]:
     return {"path": path, "equals": Key(PLAIN_VALUE, value, (example, True, 1))}
 
 
-def _condition(said: Section) -> Condition | None:
-    return said.make(Condition) if said.given.keys() >= {"path", "equals"} else None
+def _condition(said: Section) -> FieldCondition | None:
+    return said.make(FieldCondition) if said.given.keys() >= {"path", "equals"} else None
 
 
 def _where(said: Section) -> Attributes:
@@ -117,8 +117,8 @@ PUBLISH_AT: Kind[Attributes] = section(
     lambda said: Attributes(said.given),
 )
 
-DELETE_WHEN: Kind[Condition | None] = section(
-    Condition,
+DELETE_WHEN: Kind[FieldCondition | None] = section(
+    FieldCondition,
     "A record that deletes its event, by what it says itself.",
     _compared(
         Key(PATH, "Where the value is; a record without it deletes nothing.", ("$.op",)), "The value of a delete", "d"
@@ -128,7 +128,7 @@ DELETE_WHEN: Kind[Condition | None] = section(
 )
 
 WHERE: Kind[Attributes] = section(
-    Condition,
+    FieldCondition,
     "Which records of the topic are the pipeline's, where it has several kinds; the others are skipped and counted.",
     {
         **_compared(

@@ -21,7 +21,7 @@ from offset_ledger.model.overlap import CommittedRange
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, BatchKind, State
-from offset_ledger.model.windows import ReadBefore
+from offset_ledger.model.windows import EarlierRead
 from offset_ledger.version import __version__
 
 # -- reading ---------------------------------------------------------------------------------------------------
@@ -281,10 +281,10 @@ def committed_ranges(cursor: Cursor, pipeline: str, wanted: Sequence[OffsetRange
 
 def read_before(
     cursor: Cursor, pipeline: str, since: datetime, until: datetime, snapshot: TopicSnapshot
-) -> tuple[ReadBefore, ...]:
+) -> tuple[EarlierRead, ...]:
     """The committed ranges, as :func:`offset_ledger.model.windows.find_window` needs them."""
     log = {"partitions": [p.partition for p in snapshot.partitions]}
     log_starts = [p.log_start for p in snapshot.partitions]
     window = {"pipeline": pipeline, "since": since, "until": until}
     cursor.execute(named_sql("requests/read_before"), {**window, **log, "log_starts": log_starts})
-    return tuple(ReadBefore(OffsetRange(*row[:3]), row[3], row[4]) for row in cursor.fetchall())
+    return tuple(EarlierRead(OffsetRange(*row[:3]), row[3], row[4]) for row in cursor.fetchall())

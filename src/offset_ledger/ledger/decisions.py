@@ -18,7 +18,7 @@ from offset_ledger.model.states import TRANSITIONS, State
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedQuestion:
     """A question in the ledger, and the run that waits for its answer."""
 
     decision_id: int
@@ -108,7 +108,7 @@ def approve(cursor: Cursor, question: Question, decision_id: int | None, origin:
         answer(cursor, each, QuestionAnswer.APPROVE, origin, why)
 
 
-def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> Asked:
+def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> AskedQuestion:
     """The question of that id, locked against every other answer if asked."""
     if lock:
         cursor.execute("SELECT FROM offset_ledger.decision WHERE decision_id = %s FOR UPDATE", [decision_id])
@@ -116,7 +116,7 @@ def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> As
     return _asked(cursor.one())
 
 
-def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = None) -> tuple[Asked, ...]:
+def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = None) -> tuple[AskedQuestion, ...]:
     """The questions of the pipeline, or of one kind, that nobody has answered yet."""
     cursor.execute(named_sql("decisions/open"), {"pipeline": pipeline, "kind": kind})
     return tuple(map(_asked, cursor.fetchall()))
@@ -138,9 +138,9 @@ def answered_by(cursor: Cursor, pipeline: str, kind: QuestionKind, decision_id: 
     return [asked.decision_id for asked in open_questions(cursor, pipeline, kind)]
 
 
-def _asked(row: Any) -> Asked:
+def _asked(row: Any) -> AskedQuestion:
     question = Question(
         row["pipeline"], QuestionKind(row["kind"]), row["topic_id"], row["question"], row["details"], row["batch_id"]
     )
     given = QuestionAnswer(row["answer"]) if row["answer"] else None
-    return Asked(row["decision_id"], question, row["dag_id"], row["run_id"], given)
+    return AskedQuestion(row["decision_id"], question, row["dag_id"], row["run_id"], given)

@@ -22,7 +22,7 @@ from offset_ledger.ledger.row_order import TOPIC, has_strays, ordered_by
 from offset_ledger.model.balance_sheet import StagedCounts
 from offset_ledger.model.batch import Attempt, Batch, Profile
 from offset_ledger.model.manifest import Slice
-from offset_ledger.model.unread import Unread, together
+from offset_ledger.model.unread import UnreadCounts, together
 
 SCHEMA = "offset_ledger_staging"
 _NAME = re.compile(r"b(\d+)_e(\d+)(?:_refused)?$")
@@ -333,13 +333,13 @@ def recent_profiles(cursor: Cursor, batch: Batch, limit: int) -> list[Profile]:
     return [Profile(**row) for row in cursor.fetchall()]
 
 
-def read_unread(cursor: Cursor, attempt: Attempt) -> Unread | None:
+def read_unread(cursor: Cursor, attempt: Attempt) -> UnreadCounts | None:
     """The unread fields of the rows that the attempt has staged; None where they were not counted."""
     cursor.execute(named_sql("staging/unread"), asdict(attempt))
-    return together(Unread.from_json(row[0]) for row in cursor.fetchall())
+    return together(UnreadCounts.from_json(row[0]) for row in cursor.fetchall())
 
 
-def latest_unread(cursor: Cursor, pipeline: str) -> tuple[int, Unread] | None:
+def latest_unread(cursor: Cursor, pipeline: str) -> tuple[int, UnreadCounts] | None:
     """The newest committed batch of the pipeline that has rows, with its unread fields."""
     cursor.execute(named_sql("staging/newest_counted"), {"pipeline": pipeline})
     if (row := cursor.fetchone()) is None:

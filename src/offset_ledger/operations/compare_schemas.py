@@ -12,7 +12,7 @@ from offset_ledger.decoding.kinds import ColumnKind, kinds
 from offset_ledger.decoding.needed_columns import Difference, Follower, read_paths, unread
 from offset_ledger.decoding.schema_fit import unfit
 from offset_ledger.model.followed_columns import FollowedColumn
-from offset_ledger.model.unread import Unread
+from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.operations.known_schemas import KnownSchema
 from offset_ledger.target.fit import Misfit, remedy
 from offset_ledger.target.table import may_change
@@ -215,7 +215,7 @@ def _unread(pipeline: Pipeline, schemas: Sequence[KnownSchema], following: Follo
             yield Line(format_path(path), types, "", "", "", tuple(marks))
 
 
-def unread_lines(pipeline: Pipeline, batch_id: int, unread_fields: Unread) -> tuple[Line, ...]:
+def unread_lines(pipeline: Pipeline, batch_id: int, unread_fields: UnreadCounts) -> tuple[Line, ...]:
     """A line for each field that the records of a batch had and that the file does not read by now."""
     sampled = "rows" if unread_fields.sampled == unread_fields.records else "sampled rows"
     of = f"of {unread_fields.sampled:,} {sampled} of batch {batch_id}"

@@ -12,7 +12,7 @@ from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries,
 from offset_ledger.ledger.database import Cursor, connect, open_ledger_at, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.model.followed_columns import FollowedColumn
-from offset_ledger.model.unread import Unread
+from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.operations.compare_schemas import Following, Line, Table, compare, unread_lines
 from offset_ledger.operations.known_schemas import known_schemas
@@ -66,7 +66,7 @@ class _Known:
     followed: tuple[FollowedColumn, ...] = ()
     follower: Follower | None = None
     note: str = ""
-    unread: tuple[int, Unread] | None = None
+    unread: tuple[int, UnreadCounts] | None = None
 
 
 def _of_database(pipeline: Pipeline) -> _Known:

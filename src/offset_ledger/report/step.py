@@ -21,7 +21,7 @@ from offset_ledger.ledger.database import Session, open_ledger, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.unread import Unread
+from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.report.render import pipeline_folder, render, write
 from offset_ledger.report.timeline import CHARTED, build_timeline, decisions, read_timeline
 
@@ -108,7 +108,7 @@ class BatchResults:
     ranges: Sequence[OffsetRange] = ()
     refusals: Mapping[str, int] = field(default_factory=dict)
     decisions: Sequence[Mapping[str, str]] = ()
-    unread: Unread | None = None
+    unread: UnreadCounts | None = None
     boundaries: Sequence[str] = ()
     engine: str | None = None
     engine_reason: str | None = None

@@ -24,7 +24,7 @@ from offset_ledger.errors import SchemaChanged, UndecidedSchema, UnusableSchema
 from offset_ledger.ledger import batches, followed_columns, pipelines, schema_boundaries, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, transaction
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.schema_boundaries import Boundary, Met, Writer
+from offset_ledger.ledger.schema_boundaries import FirstUse, SchemaBoundary, Writer
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.followed_columns import FollowedColumn, effective
@@ -161,7 +161,7 @@ class SchemaNeeds:
         )
         return cls(pipeline, follower, schema_boundaries.read_writer_schemas(cursor, pipeline.name, schema_ids))
 
-    def writer(self, met: Met) -> Writer | None:
+    def writer(self, met: FirstUse) -> Writer | None:
         """What a record names; None where it cannot be read."""
         schema = self.kept.get(met.schema_id)
         if schema is None or self.pipeline.source.format is not Format.PROTOBUF:
@@ -319,7 +319,7 @@ def _keep(
     cursor: Cursor, batch: Batch, opening: Iterable[_First], ending: Iterable[_First], needed: Mapping[Writer, Needed]
 ) -> None:
     boundaries = [
-        Boundary.of(first.partition, first.offset, first.writer, ends, needed[first.writer])
+        SchemaBoundary.of(first.partition, first.offset, first.writer, ends, needed[first.writer])
         for firsts, ends in ((opening, False), (ending, True))
         for first in firsts
         if first.opens is not ends

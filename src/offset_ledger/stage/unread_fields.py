@@ -22,7 +22,7 @@ from offset_ledger.decoding.outcome import printable
 from offset_ledger.decoding.record_kinds import ReadKind, fields_of, kind_reader
 from offset_ledger.decoding.subjects import LANGUAGES
 from offset_ledger.decoding.typed.types import SchemaProblem
-from offset_ledger.model.unread import MAX_NAME, Unread
+from offset_ledger.model.unread import MAX_NAME, UnreadCounts
 from offset_ledger.model.writer_schema import WriterSchema
 
 SAMPLE = 2000
@@ -38,7 +38,7 @@ class Counted(Protocol):
     def add(self, values: pa.BinaryArray) -> None:
         """Count the fields of these records, all of which became rows."""
 
-    def result(self) -> Unread:
+    def result(self) -> UnreadCounts:
         """What was counted."""
 
 
@@ -69,7 +69,7 @@ class UnreadFields:
         for chunk in values.chunks:
             self._counted.add(chunk)
 
-    def result(self) -> Unread:
+    def result(self) -> UnreadCounts:
         """What was counted."""
         return self._counted.result()
 
@@ -89,11 +89,11 @@ class Documents:
         self._records += len(values)
         self._sample.add(len(values), lambda places: self._look(values.take(pa.array(places))))
 
-    def result(self) -> Unread:
+    def result(self) -> UnreadCounts:
         """See :class:`Counted`."""
         looked_at = self._sample.items
         counts = Counter(path for paths in looked_at for path in paths)
-        return Unread.of(self._records, len(looked_at), _named(counts), self._more)
+        return UnreadCounts.of(self._records, len(looked_at), _named(counts), self._more)
 
     def _look(self, values: pa.BinaryArray) -> Iterator[tuple[JsonPath, ...]]:
         for document in (frame.without_head(values) if self._framed else values).to_pylist():
@@ -127,7 +127,7 @@ class OfSchemas:
         for id_ in np.unique(ids).tolist():
             self._add(id_, frame.without_head(values.filter(pa.array(ids == id_))))
 
-    def result(self) -> Unread:
+    def result(self) -> UnreadCounts:
         """See :class:`Counted`."""
         counts, looked_at = Counter[JsonPath](), 0
         for (id_, kind), records in self._counts.items():
@@ -138,7 +138,7 @@ class OfSchemas:
             counts.update(dict.fromkeys(unread((field.path for field in fields), self._record), records))
             looked_at += records
         records = self._counts.total()
-        return Unread.of(records, looked_at, _named(counts), more=looked_at < records)
+        return UnreadCounts.of(records, looked_at, _named(counts), more=looked_at < records)
 
     def _add(self, id_: int, payloads: pa.BinaryArray) -> None:
         """Count the payloads of one schema by their kinds."""

@@ -24,8 +24,8 @@ from offset_ledger.config.model import (
     REST,
     Column,
     ColumnType,
-    Condition,
     DeployMode,
+    FieldCondition,
     History,
     Limits,
     Merge,
@@ -339,7 +339,7 @@ def test_delete_when_is_a_path_and_a_value(tmp_path: Path, tombstone: str, equal
     if tombstone == "delete":
         text = text.replace("$.id", "key").replace("$.at", "kafka_timestamp")
     found = parse_pipeline(written(tmp_path, text)).record.delete_when
-    assert found == Condition(("op",), expected)  # type: ignore[arg-type]
+    assert found == FieldCondition(("op",), expected)  # type: ignore[arg-type]
     assert found is not None
     assert type(found.equals) is type(expected)
     assert schema_accepts(text)
@@ -347,7 +347,7 @@ def test_delete_when_is_a_path_and_a_value(tmp_path: Path, tombstone: str, equal
 
 def test_a_column_may_have_the_value_that_deletes(tmp_path: Path) -> None:
     text = edited("tombstone: skip", "delete_when: {path: $.a, equals: d}")
-    assert parse_pipeline(written(tmp_path, text)).record.delete_when == Condition(("a",), "d")
+    assert parse_pipeline(written(tmp_path, text)).record.delete_when == FieldCondition(("a",), "d")
 
 
 NAME = st.text("aZ09_- .'\\\\\"[]$é\n\0", min_size=1, max_size=6)

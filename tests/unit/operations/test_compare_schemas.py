@@ -10,8 +10,8 @@ import pytest
 from offset_ledger.config.model import (
     Column,
     ColumnType,
-    Condition,
     Evolve,
+    FieldCondition,
     Limits,
     Pipeline,
     Quality,
@@ -164,7 +164,8 @@ def test_a_number_of_json(type_: str, mark: str | None) -> None:
 def test_what_the_schema_lacks_and_what_the_file_lacks() -> None:
     file = pipeline(column("text", nullable=True, path="gone"), replace(column("text", path="lost"), name="g"))
     file = replace(
-        file, record=replace(file.record, delete_when=Condition(("op",), "d"), where=Condition(("kind",), "x"))
+        file,
+        record=replace(file.record, delete_when=FieldCondition(("op",), "d"), where=FieldCondition(("kind",), "x")),
     )
 
     schema = known(field(STRING, path="op"), field(STRING, path="kind"), field(LONG, path="new.x", nullable=True))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Condition, JsonPath, Limits, RecordShape
+from offset_ledger.config.model import FieldCondition, JsonPath, Limits, RecordShape
 from offset_ledger.decoding import jsonb
 from offset_ledger.decoding.json import documents, numbers, texts
 from offset_ledger.decoding.json.readers import Read, boolean, reader
@@ -227,7 +227,7 @@ _string = msgspec.json.Decoder(str).decode
 class Comparison:
     """Says of the records of one pipeline which delete their event, or which are its records at all."""
 
-    def __init__(self, when: Condition) -> None:
+    def __init__(self, when: FieldCondition) -> None:
         self._path = when.path
         self._equals = when.equals
         self._read = _reader(when.equals)
