@@ -46,17 +46,8 @@ class Connection:
 
     def to_json(self) -> str:
         """Airflow's JSON form, secrets included: for the environment of a child process, never for a log."""
-        return json.dumps(
-            {
-                "conn_type": self.conn_type,
-                "host": self.host,
-                "port": self.port,
-                "schema": self.schema,
-                "login": self.login,
-                "password": self.password,
-                "extra": dict(self.extra),
-            }
-        )
+        names = ("conn_type", "host", "port", "schema", "login", "password")
+        return json.dumps({**{name: getattr(self, name) for name in names}, "extra": dict(self.extra)})
 
 
 def environment_name(conn_id: str) -> str:

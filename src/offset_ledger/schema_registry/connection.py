@@ -83,14 +83,23 @@ def registry_settings(connection: Connection) -> Settings:
         if not is_token_url(extra[ISSUER]):
             raise wrong(connection, f"{ISSUER} should be the URL of a token endpoint, without a login in it")
         oauth = OAuth(extra[ISSUER], extra[CLIENT_ID], extra[CLIENT_SECRET], extra.get(SCOPE))
+    timeout = extra.get(TIMEOUT, str(_DEFAULT_TIMEOUT))
+    try:
+        seconds = float(timeout)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 300:
+        raise wrong(connection, f"{TIMEOUT} should be seconds, more than 0 and at most 300, found {timeout!r}")
+    secrets = [connection.password, *(extra.get(name) for name in (BASIC, TOKEN, CLIENT_SECRET, KEY_PASSWORD))]
+    secrets += [extra.get(BASIC, "").partition(":")[2], (headers.get("authorization") or "").partition(" ")[2]]
     return Settings(
         connection.conn_id,
         _urls(connection),
         {name: value for name, value in headers.items() if value},
         oauth,
         Tls(*(extra.get(name) for name in (CA, CERTIFICATE, KEY, KEY_PASSWORD))),
-        _timeout(connection),
-        _secrets(connection, headers.get("authorization")),
+        seconds,
+        tuple(sorted({each for each in secrets if each}, key=len, reverse=True)),
     )
 
 
@@ -163,21 +172,3 @@ def _require_none(connection: Connection, names: Iterable[str], where: str) -> N
     for name in names:
         if name in connection.extra:
             raise wrong(connection, f"{name} has no meaning {where}")
-
-
-def _timeout(connection: Connection) -> float:
-    text = connection.extra.get(TIMEOUT, str(_DEFAULT_TIMEOUT))
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 300:
-        raise wrong(connection, f"{TIMEOUT} should be seconds, more than 0 and at most 300, found {text!r}")
-    return seconds
-
-
-def _secrets(connection: Connection, authorization: str | None) -> tuple[str, ...]:
-    extra = connection.extra
-    given = [connection.password, *(extra.get(name) for name in (BASIC, TOKEN, CLIENT_SECRET, KEY_PASSWORD))]
-    given += [extra.get(BASIC, "").partition(":")[2], (authorization or "").partition(" ")[2]]
-    return tuple(sorted({each for each in given if each}, key=len, reverse=True))
