@@ -9,8 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from offset_ledger.ledger.database import connect
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import connect, migrate
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.stack import Stack

@@ -23,7 +23,7 @@ from benchmarks.avro_schema import AMOUNT, TIMESTAMP, avro_record
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
@@ -76,7 +76,7 @@ message Event {
 message Place { string city = 1; }
 """
 Read = Callable[[bytes], Any]
-A_THIRD = Condition(("status",), "ordered")
+A_THIRD = FieldCondition(("status",), "ordered")
 OTHER = b'{"event_id":"order-000000000001","status":"refunded","reason":"The parcel came back twice.","shop":{"id":17}}'
 
 

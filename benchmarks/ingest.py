@@ -31,10 +31,9 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.ledger.database import connect, named_sql, transaction
-from offset_ledger.ledger.origin import current_origin
 from offset_ledger.ledger.staging import StagingTables, create, row_columns
 from offset_ledger.local.stack import Stack
-from offset_ledger.model.batch import Attempt
+from offset_ledger.model.batch import Attempt, current_origin
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.plan.step import plan
 from offset_ledger.progress import progress

@@ -31,11 +31,10 @@ from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME
 
 from offset_ledger.connections import Connection, environment_name
-from offset_ledger.ledger.database import Cursor, Session, connect, transaction
-from offset_ledger.ledger.migrate import migrate
-from offset_ledger.local.launch import Launch
+from offset_ledger.ledger.database import Cursor, Session, connect, migrate, transaction
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.postgres import Postgres
+from offset_ledger.local.process import Launch
 from offset_ledger.operations.prune import prune_beyond
 from offset_ledger.operations.prune_ages import Ages
 from offset_ledger.operations.verify import invariants

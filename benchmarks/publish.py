@@ -25,8 +25,8 @@ from tabulate import tabulate
 
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
+from offset_ledger.local.process import Launch
 from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.settings import ProducerSettings

@@ -23,16 +23,14 @@ from typing import Any
 from psycopg2 import sql
 
 from offset_ledger.commit.step import commit
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import History, NullBand, Pipeline, Quality, VolumeBand
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.config.quality import History, NullBand, Quality, VolumeBand
 from offset_ledger.connections import environment_name, get_connection
 from offset_ledger.ledger import batches, pipelines
-from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.ledger.migrate import migrate
-from offset_ledger.local.launch import Launch
+from offset_ledger.ledger.database import connect, migrate, transaction
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.postgres import Postgres
+from offset_ledger.local.process import Launch
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.ranges import OffsetRange

@@ -14,7 +14,7 @@ from pathlib import Path
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_named
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.origin import current_origin
+from offset_ledger.model.batch import current_origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.operations import ingest as _ingest

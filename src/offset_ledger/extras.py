@@ -35,12 +35,12 @@ def require(extra: str, what: str, where: str = "") -> None:
 
 
 def is_installed(extra: str) -> bool:
-    """Whether it is."""
+    """Return whether it is."""
     return has_module(MODULES[extra])
 
 
 def has_module(name: str) -> bool:
-    """Whether a module can be imported, without importing more than the packages it is in."""
+    """Return whether a module can be imported, without importing more than the packages it is in."""
     try:
         return find_spec(name) is not None
     except ModuleNotFoundError:  # of the package that the module is in

@@ -46,7 +46,7 @@ NOT_ALWAYS = (
     Failpoint.DEAD_LETTERS_COMMITTED,
     Failpoint.NOTIFICATION_SENT,
 )
-"""Those that a batch reaches only if it meets a schema that needs other columns, has dead letters, or notifies."""
+"""The places that a batch reaches only if it meets a schema that needs other columns, has dead letters, or notifies."""
 
 
 def reach(place: Failpoint) -> None:
@@ -56,28 +56,18 @@ def reach(place: Failpoint) -> None:
         file = Path(wanted[1:])
         wanted = file.read_text().strip() if file.exists() else None
     if wanted:
-        action = _parse(wanted).get(place)
-        if action and _first(place):
-            _act(place, action)
-
-
-def _parse(wanted: str) -> dict[Failpoint, str]:
-    try:
-        return {Failpoint(name): action for name, action in (entry.split("=", 1) for entry in wanted.split(";"))}
-    except ValueError as error:
-        names = ", ".join(Failpoint)
-        raise ConfigurationError(f"{VARIABLE}: {error}; expected PLACE=ACTION;..., places: {names}") from None
-
-
-def _first(place: Failpoint) -> bool:
-    folder = os.environ.get(ONCE)
-    if not folder:
-        return True
-    try:
-        Path(folder, place).touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
+        try:
+            actions = {Failpoint(name): action for name, action in (each.split("=", 1) for each in wanted.split(";"))}
+        except ValueError as error:
+            names = ", ".join(Failpoint)
+            raise ConfigurationError(f"{VARIABLE}: {error}; expected PLACE=ACTION;..., places: {names}") from None
+        if place in actions:
+            if folder := os.environ.get(ONCE):
+                try:
+                    Path(folder, place).touch(exist_ok=False)
+                except FileExistsError:
+                    return
+            _act(place, actions[place])
 
 
 def _act(place: Failpoint, action: str) -> None:

@@ -28,7 +28,7 @@ def redrive_dag(pipeline: str) -> str:
 
 
 def may_be_ours(dag_id: str) -> bool:
-    """Whether a DAG of this id may be triggered from the ledger page; others may begin like these too."""
+    """Return whether a DAG of this id may be triggered from the ledger page; others may begin like these too."""
     return dag_id.startswith((_INGEST, _REDRIVE, AUDIT_DAG))
 
 

@@ -37,7 +37,7 @@ _OF_THE_HOOK = {
 
 
 def takes_token(connection: Connection) -> bool:
-    """Whether each session logs in with a token that Airflow's hook asks the cloud for (``iam`` in ``extra``)."""
+    """Return whether sessions log in with a token that Airflow's hook asks the cloud for (``iam`` in ``extra``)."""
     return connection.extra.get("iam", "false").lower() == "true"
 
 

@@ -77,10 +77,8 @@ class PlainLines:
         now = self._clock()
         if now - self._said >= PLAIN_SECONDS:
             self._said = now
-            self._say(self._line(self._done / (now - self._began)))
-
-    def _line(self, rate: float) -> str:
-        rest = None if self._total is None or not rate else max(0, self._total - self._done) / rate
-        left = "" if rest is None else f", {show_duration(ceil(rest))} left"
-        of = "" if self._total is None else f" of {self._total:,}"
-        return f"{self._what} {self._done:,}{of} {self._unit} ({rate:,.0f}/s{left})"
+            rate = self._done / (now - self._began)
+            rest = None if self._total is None or not rate else max(0, self._total - self._done) / rate
+            left = "" if rest is None else f", {show_duration(ceil(rest))} left"
+            of = "" if self._total is None else f" of {self._total:,}"
+            self._say(f"{self._what} {self._done:,}{of} {self._unit} ({rate:,.0f}/s{left})")

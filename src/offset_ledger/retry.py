@@ -21,7 +21,7 @@ _asked_for: ContextVar[float | None] = ContextVar("_asked_for", default=None)
 
 
 def retry_seconds() -> float:
-    """How long to retry while a server is away: as :func:`retrying_for` says, or ``$OFFSET_LEDGER_RETRY_SECONDS``,
+    """The seconds to retry while a server is away: as :func:`retrying_for` says, or ``$OFFSET_LEDGER_RETRY_SECONDS``,
     else 30.
 
     Raises:

@@ -49,7 +49,7 @@ def kafka_span(milliseconds: str) -> timedelta:
 
 
 def kept_for(milliseconds: str) -> timedelta | None:
-    """What ``retention.ms`` keeps; None where time deletes nothing: below 0, and from 1,000 years on."""
+    """The time that ``retention.ms`` keeps; None where time deletes nothing: below 0, and from 1,000 years on."""
     return kafka_span(milliseconds) if 0 <= int(milliseconds) < _LONGEST_MILLISECONDS else None
 
 
@@ -74,7 +74,8 @@ def show_span(span: timedelta) -> str:
     """``17.7 days``, ``5.2 hours`` or ``12 minutes``, for a sentence."""
     seconds = abs(span.total_seconds())
     name, size, _ = next(unit for unit in _SPAN_NAMES if seconds >= unit[1] * unit[2])
-    return _with_unit(show_number(seconds / size if size > 1 else round(seconds)), name)
+    number = show_number(seconds / size if size > 1 else round(seconds))
+    return f"{number} {name.removesuffix('s') if number == '1' else name}"
 
 
 def show_number(value: float) -> str:
@@ -91,11 +92,8 @@ def show_share(share: float, digits: int = 2) -> str:
         return f"< {smallest * 100:.{digits}f}%"
     if 1 - smallest < share < 1:
         return f"> {100 - smallest * 100:.{digits}f}%"
-    return f"{_without_zeros(f'{share * 100:.{digits}f}')}%"
-
-
-def _without_zeros(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    text = f"{share * 100:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
 
 
 def show_duration(seconds: float) -> str:
@@ -111,7 +109,3 @@ def counted(number: int, noun: str) -> str:
     """``1 batch``, ``2 batches`` or ``1,000 offsets``; ``noun`` in the singular."""
     plural = f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
-
-
-def _with_unit(number: str, unit: str) -> str:
-    return f"{number} {unit.removesuffix('s') if number == '1' else unit}"

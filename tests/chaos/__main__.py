@@ -16,8 +16,7 @@ from functools import reduce
 from pathlib import Path
 
 from offset_ledger.connections import Connection, environment_name
-from offset_ledger.ledger.database import connect
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import connect, migrate
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice
 from offset_ledger.schema_registry.client import connect_registry

@@ -17,11 +17,10 @@ from typing import Any
 import psutil
 
 from offset_ledger.failpoints import ONCE, VARIABLE
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import free_ports
-from offset_ledger.local.process import silent
+from offset_ledger.local.process import Launch, silent
 from offset_ledger.local.registry import Registry
-from offset_ledger.local.spark_connect import SparkConnect
+from offset_ledger.local.spark import SparkConnect
 from offset_ledger.local.stack import Stack
 from offset_ledger.reliability.labs.lossy import Proxy
 from tests.paths import ROOT

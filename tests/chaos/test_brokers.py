@@ -17,9 +17,8 @@ from offset_ledger.config.source import OnExpired
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import LogTruncated
 from offset_ledger.local.kafka import Kafka
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
-from offset_ledger.local.process import silent
+from offset_ledger.local.process import Launch, silent
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import QuestionAnswer

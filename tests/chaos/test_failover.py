@@ -27,8 +27,7 @@ from offset_ledger.errors import Fenced, IncompleteStaging, OffsetExpired, Trans
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.batches import read_batch
-from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import connect, migrate, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.local.postgres import ROLE, Postgres
 from offset_ledger.local.stack import Stack

@@ -21,8 +21,8 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import environment_name
 from offset_ledger.errors import OffsetLedgerError, TransientError
+from offset_ledger.ledger.database import open_ledger
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State

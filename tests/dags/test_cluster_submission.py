@@ -37,7 +37,7 @@ from offset_ledger.airflow import operators
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import open as ledger
+from offset_ledger.ledger import database as ledger
 from offset_ledger.stage import step as stage
 
 logging.getLogger("py4j").setLevel("WARNING")

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from offset_ledger.connections import Connection, environment_name
-from offset_ledger.model.request import Request
-from offset_ledger.model.request_form import FIELDS, parse_request
+from offset_ledger.model.request import FIELDS, Request, parse_request
 from tests.dags.fresh import answer_of
 from tests.paths import ROOT
 

@@ -29,7 +29,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import open as ledger
+from offset_ledger.ledger import database as ledger
 from offset_ledger.stage import step as stage
 
 shipped = []
@@ -82,7 +82,7 @@ import json, os, signal, sys
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
 from contextlib import nullcontext
-from offset_ledger.ledger import open as ledger
+from offset_ledger.ledger import database as ledger
 from offset_ledger.stage import step as stage
 
 submitted = []
@@ -111,7 +111,7 @@ import json, os, signal, sys, threading, time
 from offset_ledger.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import open as ledger
+from offset_ledger.ledger import database as ledger
 from offset_ledger.stage import step as stage
 
 ledger.open_ledger = lambda pipeline: nullcontext()
@@ -152,7 +152,7 @@ import sys
 from offset_ledger.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import open as ledger
+from offset_ledger.ledger import database as ledger
 from offset_ledger.stage import step as stage
 
 ledger.open_ledger = lambda pipeline: nullcontext()
@@ -186,7 +186,7 @@ from offset_ledger.airflow import operators
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import open as ledger
+from offset_ledger.ledger import database as ledger
 from offset_ledger.stage import step as stage
 
 def submit(self, application, env):
@@ -246,7 +246,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import open as ledger
+from offset_ledger.ledger import database as ledger
 from offset_ledger.stage import step as stage
 
 commands = []

@@ -10,12 +10,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from offset_ledger.ledger.database import connect
-from offset_ledger.ledger.migrate import migrate
-from offset_ledger.local.launch import Launch
+from offset_ledger.ledger.database import connect, migrate
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.postgres import DATA_DATABASE, Postgres
-from offset_ledger.local.process import silent
+from offset_ledger.local.process import Launch, silent
 from tests.fixtures.servers import without_sync
 from tests.machine.bench import Divergence
 from tests.machine.walk import NAMES, Walker

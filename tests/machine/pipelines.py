@@ -9,16 +9,16 @@ from pathlib import Path
 from offset_ledger.config.model import (
     Column,
     ColumnType,
-    Condition,
     Evolve,
+    FieldCondition,
     Limits,
     Merge,
     Pipeline,
+    Quality,
     RecordShape,
     Target,
     Tombstone,
 )  # fmt: skip
-from offset_ledger.config.quality import Quality
 from offset_ledger.config.source import OnExpired, Source
 from tests.model.rules import World
 from tests.model.state import BAD, DELETE, PATH, File, Record
@@ -53,7 +53,7 @@ def pipeline_of(world: World, file: File, topics: int, topic: int) -> Pipeline:
             ("at",) if file.order == PATH else None,
             columns,
             tombstone=Tombstone.DELETE if world.compacted else Tombstone.QUARANTINE,
-            delete_when=Condition(("op",), "d"),
+            delete_when=FieldCondition(("op",), "d"),
             topic_names=several,
         ),
         target=Target(

@@ -14,8 +14,8 @@ from types import MappingProxyType
 
 from offset_ledger.local.jars import KAFKA_VERSION, KAFKA_VERSION_VARIABLE, Artifact, Bundle, broker_bundle, fetch
 from offset_ledger.local.java import find_java
-from offset_ledger.local.layout import cache_root
 from offset_ledger.local.postgres import FOLDER_VARIABLE
+from offset_ledger.machine_files import cache_root
 from tests.paths import ROOT
 
 LOCAL = f"{ROOT}/.venv/bin/python"

@@ -17,12 +17,11 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sy
 
 from offset_ledger.demo.run import SEED, TOPIC
 from offset_ledger.errors import BatchRejected, TombstonesMayBeGone
-from offset_ledger.ledger.database import connect
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import connect, migrate
 from offset_ledger.local import airflow as local_airflow
 from offset_ledger.local import stack as local
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice
+from offset_ledger.local.process import Launch
 from offset_ledger.local.stack import SparkKind, Stack
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.ingest import ingest

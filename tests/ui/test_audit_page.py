@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
-from offset_ledger.ledger.database import connect, rows
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import connect, migrate, rows
 from offset_ledger.local import stack as local
 from offset_ledger.local.airflow import USER, VIEWER
 from offset_ledger.local.layout import PortChoice

@@ -13,7 +13,7 @@ from docs_site import generated
 
 from offset_ledger import errors
 from offset_ledger.decoding.outcome import Code
-from offset_ledger.ledger.migrate import OLDEST
+from offset_ledger.ledger.database import OLDEST
 from offset_ledger.version import __version__
 from tests.paths import ROOT
 

@@ -13,8 +13,7 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.database import Session, connect, rows
-from offset_ledger.ledger.migrate import check_migrated, migrate, migrations
+from offset_ledger.ledger.database import Session, check_migrated, connect, migrate, migrations, rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.states import State
 from offset_ledger.operations.ingest import ingest

@@ -17,8 +17,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from offset_ledger import ids
 from offset_ledger.airflow.notify import ended, missing_notifiers, notify, wants
 from offset_ledger.airflow.planned_batch import read_pipeline
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.notification import Cause
+from offset_ledger.config.model import Cause, Pipeline
 from offset_ledger.config.outline import from_outline, outline
 from offset_ledger.errors import OffsetLedgerError, RegistryUnavailable, UnknownTopic, one_line
 from offset_ledger.model import notices

@@ -11,9 +11,8 @@ import psycopg2
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.ledger import batches, decisions, pipelines
-from offset_ledger.ledger.database import Session, transaction
-from offset_ledger.ledger.decisions import Asked
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import Session, open_ledger, transaction
+from offset_ledger.ledger.decisions import AskedQuestion
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.questions import QuestionKind
 from offset_ledger.model.states import State
@@ -51,12 +50,12 @@ def nothing_to_wake_for(pipeline: Pipeline, ti: Any) -> str | None:
     return _at_the_head(head, asked, partial(_lives, ti))
 
 
-def _head(pipeline: Pipeline, session: Session | None = None) -> tuple[Batch | None, tuple[Asked, ...]]:
+def _head(pipeline: Pipeline, session: Session | None = None) -> tuple[Batch | None, tuple[AskedQuestion, ...]]:
     with open_ledger(pipeline, session) as session, transaction(session) as cursor:
         return batches.open_head(cursor, pipeline.name), decisions.open_questions(cursor, pipeline.name)
 
 
-def _at_the_head(head: Batch | None, asked: tuple[Asked, ...], lives: Callable[[str, str], bool]) -> str | None:
+def _at_the_head(head: Batch | None, asked: tuple[AskedQuestion, ...], lives: Callable[[str, str], bool]) -> str | None:
     if head and head.dag_id and head.run_id and lives(head.dag_id, head.run_id):
         return f"run {head.run_id} has {head}"
     for each in asked:

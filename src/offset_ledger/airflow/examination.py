@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from offset_ledger.airflow_connections import of_installation
+from offset_ledger.connections import installation_connection
 from offset_ledger.errors import ConfigurationError, error_line
 
 _PACKAGE = b"offset_ledger"
@@ -61,7 +61,7 @@ def _bundle(bundle: Any) -> dict[str, Any]:
 
 def _connection_error(conn_id: str) -> str | None:
     try:
-        of_installation(conn_id)
+        installation_connection(conn_id)
     except ConfigurationError as error:
         return str(error)
     return None

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
-from offset_ledger.model.request import Request, RunAction
-from offset_ledger.model.request_form import parse_request
+from offset_ledger.model.request import Request, RunAction, parse_request
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -110,7 +109,7 @@ def request_of(context: Context) -> Request:
 
 def by_person(context: Context) -> Origin:
     """The origin of what was asked for: the user who triggered the run, else the task itself."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
 
     origin = current_origin()
     user = context["dag_run"].triggering_user_name

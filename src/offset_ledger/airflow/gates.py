@@ -75,7 +75,7 @@ class Gate(HITLOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Record the answer and act on it."""
-        from offset_ledger.ledger.origin import current_origin
+        from offset_ledger.model.batch import current_origin
         from offset_ledger.operations.answers import answer_question
 
         given = super().execute_complete(context, event)
@@ -112,7 +112,7 @@ class LossGate(Gate):
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:
         """Plan the batch."""
-        from offset_ledger.ledger.origin import current_origin
+        from offset_ledger.model.batch import current_origin
         from offset_ledger.plan.step import plan
 
         planned = plan(pipeline, current_origin(), request_of(context).limit, take_rejected=True)

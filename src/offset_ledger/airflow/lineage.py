@@ -23,9 +23,8 @@ from offset_ledger.commit.step import Committed
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.connections import get_connection
-from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.database import open_ledger, transaction
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import catalog_type
 from offset_ledger.target.fit import target_columns
 from offset_ledger.validate.suite import SuiteAction

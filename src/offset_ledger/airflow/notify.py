@@ -15,8 +15,7 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.notification import Cause, Notifier, Notify
+from offset_ledger.config.model import Cause, Notifier, Notify, Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError, error_line
 from offset_ledger.extras import has_module
@@ -167,8 +166,7 @@ def _on_occasion(
     notices: Iterable[Notice] = (),
     seconds: float = SECONDS,
 ) -> None:
-    from offset_ledger.ledger.database import transaction
-    from offset_ledger.ledger.open import open_ledger_at
+    from offset_ledger.ledger.database import open_ledger_at, transaction
 
     if not pipeline.notify:
         return

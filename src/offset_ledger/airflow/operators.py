@@ -27,13 +27,12 @@ from offset_ledger.airflow.callbacks import rejected
 from offset_ledger.airflow.failures import airflow_failures, as_airflow
 from offset_ledger.airflow.form import by_person, request_of
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import DeployMode, Pipeline, Spark
 from offset_ledger.config.parse import nearest_above
-from offset_ledger.config.spark_application import DeployMode, Spark
 from offset_ledger.connections import Connection, get_connection, without_secrets
 from offset_ledger.errors import ContradictoryRequest, LostRange, UnknownTopic, one_line
 from offset_ledger.extras import missing
-from offset_ledger.ledger.origin import current_origin
+from offset_ledger.model.batch import current_origin
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.model.request import BUSY, NOTHING_NEW, OUTCOME, Request, RunAction
 from offset_ledger.model.states import State
@@ -98,7 +97,7 @@ class PlanOperator(_AskingOperator):
     def execute(self, context: Context) -> None:
         """Plan, or show what would be planned, or decide; the log says which."""
         from offset_ledger.airflow.concurrent_runs import one_run_plans, other_run
-        from offset_ledger.ledger.open import open_ledger
+        from offset_ledger.ledger.database import open_ledger
 
         with airflow_failures():
             request = request_of(context)
@@ -179,7 +178,7 @@ class StageOperator(_PipelineOperator):
 
     def execute(self, context: Context) -> None:
         """Run the job; its own error, in one line, fails the task, at once if a retry cannot help."""
-        from offset_ledger.ledger.open import open_ledger
+        from offset_ledger.ledger.database import open_ledger
         from offset_ledger.stage.step import StagedBatch, next_stage, stage
 
         batch_id = batch_id_of(context["ti"])
@@ -300,8 +299,7 @@ class StageOperator(_PipelineOperator):
     def _failure(self, folder: Path, pipeline: Pipeline, submission: Submission) -> StageFailure | None:
         """Return what the driver has left: in a file on this machine, and of a driver on the cluster in the ledger."""
         from offset_ledger.ledger import staging
-        from offset_ledger.ledger.database import transaction
-        from offset_ledger.ledger.open import open_ledger
+        from offset_ledger.ledger.database import open_ledger, transaction
 
         if (file := folder / FAILURE_FILE).exists():
             return staging.StageFailure(**json.loads(file.read_text()))
@@ -356,8 +354,7 @@ class CommitOperator(_PipelineOperator):
         """Commit; a batch that an earlier attempt has committed counts as well."""
         from offset_ledger.commit.step import commit
         from offset_ledger.ledger.batches import read_batch
-        from offset_ledger.ledger.database import transaction
-        from offset_ledger.ledger.open import open_ledger
+        from offset_ledger.ledger.database import open_ledger, transaction
 
         batch_id = batch_id_of(context["ti"])
         if batch_id is None:

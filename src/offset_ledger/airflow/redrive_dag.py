@@ -18,7 +18,7 @@ from offset_ledger.airflow.tasks import after_staging, default_args, for_each_to
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import ContradictoryRequest
-from offset_ledger.model.quarantine_form import QuarantineAction, QuarantineRequest, parse_quarantine_request
+from offset_ledger.model.request import QuarantineAction, QuarantineRequest, parse_quarantine_request
 
 if TYPE_CHECKING:
     from offset_ledger.model.batch import Origin
@@ -167,7 +167,7 @@ def _dismiss(pipeline: Pipeline, asked: QuarantineRequest, person: Origin) -> st
 def _stage(path: Path, of: Any, batch_id: Any) -> Any:
     @task(task_id=ids.STAGE, map_index_template=shown_by(of))
     def stage_batch(topic: str | None, batch_id: int) -> None:
-        from offset_ledger.ledger.origin import current_origin
+        from offset_ledger.model.batch import current_origin
         from offset_ledger.operations.redrive import stage_redrive
 
         with airflow_failures():

@@ -31,7 +31,7 @@ def _decide_batch(arguments: Namespace, state: State) -> Outcome:
     from offset_ledger.connections import get_connection
     from offset_ledger.ledger.database import connect
     from offset_ledger.ledger.decisions import decide
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
 
     with connect(get_connection(arguments.connection)) as session:
         batch = decide(session, arguments.batch_id, state, current_origin(), arguments.why)
@@ -62,7 +62,7 @@ def run_abandon(arguments: Namespace) -> Outcome:
 )
 def run_skip(arguments: Namespace) -> Outcome:
     """Approve a loss (offsets, or tombstones, that were removed before they were read), or accept a changed topic."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.answers import settle
     from offset_ledger.operations.losses import loss_question
 
@@ -86,8 +86,8 @@ def run_skip(arguments: Namespace) -> Outcome:
 )
 def run_dismiss(arguments: Namespace) -> Outcome:
     """Dismiss quarantined records that will never be loaded; no redrive takes them."""
-    from offset_ledger.ledger.origin import current_origin
     from offset_ledger.ledger.redrive import Selection
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.redrive import dismiss, parse_choice
 
     pipeline = pipeline_of(arguments)
@@ -107,7 +107,7 @@ def run_dismiss(arguments: Namespace) -> Outcome:
 )
 def run_accept_topic(arguments: Namespace) -> Outcome:
     """Continue with a recreated topic, a truncated log, or without one of several topics that was deleted."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.answers import settle_topic
 
     settled = settle_topic(pipeline_of(arguments), None, current_origin(), arguments.why)
@@ -117,7 +117,7 @@ def run_accept_topic(arguments: Namespace) -> Outcome:
 @verb(PIPELINE, why("decision"), example='offset-ledger accept-schema flights --why "nobody needs the new field"')
 def run_accept_schema(arguments: Namespace) -> Outcome:
     """Leave the columns as they are although the next records have a schema that does not fit them."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.answers import settle_schema
 
     settled = settle_schema(pipeline_of(arguments), None, current_origin(), arguments.why)
@@ -132,7 +132,7 @@ def run_accept_schema(arguments: Namespace) -> Outcome:
 )
 def run_accept_table(arguments: Namespace) -> Outcome:
     """Continue with a table that was emptied, restored or corrected on purpose."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.accept_topic import accept_table
 
     pipeline = pipeline_of(arguments)
@@ -145,7 +145,7 @@ def run_accept_table(arguments: Namespace) -> Outcome:
 @verb(PIPELINE, why("decision"), example='offset-ledger remerge flights --why "publish_at is the timestamp now"')
 def run_remerge(arguments: Namespace) -> Outcome:
     """Order all rows of a table by Kafka's timestamps, and replay what the topic still has."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.remerge import replay_parts, restate_rows
 
     pipeline = pipeline_of(arguments)

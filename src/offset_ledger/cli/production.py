@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from offset_ledger.cli.verbs import PIPELINE, OneOf, Option, Outcome, Topics, name_and_value, pipeline_of, say, verb
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.local.layout import DEFAULT_PORTS, HOST
 from offset_ledger.operations.prune_ages import KINDS
+from offset_ledger.stage.spark_home import CONNECT_HOST, CONNECT_PORT
 
 if TYPE_CHECKING:
     from offset_ledger.operations.prune import Pruned
@@ -86,7 +86,7 @@ def run_notify(arguments: Namespace) -> Outcome:
 )
 def run_prune(arguments: Namespace) -> Outcome:
     """Remove history by age from the ledger; what verify needs is kept as sums."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.prune import prune_history
     from offset_ledger.operations.prune_ages import Ages
 
@@ -113,8 +113,8 @@ _KEPT = {
 
 
 @verb(
-    Option("--host", default=HOST, help=f"address to listen on ({HOST})"),
-    Option("--port", type=int, default=DEFAULT_PORTS["spark"], help=f"port to listen on ({DEFAULT_PORTS['spark']})"),
+    Option("--host", default=CONNECT_HOST, help=f"address to listen on ({CONNECT_HOST})"),
+    Option("--port", type=int, default=CONNECT_PORT, help=f"port to listen on ({CONNECT_PORT})"),
     Option("--master", default="local[2,3]", help="Spark's master; 2 cores, each task tried 3 times: local[2,3]"),
     Option("--memory", default="1g", help="heap of the server (1g)"),
     Option("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 )
 def run_ingest(arguments: Namespace) -> Outcome:
     """Plan, stage, validate, commit and report, without Airflow."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.ingest import ingest
     from offset_ledger.stage.session import session_ended
 
@@ -69,7 +69,7 @@ def _preview(pipeline: Pipeline, limit: int | None) -> Outcome:
 )
 def run_replay(arguments: Namespace) -> Outcome:
     """Read offset ranges, or a window of time, again; the cursors do not move."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.preview import preview
     from offset_ledger.operations.requests import replay
     from offset_ledger.stage.session import session_ended
@@ -84,7 +84,7 @@ def run_replay(arguments: Namespace) -> Outcome:
 
 
 def _request(arguments: Namespace) -> Request:
-    from offset_ledger.model.request_form import parse_request
+    from offset_ledger.model.request import parse_request
 
     offsets = (arguments.partition, arguments.from_offset, arguments.until_offset)
     common = {name: getattr(arguments, name) for name in ("limit", "dry_run", "why", "scan", "fill")}
@@ -107,7 +107,7 @@ def _request(arguments: Namespace) -> Request:
 )
 def run_redrive(arguments: Namespace) -> Outcome:
     """Retry quarantined records, with the current pipeline file and suite."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.ingest import run_batch
     from offset_ledger.operations.redrive import parse_choice, plan_redrive
 

@@ -79,8 +79,7 @@ def run_stack(arguments: Namespace) -> Outcome:
 def run_migrate(arguments: Namespace) -> Outcome:
     """Create or upgrade the ledger in Postgres."""
     from offset_ledger.connections import get_connection
-    from offset_ledger.ledger.database import connect
-    from offset_ledger.ledger.migrate import migrate
+    from offset_ledger.ledger.database import connect, migrate
 
     with connect(get_connection(arguments.connection)) as session:
         applied = migrate(session)

@@ -19,7 +19,7 @@ from offset_ledger.config.model import Merge, Pipeline, RecordShape
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import IncompleteStaging, LedgerViolation, OffsetLedgerError, TargetMismatch, TransientError
 from offset_ledger.ledger.database import Cursor, connect, named_sql, set_local, transaction, transaction_id
-from offset_ledger.ledger.row_places import order_formats
+from offset_ledger.ledger.row_order import order_formats
 from offset_ledger.ledger.sqlstates import RAISED, REFUSED, in_a_function, meaning, refusal
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts

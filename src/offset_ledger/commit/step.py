@@ -26,12 +26,12 @@ from offset_ledger.ledger.database import (
     application_name,
     connect,
     named_sql,
+    open_ledger,
     rename_session,
     transaction,
 )
 from offset_ledger.ledger.fencing import wait_for, wait_for_claims
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Batch, Origin

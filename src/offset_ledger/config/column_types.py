@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from difflib import get_close_matches
 
 from offset_ledger.config.located import Refused, quoted
@@ -124,23 +125,18 @@ def _unknown(text: str) -> Refused:
 
 
 def _meant(text: str) -> str:
-    """What to write instead: never a type that is only spelled like it and would refuse the values."""
+    """Return what to write instead: never a type that is only spelled like it and would refuse the values."""
     if ours := native(text):
         return f"write {ours}"
     lower = text.lower()
-    if lower != text and _is_type(lower):
-        return f"did you mean {lower}?"
+    if lower != text:
+        with suppress(Refused):
+            parse_type(lower)
+            return f"did you mean {lower}?"
     close = get_close_matches(lower.split("(")[0].strip(), [*PLAIN, *ALIASES, "varchar", *NAMES], n=1, cutoff=0.75)
     if not close:
         return f"the types are {', '.join(CANONICAL)}"
     return f"write {native(close[0])}" if close[0] in NAMES else f"did you mean {close[0]}?"
-
-
-def _is_type(text: str) -> bool:
-    try:
-        return bool(parse_type(text))
-    except Refused:
-        return False
 
 
 _CALLED = {
@@ -183,7 +179,7 @@ NAMES = tuple(_BY_NAME)
 
 
 def native(text: str) -> str | None:
-    """What to write here for a type of another system; None where it is not known.
+    """Return what to write here for a type of another system; None where it is not known.
 
     Spark's classes (``LongType``) and sizes in brackets (``datetime64[ns]``) are understood.
     """

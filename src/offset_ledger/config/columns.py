@@ -13,10 +13,9 @@ from offset_ledger.config.column_types import (
     VARCHAR_PATTERN,
     parse_type,
 )
-from offset_ledger.config.document import Value
 from offset_ledger.config.json_path import PATH_PATTERN, format_path, parse_path
 from offset_ledger.config.keys import Key, Kind, Object, Section, read_mapping, read_or_note, section
-from offset_ledger.config.located import Refused, describe, is_null
+from offset_ledger.config.located import Refused, Value, describe, is_null
 from offset_ledger.config.model import Column, ColumnType, JsonPath
 from offset_ledger.config.names import COLUMN_PATTERN, RESERVED_COLUMNS, check_column_name
 from offset_ledger.config.values import FLAG, different, one_of, text

@@ -17,26 +17,20 @@ def parse_path(text: str) -> JsonPath:
     """The member names of a path, outermost first."""
     if not re.fullmatch(PATH_PATTERN[1:-1], text):
         raise _refusal(text)
-    return tuple(_name(step.group()) for step in re.finditer(_STEP, text))
+    steps = (step.group() for step in re.finditer(_STEP, text))
+    return tuple(step[1:] if step.startswith(".") else re.sub(r"\\(.)", r"\1", step[2:-2]) for step in steps)
 
 
 def format_path(path: JsonPath) -> str:
     """The text that :func:`parse_path` reads as this path."""
-    return "$" + "".join(f".{name}" if re.fullmatch(_PLAIN, name) else f"['{_escaped(name)}']" for name in path)
+    quoted_names = (re.sub(r"(['\\])", r"\\\1", name) for name in path)
+    return "$" + "".join(f".{name}" if re.fullmatch(_PLAIN, name) else f"['{name}']" for name in quoted_names)
 
 
 def touch(one: JsonPath, other: JsonPath) -> bool:
-    """Whether the paths are one, or one of them lies inside the other."""
+    """Return whether the paths are one, or one of them lies inside the other."""
     shared = min(len(one), len(other))
     return one[:shared] == other[:shared]
-
-
-def _name(step: str) -> str:
-    return step[1:] if step.startswith(".") else re.sub(r"\\(.)", r"\1", step[2:-2])
-
-
-def _escaped(name: str) -> str:
-    return re.sub(r"(['\\])", r"\\\1", name)
 
 
 def _refusal(text: str) -> Refused:

@@ -1,4 +1,4 @@
-"""What a pipeline file may say: each key is declared once, and the reader and the JSON Schema both come from it."""
+"""The keys of a pipeline file: each key is declared once, and the reader and the JSON Schema both come from it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
 from difflib import get_close_matches
-from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import yaml
 
-from offset_ledger.config.document import Value, dotted
-from offset_ledger.config.located import Refused, describe
+from offset_ledger.config.located import Refused, Value, describe, dotted
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -27,7 +25,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T_co]):
-    """What a value may be. ``read`` returns what it means or raises Refused; ``schema`` says the same to editors."""
+    """A kind of value. ``read`` returns what it means or raises Refused; ``schema`` says the same to editors."""
 
     read: Callable[[Value], T_co]
     schema: Object
@@ -44,21 +42,29 @@ class Key:
 
     def schema(self, default: object) -> Object:
         """The JSON Schema of the key; the default is the example where there is no other."""
-        shown = {"default": _plain(default)} if _is_allowed(default, self.kind.schema) else {}
+        kind = self.kind.schema
+        # Whether a file may write the default: None and nothing can stand for a key that is left out.
+        if default is None:
+            is_allowed = "null" in kind.get("type", ()) or {"type": "null"} in kind.get("anyOf", ())
+        else:
+            is_allowed = default is not MISSING and (bool(default) or not {"enum", "minItems"} & kind.keys())
+        if isinstance(default, timedelta):
+            default = f"{default.days}d"
+        shown = {"default": list(default) if isinstance(default, tuple) else default} if is_allowed else {}
         examples = list(self.examples) or [shown["default"]]
-        return {"description": self.description, **self.kind.schema, **shown, "examples": examples}
+        return {"description": self.description, **kind, **shown, "examples": examples}
 
 
 Keys = Mapping[str, Key | Kind[Any]]
 
 
 class Attributes(dict[str, Any]):
-    """What one key says of several attributes of the model."""
+    """The attributes of the model that one key says, where it says several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What a section says: the entries of its known keys, and ``given``, the attributes that are right."""
+    """The content of a section: the entries of its known keys, and ``given``, the attributes that are right."""
 
     value: Value
     entries: Mapping[str, Value]
@@ -66,7 +72,8 @@ class Section:
 
     def make(self, model: type[D], **more: Any) -> D:
         """The model; None stands for what is missing or wrong, which is noted and raised in the end."""
-        return model(**_nothing(model) | self.given | more)
+        needed = [field.name for field in fields(model) if field.default is field.default_factory is MISSING]
+        return model(**dict.fromkeys(needed) | self.given | more)
 
 
 def section(
@@ -87,7 +94,24 @@ def section(
     build = make or (lambda read: read.make(model))
 
     def read(value: Value) -> M:
-        return build(_read(value, keys, renamed, schema))
+        entries, given = read_mapping(value, schema["examples"][0]), Attributes()
+        for name, entry in entries.items():
+            if name in renamed:
+                section_name, _, key_name = renamed[name].rpartition(".")
+                right = f"{section_name}: {{{key_name}: {describe(entry.node)}}}" if section_name else key_name
+                entry.mistakes.add(entry.line, f"{entry.where} is called {renamed[name]} now", f"write {right}")
+            elif name not in keys:
+                close = get_close_matches(name, keys, n=1)
+                right = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(keys)}"
+                entry.mistakes.add(entry.line, f"{entry.where} is not a known key", right)
+        for name in schema["required"]:
+            if name not in entries:
+                note_missing(value, schema, name)
+        for name, key in keys.items():
+            kind = key.kind if isinstance(key, Key) else key
+            for meant in read_or_note(kind, entries[name]) if name in entries else ():
+                given |= meant if isinstance(meant, Attributes) else {_attribute(name, key): meant}
+        return build(Section(value, entries, given))
 
     return Kind(read, schema)
 
@@ -103,7 +127,7 @@ def read_mapping(value: Value, example: object) -> dict[str, Value]:
 
 
 def read_or_note(kind: Kind[Any], value: Value) -> list[Any]:
-    """What the value means, alone in a list; none where it is refused, which is noted."""
+    """The meaning of the value, alone in a list; none where it is refused, which is noted."""
     try:
         return [kind.read(value)]
     except Refused as refused:
@@ -124,35 +148,6 @@ def flow(example: object) -> str:
     return json.dumps(example) if isinstance(example, (bool, list)) else str(example)
 
 
-def _read(value: Value, keys: Keys, renamed: Mapping[str, str], schema: Object) -> Section:
-    entries, given = read_mapping(value, schema["examples"][0]), Attributes()
-    _note_unknown(entries, keys, renamed)
-    for name in schema["required"]:
-        if name not in entries:
-            note_missing(value, schema, name)
-    for name, key in keys.items():
-        for meant in read_or_note(_kind(key), entries[name]) if name in entries else ():
-            given |= meant if isinstance(meant, Attributes) else {_attribute(name, key): meant}
-    return Section(value, entries, given)
-
-
-@cache
-def _nothing(model: type[D]) -> Object:
-    return {field.name: None for field in fields(model) if field.default is field.default_factory is MISSING}
-
-
-def _note_unknown(entries: Mapping[str, Value], keys: Keys, renamed: Mapping[str, str]) -> None:
-    for name, entry in entries.items():
-        if name in renamed:
-            section_name, _, key = renamed[name].rpartition(".")
-            right = f"{section_name}: {{{key}: {describe(entry.node)}}}" if section_name else key
-            entry.mistakes.add(entry.line, f"{entry.where} is called {renamed[name]} now", f"write {right}")
-        elif name not in keys:
-            close = get_close_matches(name, keys, n=1)
-            right = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(keys)}"
-            entry.mistakes.add(entry.line, f"{entry.where} is not a known key", right)
-
-
 def _schema(model: type[Any], description: str, keys: Keys, required: tuple[str, ...]) -> Object:
     defaults = {field.name: field.default for field in fields(model)}
     properties = {
@@ -166,20 +161,3 @@ def _schema(model: type[Any], description: str, keys: Keys, required: tuple[str,
 
 def _attribute(name: str, key: Key | Kind[Any]) -> str:
     return (key.attribute if isinstance(key, Key) else "") or name
-
-
-def _kind(key: Key | Kind[Any]) -> Kind[Any]:
-    return key.kind if isinstance(key, Key) else key
-
-
-def _is_allowed(default: object, schema: Object) -> bool:
-    """Whether a file may write the default: None and nothing can stand for a key that is left out."""
-    if default is None:
-        return "null" in schema.get("type", ()) or {"type": "null"} in schema.get("anyOf", ())
-    return default is not MISSING and (bool(default) or not {"enum", "minItems"} & schema.keys())
-
-
-def _plain(default: Any) -> Any:
-    if isinstance(default, timedelta):
-        return f"{default.days}d"
-    return list(default) if isinstance(default, tuple) else default

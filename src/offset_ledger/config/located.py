@@ -1,13 +1,19 @@
-"""Documents with lines: YAML and JSON as composed nodes that know where they begin in the file."""
+"""Documents with lines: YAML and JSON as composed nodes that know where they begin in the file, and a pipeline file as
+values that know their place in it, with every mistake.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import yaml
+
+from offset_ledger.errors import PipelineFileError
 
 CORE = "tag:yaml.org,2002:"
 Place = tuple[str | int, ...]
@@ -45,7 +51,10 @@ def read_yaml(data: bytes) -> yaml.Node:
         line = text.count("\n", 0, error.position) + 1
         raise Refused(f"character U+{error.character:04X} is not allowed in YAML", "remove it", line) from None
     except yaml.MarkedYAMLError as error:
-        raise _syntax(error) from None
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        said = ", ".join(part for part in (error.context, error.problem) if part)
+        raise Refused(f"not valid YAML: {said}", f"look at column {column} and the line before it", line) from None
     except RecursionError:
         raise Refused("the YAML is nested too deeply to be read", "a pipeline file has three levels", 1) from None
     if node is None or node.tag == CORE + "null":
@@ -86,12 +95,12 @@ def line_of(node: yaml.Node) -> int:
 
 
 def is_text(node: yaml.Node) -> bool:
-    """Whether the node is a text."""
+    """Return whether the node is a text."""
     return isinstance(node, yaml.ScalarNode) and node.tag == CORE + "str"
 
 
 def is_null(node: yaml.Node) -> bool:
-    """Whether the node is ``null``, ``~`` or nothing at all."""
+    """Return whether the node is ``null``, ``~`` or nothing at all."""
     return bool(node.tag == CORE + "null")
 
 
@@ -142,8 +151,81 @@ def _lines(node: yaml.Node | None, place: Place) -> Iterator[tuple[Place, int]]:
             yield from _lines(value, (*place, index))
 
 
-def _syntax(error: yaml.MarkedYAMLError) -> Refused:
-    mark = error.problem_mark or error.context_mark
-    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    said = ", ".join(part for part in (error.context, error.problem) if part)
-    return Refused(f"not valid YAML: {said}", f"look at column {column} and the line before it", line)
+_PLAIN_KEY = re.compile(r"[^\s.\x00-\x1f]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Mistakes:
+    """The mistakes of one file, in the order of its lines."""
+
+    file: Path
+    noted: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, line: int, wrong: str, right: str) -> None:
+        """Keep one mistake and go on."""
+        self.noted.append((line, f"{self.file}:{line}: {wrong}; {right}"))
+
+    def raise_if_any(self) -> None:
+        """Raise one PipelineFileError with all of them."""
+        if self.noted:
+            raise PipelineFileError([text for _, text in sorted(self.noted, key=lambda mistake: mistake[0])])
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A node, its key, the dotted place it has in the file, the line of its key, and the list its mistakes go to."""
+
+    key: str
+    where: str
+    line: int
+    node: yaml.Node
+    mistakes: Mistakes
+
+    def note(self, refused: Refused) -> None:
+        """Keep a refusal with the place of this value."""
+        prefix = f"{self.where}: " if self.where else ""
+        self.mistakes.add(refused.line or line_of(self.node), prefix + refused.wrong, refused.right)
+
+    def items(self) -> list[Value]:
+        """The values of a list; none of anything else."""
+        nodes = self.node.value if isinstance(self.node, yaml.SequenceNode) else ()
+        return [
+            Value(self.key, f"{self.where}[{place}]", line_of(node), node, self.mistakes)
+            for place, node in enumerate(nodes)
+        ]
+
+    def entries(self) -> dict[str, Value]:
+        """The entries of a mapping by key, of a repeated key the first; none of anything else."""
+        pairs = self.node.value if isinstance(self.node, yaml.MappingNode) else ()
+        entries: dict[str, Value] = {}
+        for key, node in pairs:
+            if is_text(key):
+                entry = Value(key.value, dotted(self.where, key.value), line_of(key), node, self.mistakes)
+                entries.setdefault(key.value, entry)
+        return entries
+
+    def at(self, *keys: str) -> Value | None:
+        """The value under these keys, one inside the other, where the file gives one."""
+        value: Value | None = self
+        for key in keys:
+            value = value.entries().get(key) if value else None
+        return value
+
+    def note_lost_keys(self) -> None:
+        """Note each key of a mapping that is not text, or that an earlier line has."""
+        first: dict[str, int] = {}
+        for key, _ in self.node.value:
+            if not is_text(key):
+                wrong = f"{self.where or 'the file'} has a key that is not text: {describe(key)}"
+                self.mistakes.add(line_of(key), wrong, "write a name, in quotes if YAML reads it as something else")
+            elif key.value in first:
+                wrong = f"{dotted(self.where, key.value)} is given twice, first in line {first[key.value]}"
+                self.mistakes.add(line_of(key), wrong, "keep one of them")
+            else:
+                first[key.value] = line_of(key)
+
+
+def dotted(where: str, key: str) -> str:
+    """The place of ``key`` inside ``where``."""
+    shown = key if _PLAIN_KEY.fullmatch(key) else repr(key)
+    return f"{where}.{shown}" if where else shown

@@ -7,23 +7,138 @@ Frozen values, made once by :mod:`offset_ledger.config.parse`; nothing reads a c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from offset_ledger.config.notification import Notify
-from offset_ledger.config.quality import Quality
 from offset_ledger.config.source import Source
-from offset_ledger.config.spark_application import Spark
 from offset_ledger.ids import file_of
+
+
+class Unusual(StrEnum):
+    """The consequence for a batch that is unlike the recent ones."""
+
+    WARN = "warn"
+    REJECT = "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeBand:
+    """The bounds of a head batch, in times the usual records an hour."""
+
+    low: float = 0.2
+    high: float = 5.0
+    action: Unusual = Unusual.WARN
+
+
+@dataclass(frozen=True, slots=True)
+class NullBand:
+    """The distance of a share of NULL from the usual one, in each of ``columns`` (none: every nullable one)."""
+
+    tolerance: float = 0.1
+    columns: tuple[str, ...] = ()
+    action: Unusual = Unusual.WARN
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Comparison with the committed head batches before: at most ``batches`` of them, and none with fewer than
+    ``min_batches``.
+    """
+
+    batches: int = 20
+    min_batches: int = 5
+    volume: VolumeBand | None = None
+    null_share: NullBand | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """The gate: a Great Expectations suite under expectations/, the highest share of quarantined records, and the
+    comparison with recent batches. A rejected batch keeps its staging for ``keep_rejected_days``.
+
+    ``dead_letter_topic`` is where each quarantined record is published too; None for nowhere.
+    """
+
+    suite: str | None = None
+    max_quarantined_share: float = 0.01
+    keep_rejected_days: int = 7
+    history: History | None = None
+    dead_letter_topic: str | None = None
+
+
+class Cause(StrEnum):
+    """The cause of a notification."""
+
+    BATCH_REJECTED = "batch_rejected"
+    APPROVAL_NEEDED = "approval_needed"
+    FRESHNESS_MISSED = "freshness_missed"
+    AUDIT_ERROR = "audit_error"
+    LOSS_AHEAD = "loss_ahead"
+    REGISTRY_AWAY = "registry_away"
+    RUN_FAILED = "run_failed"
+
+
+ALL_CAUSES = tuple(Cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Notifier:
+    """A notifier of Airflow: the path of its class, its arguments, and ``label``, by which the ledger knows it."""
+
+    path: str
+    label: str
+    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """An entry of ``notify``: a notifier and its causes."""
+
+    notifier: Notifier
+    causes: tuple[Cause, ...] = ALL_CAUSES
+    loss_ahead_hours: int = 24
+
+
+class DeployMode(StrEnum):
+    """The place where Spark's driver runs: on the machine of the task, or on one of the cluster's."""
+
+    CLIENT = "client"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The resources that Spark asks of its cluster; None: Spark decides. Memory is as Spark writes it: 512m."""
+
+    driver_memory: str | None = None
+    driver_cores: int | None = None
+    executor_memory: str | None = None
+    executor_cores: int | None = None
+    executors: int | None = None
+    total_executor_cores: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """The cluster on which Spark stages a batch, and how; ``conf`` are Spark's own settings, as text."""
+
+    connection: str = "spark_default"
+    deploy_mode: DeployMode = DeployMode.CLIENT
+    queue: str | None = None
+    resources: Resources = Resources()
+    conf: Mapping[str, str] = field(default_factory=dict)
+
 
 JsonPath = tuple[str, ...]
 ONE_DAY = timedelta(days=1)
 
 
 class Tombstone(StrEnum):
-    """What a record with a null value means."""
+    """The meaning of a record with a null value."""
 
     QUARANTINE = "quarantine"
     SKIP = "skip"
@@ -31,7 +146,7 @@ class Tombstone(StrEnum):
 
 
 class Merge(StrEnum):
-    """Which of two records of one event id stays."""
+    """The rule by which one of two records of an event id stays."""
 
     NEWEST_WINS = "newest_wins"
     SKIP_EXISTING = "skip_existing"
@@ -75,7 +190,7 @@ REST = Column("_rest", ColumnType("jsonb"), (), nullable=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class FieldCondition:
     """Of a record whose value at ``path`` is ``equals`` it holds."""
 
     path: JsonPath
@@ -84,7 +199,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """How a record becomes a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp.
+    """The way from a record to a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp.
 
     A record deletes its event if ``delete_when`` holds. It is none of the pipeline's unless ``where`` does and its
     schema has one of the full names ``schemas``, where there are any. Rows have the id of their schema where
@@ -96,8 +211,8 @@ class RecordShape:
     columns: tuple[Column, ...]
     publish_at_encoding: str = "rfc3339"
     tombstone: Tombstone = Tombstone.QUARANTINE
-    delete_when: Condition | None = None
-    where: Condition | None = None
+    delete_when: FieldCondition | None = None
+    where: FieldCondition | None = None
     schemas: tuple[str, ...] = ()
     schema_ids: bool = False
     topic_names: bool = False
@@ -106,17 +221,17 @@ class RecordShape:
 
     @property
     def rest(self) -> bool:
-        """Whether the last column is what no other reads."""
+        """Return whether the last column is what no other reads."""
         return self.columns[-1:] == (REST,)
 
     @property
     def deletes(self) -> bool:
-        """Whether a record can be a delete marker, which has no values."""
+        """Return whether a record can be a delete marker, which has no values."""
         return self.tombstone is Tombstone.DELETE or self.delete_when is not None
 
 
 class Evolve(StrEnum):
-    """How a pipeline may change its table: not at all, by new columns, or by new columns and wider types."""
+    """The changes that a pipeline may make to its table: none, new columns, or new columns and wider types."""
 
     NONE = "none"
     ADD_COLUMNS = "add_columns"
@@ -124,7 +239,7 @@ class Evolve(StrEnum):
 
 
 class ColumnsFrom(StrEnum):
-    """What decides about the columns: the pipeline file alone, or the schemas of the records too."""
+    """The source of the columns: the pipeline file alone, or the schemas of the records too."""
 
     FILE = "file"
     SCHEMA = "schema"
@@ -161,7 +276,7 @@ class StageEngine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What stages a batch; with ``auto``, Spark from ``process_below`` offsets on."""
+    """The engine that stages a batch; with ``auto``, Spark from ``process_below`` offsets on."""
 
     engine: StageEngine = StageEngine.AUTO
     process_below: int = 10_000
@@ -195,7 +310,7 @@ class Pipeline:
 
     @property
     def follows_schemas(self) -> bool:
-        """Whether new fields of the records' schemas become columns."""
+        """Return whether new fields of the records' schemas become columns."""
         return self.target.columns_from is ColumnsFrom.SCHEMA
 
     @property
@@ -211,7 +326,7 @@ class Pipeline:
 
     @property
     def of_several(self) -> bool:
-        """Whether it is the pipeline of one of several topics of its file."""
+        """Return whether it is the pipeline of one of several topics of its file."""
         return self.name != self.file
 
     def of_topic(self, topic: str) -> Pipeline:

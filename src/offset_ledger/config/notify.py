@@ -9,10 +9,9 @@ from typing import Any
 
 import yaml
 
-from offset_ledger.config.document import Value
 from offset_ledger.config.keys import Key, Kind, Section, read_mapping, read_or_note, section
-from offset_ledger.config.located import Refused, describe
-from offset_ledger.config.notification import Cause, Notifier, Notify
+from offset_ledger.config.located import Refused, Value, describe
+from offset_ledger.config.model import Cause, Notifier, Notify
 from offset_ledger.config.spark import SECRET_PATTERN
 from offset_ledger.config.values import CONNECTION, choice, different, filled_text, matching, whole_number
 
@@ -56,7 +55,7 @@ def _webhook(said: Section) -> Notifier:
 
 
 def _marked(said: object) -> str:
-    """What tells notifiers of one kind apart, without what may be a secret."""
+    """A mark that tells notifiers of one kind apart, without what may be a secret."""
     return " " + sha256(repr(said).encode()).hexdigest()[:8] if said else ""
 
 

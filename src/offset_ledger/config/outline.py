@@ -1,4 +1,4 @@
-"""What of a pipeline file is needed where the file is not: what it reads and writes, as values of JSON.
+"""The part of a pipeline file that is needed where the file is not: what it reads and writes, as values of JSON.
 
 Airflow keeps it in the arguments of a trigger. The triggerer has no DAG bundle, and each worker has its own checkout.
 """
@@ -10,9 +10,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from offset_ledger.config.model import Limits, Pipeline, RecordShape, Target, Tombstone
-from offset_ledger.config.notification import Cause, Notifier, Notify
-from offset_ledger.config.quality import Quality
+from offset_ledger.config.model import (
+    Cause,
+    Limits,
+    Notifier,
+    Notify,
+    Pipeline,
+    Quality,
+    RecordShape,
+    Target,
+    Tombstone,
+)
 from offset_ledger.config.source import Source
 
 
@@ -30,15 +38,14 @@ def outline(pipeline: Pipeline) -> dict[str, Any]:
         "tombstone": pipeline.record.tombstone.value,
         "target": {"connection": target.connection, "schema": target.schema, "table": target.table},
         "dead_letter_topic": pipeline.quality.dead_letter_topic,
-        "notify": [_notify(entry) for entry in pipeline.notify],
-    }
-
-
-def _notify(entry: Notify) -> dict[str, Any]:
-    return {
-        "notifier": asdict(entry.notifier),
-        "causes": [cause.value for cause in entry.causes],
-        "loss_ahead_hours": entry.loss_ahead_hours,
+        "notify": [
+            {
+                "notifier": asdict(entry.notifier),
+                "causes": [cause.value for cause in entry.causes],
+                "loss_ahead_hours": entry.loss_ahead_hours,
+            }
+            for entry in pipeline.notify
+        ],
     }
 
 
@@ -55,10 +62,8 @@ def from_outline(values: Mapping[str, Any]) -> Pipeline:
         limits=Limits(),
         path=Path(),
         config_hash="",
-        notify=tuple(_from_notify(entry) for entry in values["notify"]),
+        notify=tuple(
+            Notify(Notifier(**entry["notifier"]), tuple(map(Cause, entry["causes"])), entry["loss_ahead_hours"])
+            for entry in values["notify"]
+        ),
     )
-
-
-def _from_notify(values: Mapping[str, Any]) -> Notify:
-    causes = tuple(Cause(cause) for cause in values["causes"])
-    return Notify(Notifier(**values["notifier"]), causes, values["loss_ahead_hours"])

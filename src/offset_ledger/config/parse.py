@@ -12,13 +12,10 @@ from pathlib import Path
 
 import yaml
 
-from offset_ledger.config.document import Mistakes, Value
-from offset_ledger.config.gate import check_quality
-from offset_ledger.config.located import Refused, line_of, quoted, read_yaml
-from offset_ledger.config.model import Limits, Pipeline, RecordShape
-from offset_ledger.config.quality import Quality
+from offset_ledger.config.located import Mistakes, Refused, Value, line_of, quoted, read_yaml
+from offset_ledger.config.model import Limits, Pipeline, Quality, RecordShape
 from offset_ledger.config.schema import FILE
-from offset_ledger.config.sections import check_columns_from
+from offset_ledger.config.sections import check_columns_from, check_quality
 from offset_ledger.config.source import Source
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 
@@ -158,22 +155,17 @@ def _pipeline(file: Value, path: Path, config_hash: str) -> Pipeline:
         pipeline = replace(pipeline, record=replace(pipeline.record, topic_names=True))
     if pipeline.source.schema:
         pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.text.encode()))
-    _check_record(file, pipeline)
-    if "target" in said.given and (columns_from := file.at("target", "columns_from")):
-        check_columns_from(columns_from, pipeline, file.at("source", "registry") is not None)
-    if "quality" in said.entries:
-        check_quality(said.entries["quality"], pipeline)
-    return pipeline
-
-
-def _check_record(file: Value, pipeline: Pipeline) -> None:
-    """Note what the sections source and record cannot say together."""
     if (key_format := file.at("source", "key_format")) and pipeline.record and pipeline.record.event_id:
         wrong = "the keys are not read: record.event_id is a path"
         key_format.note(Refused(wrong, "drop it, or write event_id: key"))
     schema = file.at("record", "where", "schema")
     if schema and pipeline.record.schemas and not file.at("source", "registry"):
         schema.note(Refused("without a registry no record names its schema", "drop it, or add source.registry"))
+    if "target" in said.given and (columns_from := file.at("target", "columns_from")):
+        check_columns_from(columns_from, pipeline, file.at("source", "registry") is not None)
+    if "quality" in said.entries:
+        check_quality(said.entries["quality"], pipeline)
+    return pipeline
 
 
 def _hash(data: bytes) -> str:

@@ -9,30 +9,25 @@ import yaml
 
 from offset_ledger.config.column_types import ENCODINGS
 from offset_ledger.config.columns import ALIASES_KEY, COLUMNS, MAX_COLUMNS, PATH
-from offset_ledger.config.document import Value
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, note_missing, section
-from offset_ledger.config.located import Refused
-from offset_ledger.config.model import REST, Condition, JsonPath, RecordShape, Tombstone
+from offset_ledger.config.located import Refused, Value
+from offset_ledger.config.model import REST, FieldCondition, JsonPath, RecordShape, Tombstone
 from offset_ledger.config.values import FLAG, PLAIN_VALUE, choice, filled_text, one_or_more, text, word
 
 
-def _path_or(only: str, value: Value) -> JsonPath | None:
-    """None for the word ``only``, and else a path."""
-    try:
-        return None if text(value) == only else PATH.read(value)
-    except Refused as refused:
-        raise Refused(refused.wrong, f"{refused.right}, or {only}") from None
+def _path_or(only: str, longer: Kind[Attributes]) -> Kind[Attributes | JsonPath | None]:
+    """A path, None for the word ``only``, or a mapping with more of it."""
 
+    def read(value: Value) -> Attributes | JsonPath | None:
+        if isinstance(value.node, yaml.MappingNode):
+            return longer.read(value)
+        try:
+            return None if text(value) == only else PATH.read(value)
+        except Refused as refused:
+            raise Refused(refused.wrong, f"{refused.right}, or {only}") from None
 
-def _event_id(value: Value) -> Attributes | JsonPath | None:
-    is_mapping = isinstance(value.node, yaml.MappingNode)
-    return EVENT_ID.read(value) if is_mapping else _path_or("key", value)
-
-
-def _publish_at(value: Value) -> Attributes | JsonPath | None:
-    is_mapping = isinstance(value.node, yaml.MappingNode)
-    return PUBLISH_AT.read(value) if is_mapping else _path_or("kafka_timestamp", value)
+    return Kind(read, {"anyOf": [{"const": only}, PATH.schema, longer.schema]})
 
 
 def _record(said: Section) -> RecordShape:
@@ -83,8 +78,8 @@ def _compared(path: Key, equals: str, example: str) -> dict[str, Key]:
     return {"path": path, "equals": Key(PLAIN_VALUE, value, (example, True, 1))}
 
 
-def _condition(said: Section) -> Condition | None:
-    return said.make(Condition) if said.given.keys() >= {"path", "equals"} else None
+def _condition(said: Section) -> FieldCondition | None:
+    return said.make(FieldCondition) if said.given.keys() >= {"path", "equals"} else None
 
 
 def _where(said: Section) -> Attributes:
@@ -122,8 +117,8 @@ PUBLISH_AT: Kind[Attributes] = section(
     lambda said: Attributes(said.given),
 )
 
-DELETE_WHEN: Kind[Condition | None] = section(
-    Condition,
+DELETE_WHEN: Kind[FieldCondition | None] = section(
+    FieldCondition,
     "A record that deletes its event, by what it says itself.",
     _compared(
         Key(PATH, "Where the value is; a record without it deletes nothing.", ("$.op",)), "The value of a delete", "d"
@@ -133,7 +128,7 @@ DELETE_WHEN: Kind[Condition | None] = section(
 )
 
 WHERE: Kind[Attributes] = section(
-    Condition,
+    FieldCondition,
     "Which records of the topic are the pipeline's, where it has several kinds; the others are skipped and counted.",
     {
         **_compared(
@@ -161,12 +156,12 @@ RECORD: Kind[RecordShape] = section(
     "How a record becomes a row.",
     {
         "event_id": Key(
-            Kind(_event_id, {"anyOf": [{"const": "key"}, PATH.schema, EVENT_ID.schema]}),
+            _path_or("key", EVENT_ID),
             "What identifies the event: a path to a text or an integer, or key for the Kafka key.",
             ("$.event_id", "key", {"path": "$.event_id", "aliases": ["$.id"]}),
         ),
         "publish_at": Key(
-            Kind(_publish_at, {"anyOf": [{"const": "kafka_timestamp"}, PATH.schema, PUBLISH_AT.schema]}),
+            _path_or("kafka_timestamp", PUBLISH_AT),
             "When the event was published; of two records of one event the later one is newer.",
             ("$.publish_at", "kafka_timestamp", {"path": "$.ts", "encoding": "epoch_ms"}),
         ),

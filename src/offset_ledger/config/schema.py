@@ -10,16 +10,14 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from offset_ledger.config.gate import QUALITY
 from offset_ledger.config.keys import Key, Kind, Object, Section, section
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.names import PIPELINE_PATTERN
 from offset_ledger.config.notify import NOTIFY
 from offset_ledger.config.record import RECORD
-from offset_ledger.config.sections import LIMITS, SOURCE, STAGE, TARGET
+from offset_ledger.config.sections import LIMITS, QUALITY, SOURCE, STAGE, TARGET
 from offset_ledger.config.spark import SPARK
-from offset_ledger.config.times import DURATION, SCHEDULE
-from offset_ledger.config.values import FLAG, TEXT, different, filled_text, matching, or_null
+from offset_ledger.config.values import DURATION, FLAG, SCHEDULE, TEXT, different, filled_text, matching, or_null
 
 NAME = matching(PIPELINE_PATTERN, "a pipeline name", "write at most 63 of a-z, 0-9 and _, beginning with a letter")
 TAGS = different(filled_text(100, "a tag"), twice="the tag ")

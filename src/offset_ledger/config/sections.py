@@ -1,26 +1,132 @@
-"""The sections ``source``, ``target``, ``limits`` and ``stage`` of a pipeline file."""
+"""The sections ``source``, ``target``, ``limits``, ``stage`` and ``quality`` of a pipeline file."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import yaml
 
-from offset_ledger.config.document import Value
-from offset_ledger.config.formats import FORMAT_KEYS, check_format
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
-from offset_ledger.config.located import Refused, describe, is_null, quoted
-from offset_ledger.config.model import ColumnsFrom, Evolve, Limits, Merge, Pipeline, Stage, StageEngine, Target
+from offset_ledger.config.located import Refused, Value, describe, is_null, is_text, quoted
+from offset_ledger.config.model import (
+    ColumnsFrom,
+    Evolve,
+    History,
+    Limits,
+    Merge,
+    NullBand,
+    Pipeline,
+    Quality,
+    Stage,
+    StageEngine,
+    Target,
+    Unusual,
+    VolumeBand,
+)
 from offset_ledger.config.names import (
+    COLUMN_PATTERN,
     RESERVED_SCHEMA_PATTERN,
+    SUITE_PATTERN,
     TABLE_PATTERN,
     TOPIC_PATTERN,
     split_table,
 )
-from offset_ledger.config.source import OnExpired, Source, StartAt
-from offset_ledger.config.times import TIMESTAMP
-from offset_ledger.config.values import CONNECTION, FLAG, choice, different, matching, one_of, text, whole_number
+from offset_ledger.config.source import Format, KeyFormat, OnExpired, SchemaFile, Source, StartAt, SubjectStrategy
+from offset_ledger.config.values import (
+    CONNECTION,
+    FACTOR,
+    FLAG,
+    SHARE,
+    TIMESTAMP,
+    choice,
+    different,
+    matching,
+    one_of,
+    or_null,
+    text,
+    whole_number,
+)
+
+MAX_SCHEMA_BYTES = 4 * 1024 * 1024
+_WITH_SCHEMA = f"a format with a schema: {', '.join(each for each in Format if each is not Format.JSON)}"
+_MESSAGE = matching(
+    r"^[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*$", "the full name of a message", "write package.Message"
+)
+
+
+def _schema(value: Value) -> SchemaFile:
+    """The file, which stands beside the pipeline file or is given from there."""
+    given = text(value)
+    folder = value.mistakes.file.parent
+    # A driver on a cluster has its copies of both files in one folder.
+    paths = [path for path in (folder / given, folder / Path(given).name) if path.is_file()]
+    if not paths:
+        raise Refused(f"there is no file {quoted(given)} beside the pipeline file", "write its path from there on")
+    try:
+        data = paths[0].read_bytes()
+        if len(data) > MAX_SCHEMA_BYTES:
+            raise Refused(f"{quoted(given)} has {len(data)} bytes", f"a schema has at most {MAX_SCHEMA_BYTES}")
+        return SchemaFile(paths[0].name, data.decode())
+    except OSError as error:
+        raise Refused(f"{quoted(given)} cannot be read: {error.strerror}", "give a readable file") from None
+    except UnicodeDecodeError:
+        raise Refused(f"{quoted(given)} is not UTF-8", "write the text of a schema: .avsc, .proto or .json") from None
+
+
+FORMAT_KEYS: Mapping[str, Key | Kind[object]] = {
+    "format": Key(choice(Format), "How record values are encoded."),
+    "registry": Key(
+        CONNECTION,
+        "The schema registry that has the schemas of the records: the id of an Airflow connection. The records are in "
+        "Confluent's wire format.",
+        ("registry_default",),
+    ),
+    "subject": Key(
+        choice(SubjectStrategy),
+        "Which subjects the schemas are registered under: topic (<topic>-value), record (the full name of the record), "
+        "topic_record (<topic>-<full name>), or any. A record with a schema of another subject is quarantined.",
+    ),
+    "schema": Key(
+        Kind(_schema, {"type": "string", "minLength": 1}),
+        "The file with the schema of records that do not name theirs, from the folder of the pipeline file on.",
+        ("flights.avsc",),
+    ),
+    "message": Key(_MESSAGE, "The full name of the Protobuf message in the schema file.", ("flights.Departure",)),
+    "key_format": Key(
+        choice(KeyFormat), "How record keys are encoded, where event_id is the key; all but text need the registry."
+    ),
+}
+
+
+def check_format(said: Section, source: Source) -> None:
+    """Note what the keys of a format cannot say together."""
+    for key in ("registry", "schema"):
+        if key in said.entries and source.format is Format.JSON:
+            wrong = "json has no schema"
+            said.entries[key].note(Refused(wrong, f"drop {key}, or write {_WITH_SCHEMA}"))
+    if source.format not in (Format.JSON, None) and not {"registry", "schema"} & said.entries.keys():
+        wrong = f"records in {source.format} need a schema"
+        said.entries["format"].note(Refused(wrong, "add registry: <connection>, or schema: <file>"))
+    if {"registry", "schema"} <= said.entries.keys():
+        said.entries["schema"].note(
+            Refused("with a registry each record names its schema", "drop schema, or drop registry")
+        )
+    if "subject" in said.entries and "registry" not in said.entries:
+        said.entries["subject"].note(Refused("without a registry there are no subjects", "drop it, or add registry"))
+    if source.key_format is not KeyFormat.TEXT and "registry" not in said.entries and "key_format" in said.entries:
+        wrong = f"keys in {source.key_format} name a schema, and there is no registry"
+        said.entries["key_format"].note(Refused(wrong, "add registry, or write text"))
+    plain = source.format is Format.PROTOBUF and "schema" in said.entries
+    if "message" in said.entries and not plain:
+        right = "drop it: only a Protobuf schema file needs one"
+        said.entries["message"].note(Refused("the record itself names its message", right))
+    if plain and "message" not in said.entries:
+        wrong = "a Protobuf file may have several messages"
+        said.entries["schema"].note(Refused(wrong, "add message: <full name of the one in the topic>"))
+
 
 START_WORDS = tuple(at for at in StartAt if at is not StartAt.TIMESTAMP)
 TOPIC = matching(TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
@@ -173,5 +279,96 @@ STAGE: Kind[Stage] = section(
             "or process: always that one.",
         ),
         "process_below": Key(RECORDS, "With engine auto, a batch of fewer offsets is staged without Spark."),
+    },
+)
+
+
+SUITE = matching(SUITE_PATTERN, "a suite name", "write the name of a file in expectations/ without .json")
+BATCHES = whole_number(1000)
+DAYS = whole_number(3650)
+COLUMN_NAMES = different(
+    Kind(text, {"type": "string", "pattern": COLUMN_PATTERN}),
+    expected="a list of columns",
+    right="write [one, two], or leave it out",
+    minItems=1,
+)
+ACTION = Key(choice(Unusual), "What a batch outside the band leads to.")
+
+
+def check_quality(quality: Value, pipeline: Pipeline) -> None:
+    """Note what contradicts the rest of the file: topics that are one, columns that are never NULL."""
+    letters = pipeline.quality.dead_letter_topic
+    if letters and pipeline.source.reads(letters) and (topic := quality.at("dead_letter_topic")):
+        topic.note(Refused("the pipeline would read its own dead letters", "name another topic than source.topic"))
+    if names := quality.at("history", "null_share", "columns"):
+        nullable = [column.name for column in pipeline.record.columns if column.nullable]
+        right = f"write one of {', '.join(nullable)}" if nullable else "leave null_share out"
+        for name in {item.node.value: item for item in reversed(names.items()) if is_text(item.node)}.values():
+            if name.node.value not in nullable:
+                wrong = f"{quoted(name.node.value)} is not a nullable column of record.columns, so its share of NULL is"
+                name.note(Refused(f"{wrong} always 0", right))
+
+
+def _history(said: Section) -> History:
+    if not said.entries.keys() & {"volume", "null_share"}:
+        raise Refused("nothing is compared", "add volume or null_share, for example volume: {low: 0.2, high: 5}")
+    history = said.make(History)
+    if (fewest := history.min_batches) > history.batches:
+        wrong = f"min_batches {fewest} is above batches {history.batches}, so nothing is ever judged"
+        raise Refused(wrong, "raise batches")
+    return history
+
+
+VOLUME: Kind[VolumeBand] = section(
+    VolumeBand,
+    "How many times the usual records an hour a head batch may carry.",
+    {
+        "low": Key(SHARE, "Below this many times the usual it is out of the band."),
+        "high": Key(FACTOR, "Above this many times the usual it is out of the band."),
+        "action": ACTION,
+    },
+)
+
+NULL_SHARE: Kind[NullBand] = section(
+    NullBand,
+    "How far the share of NULL in a column may lie from the usual one.",
+    {
+        "tolerance": Key(
+            SHARE, "Highest distance from the usual share, in either direction; 0.1 is ten percentage points."
+        ),
+        "columns": Key(COLUMN_NAMES, "The columns to look at; every nullable one where absent.", (["tail_number"],)),
+        "action": ACTION,
+    },
+)
+
+HISTORY: Kind[History] = section(
+    History,
+    "Comparison of a head batch with the committed head batches before it.",
+    {
+        "volume": VOLUME,
+        "null_share": NULL_SHARE,
+        "batches": Key(BATCHES, "With how many batches at most."),
+        "min_batches": Key(BATCHES, "With fewer than so many nothing is judged."),
+    },
+    make=_history,
+    renamed={"least": "min_batches"},
+    also={"anyOf": [{"required": ["volume"]}, {"required": ["null_share"]}]},
+)
+
+QUALITY: Kind[Quality] = section(
+    Quality,
+    "The gate that a batch passes before it is merged.",
+    {
+        "suite": Key(
+            or_null(SUITE), "A Great Expectations suite, expectations/<suite>.json; null for none.", ("flights",)
+        ),
+        "max_quarantined_share": Key(SHARE, "The share of quarantined records above which the batch is rejected."),
+        "keep_rejected_days": Key(DAYS, "Days for which a rejected batch keeps its staging."),
+        "history": HISTORY,
+        "dead_letter_topic": Key(
+            or_null(TOPIC),
+            "A topic that gets each quarantined record too, with coordinates and reasons in headers.",
+            ("flights.dead",),
+        ),
     },
 )

@@ -1,4 +1,4 @@
-"""Where records come from: the topics, where they begin, and how their values are encoded."""
+"""The source of records: the topics, where they begin, and how their values are encoded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class StartAt(StrEnum):
-    """Where the first batch of a partition begins when the ledger has no cursor for it."""
+    """The place where the first batch of a partition begins when the ledger has no cursor for it."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -18,14 +18,14 @@ class StartAt(StrEnum):
 
 
 class OnExpired(StrEnum):
-    """What happens when retention deleted offsets that the cursor still needs."""
+    """The consequence when retention deleted offsets that the cursor still needs."""
 
     FAIL = "fail"
     EARLIEST_AFTER_APPROVAL = "earliest_after_approval"
 
 
 class Format(StrEnum):
-    """How record values are encoded."""
+    """The encoding of record values."""
 
     JSON = "json"
     AVRO = "avro"
@@ -34,7 +34,7 @@ class Format(StrEnum):
 
 
 class KeyFormat(StrEnum):
-    """How record keys are encoded, where the key is the event id."""
+    """The encoding of record keys, where the key is the event id."""
 
     TEXT = "text"
     AVRO = "avro"
@@ -87,7 +87,7 @@ class Source:
 
     @property
     def several(self) -> bool:
-        """Whether the file reads several topics; the source of one of its pipelines does not."""
+        """Return whether the file reads several topics; the source of one of its pipelines does not."""
         return bool(self.topics) or self.topic_pattern is not None
 
     @property
@@ -96,6 +96,6 @@ class Source:
         return f"topics {self.topic_pattern}" if self.topic_pattern else ", ".join(self.topics) or self.topic
 
     def reads(self, topic: str) -> bool:
-        """Whether this topic is among them."""
+        """Return whether this topic is among them."""
         matches = self.topic_pattern is not None and re.fullmatch(self.topic_pattern, topic) is not None
         return matches or topic == self.topic or topic in self.topics

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from offset_ledger.config.document import Value
 from offset_ledger.config.keys import Key, Kind, read_mapping, read_or_note, section
-from offset_ledger.config.located import CORE, Refused, describe, is_text, quoted
-from offset_ledger.config.spark_application import DeployMode, Resources, Spark
+from offset_ledger.config.located import CORE, Refused, Value, describe, is_text, quoted
+from offset_ledger.config.model import DeployMode, Resources, Spark
 from offset_ledger.config.values import CONNECTION, boolean, choice, matching, whole_number
 
 MEMORY = matching("^[1-9][0-9]*[kmgt]$", "an amount of memory", "write it as Spark does, for example 512m or 2g")
@@ -42,18 +41,14 @@ OWN: Mapping[str, str] = {
 }
 
 
-def _check_name(name: str) -> None:
+def _setting(value: Value) -> str:
+    name, node = value.key, value.node
     if not re.fullmatch(NAME_PATTERN[1:-1], name):
         raise Refused(f"{quoted(name)} is not a setting of Spark", "write its whole name, which begins with spark.")
     if name in OWN:
         raise Refused("offset-ledger sets this itself", OWN[name])
     if re.search(SECRET_PATTERN, name) and not re.search(NO_SECRET_PATTERN, name):
         raise Refused("this looks like a secret, and the file holds none", "put it in the connection's extra")
-
-
-def _setting(value: Value) -> str:
-    _check_name(value.key)
-    node = value.node
     if is_text(node) or node.tag in (CORE + "int", CORE + "float"):
         return str(node.value)
     if node.tag == CORE + "bool":

@@ -12,8 +12,7 @@ from offset_ledger.demo.dag_runs import DagRuns
 from offset_ledger.demo.proof import Claim, DemoProof, Stopwatch, engines, fingerprint, prove
 from offset_ledger.errors import StackError
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.database import connect, named_sql, rows, transaction
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import connect, migrate, named_sql, rows, transaction
 from offset_ledger.ledger.pipelines import read_cursors
 from offset_ledger.local import stack as local
 from offset_ledger.local.stack import Stack

@@ -1,4 +1,4 @@
-"""The brokers of a cluster, and the election of leaders among them."""
+"""The brokers of a cluster: which there are, their settings, and the election of leaders among them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as kafka_errors
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.protocol.admin import DescribeClusterRequest
 
-from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.python_client import Admin
+from offset_ledger.kafka.topics import describe_configs
 
 OLDEST = (3, 6)
 _PREFERRED = 0
@@ -24,44 +25,22 @@ class LiveBroker:
     rack: str | None
 
 
-def cluster_id(admin: Admin) -> str:
-    """The id of the cluster."""
-    return str(_described(admin)["cluster_id"])
-
-
-def protocol_version(admin: Admin) -> tuple[int, ...]:
-    """The release of Kafka whose protocol the brokers speak, such as (4, 2)."""
-    return tuple(admin.client._manager.broker_version_data.broker_version)
-
-
-def check_version(admin: Admin) -> None:
-    """Check that the brokers are new enough.
-
-    Raises:
-        ConfigurationError: they are not.
-    """
-    version = protocol_version(admin)
-    if version[:2] < OLDEST:
-        raise ConfigurationError(
-            f"Kafka {_dotted(OLDEST)} or newer is needed, found brokers at {admin.servers} that speak the protocol of "
-            f"{_dotted(version)}; upgrade the brokers, or use others"
-        )
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
-
-
-def count_brokers(admin: Admin) -> int:
-    """How many brokers the cluster lists."""
-    return len(_described(admin)["brokers"])
+def describe_cluster(admin: Admin) -> dict[str, Any]:
+    """The cluster's id, its brokers, and which of them is the controller."""
+    try:
+        return dict(admin.client.describe_cluster())
+    except KeyError:  # kafka-python reads a field that brokers before 3.7 do not send
+        answer = admin.send(DescribeClusterRequest())
+    if answer.error_code:
+        raise kafka_errors.for_code(answer.error_code)(answer.error_message)
+    return dict(answer.to_dict())
 
 
 def live_brokers(admin: Admin) -> tuple[LiveBroker, ...]:
     """The brokers that are not fenced, by node id."""
     brokers = [
         LiveBroker(int(each["broker_id"]), each["rack"])
-        for each in _described(admin)["brokers"]
+        for each in describe_cluster(admin)["brokers"]
         if not each.get("is_fenced")
     ]
     return tuple(sorted(brokers, key=lambda broker: broker.node))
@@ -75,11 +54,12 @@ def elect_preferred_leaders(admin: Admin, topic: str, partitions: Iterable[int])
         return  # it fell out of sync meanwhile
 
 
-def _described(admin: Admin) -> dict[str, Any]:
-    try:
-        return dict(admin.client.describe_cluster())
-    except KeyError:  # kafka-python reads a field that brokers before 3.7 do not send
-        answer = admin.send(DescribeClusterRequest())
-    if answer.error_code:
-        raise kafka_errors.for_code(answer.error_code)(answer.error_message)
-    return dict(answer.to_dict())
+def broker_settings(admin: Admin, nodes: Iterable[int], names: Iterable[str]) -> dict[int, dict[str, str]]:
+    """These settings of these brokers; one that a broker does not have is left out."""
+    wanted = list(names)
+    resources = {node: ConfigResource(ConfigResourceType.BROKER, str(node), dict.fromkeys(wanted)) for node in nodes}
+    configs = describe_configs(admin, list(resources.values()))
+    return {
+        node: {name: str(config["value"]) for name, config in configs[str(node)].items() if config["value"] is not None}
+        for node in resources
+    }

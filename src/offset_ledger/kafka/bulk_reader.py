@@ -9,7 +9,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import compress
 from operator import not_
 from typing import Any, Protocol, cast
@@ -30,7 +30,7 @@ from offset_ledger.kafka.security import login_of, security_of
 from offset_ledger.kafka.tokens import oauth_callback
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
-from offset_ledger.web.tls_failures import untrusted
+from offset_ledger.web.exchange import untrusted
 
 __all__ = ["Message", "Next", "ReadLists", "bulk_reader"]
 
@@ -66,20 +66,17 @@ _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 @contextmanager
 def bulk_reader(connection: Connection) -> Iterator[ReadLists]:
-    """What reads ranges one after the other through one consumer, in lists of at most 20,000 records in order.
+    """A reader of ranges, one after the other through one consumer, in lists of at most 20,000 records in order.
 
     Aborted records are left out. It raises BrokerUnavailable if no record came for
     :func:`~offset_ledger.retry.retry_seconds` before a range was read, LostRange if the log does not have it,
     UnreadableRecords, and AccessDenied.
     """
-    reader = _Reader(connection)
-    try:
+    with closing(_BulkReader(connection)) as reader:
         yield reader.read
-    finally:
-        reader.close()
 
 
-class _Reader:
+class _BulkReader:
     def __init__(self, connection: Connection) -> None:
         self._servers = bootstrap_servers(connection)
         self._trouble: KafkaError | None = None
@@ -131,12 +128,18 @@ class _Reader:
                     self._go_to(topic, following.partition, following.from_offset)
             if records:
                 deadline = time.monotonic() + timeout
-                if inside := _before(wanted.until_offset, records):
-                    yield inside
+                if _offset(records[-1]) >= wanted.until_offset:
+                    records = [each for each in records if _offset(each) < wanted.until_offset]
+                if records:
+                    yield records
             elif self._refused:
                 raise self._refused
             elif time.monotonic() > deadline:
-                raise self._unavailable(topic, wanted, position, timeout)
+                trouble = f" ({self._trouble.name()}: {self._trouble.str()})" if self._trouble else ""
+                raise BrokerUnavailable(
+                    f"topic {topic}: range {wanted} was read up to {position} and no further within {timeout:.0f} s"
+                    f"{trouble}; check that the brokers run"
+                )
 
     def _end(self, topic: str, wanted: OffsetRange, message: Message) -> int:
         """The offset up to which the log was read, if the message says that; an error that does not pass is raised."""
@@ -155,19 +158,6 @@ class _Reader:
             raise known
         self._trouble = error
         return 0
-
-    def _unavailable(self, topic: str, wanted: OffsetRange, position: int, timeout: float) -> OffsetLedgerError:
-        trouble = f" ({self._trouble.name()}: {self._trouble.str()})" if self._trouble else ""
-        return BrokerUnavailable(
-            f"topic {topic}: range {wanted} was read up to {position} and no further within {timeout:.0f} s{trouble}; "
-            "check that the brokers run"
-        )
-
-
-def _before(end: int, records: list[Message]) -> list[Message]:
-    if _offset(records[-1]) < end:
-        return records
-    return [each for each in records if _offset(each) < end]
 
 
 def _offset(message: Message) -> int:

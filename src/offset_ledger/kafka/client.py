@@ -17,21 +17,19 @@ from kafka.structs import OffsetAndMetadata
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, UnknownTopic
-from offset_ledger.kafka import brokers, offsets
-from offset_ledger.kafka.brokers import cluster_id
+from offset_ledger.kafka import offsets
+from offset_ledger.kafka.brokers import OLDEST, describe_cluster
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import is_transient, unavailable
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts, oldest_records
 from offset_ledger.kafka.python_client import Admin, kafka_python_arguments
-from offset_ledger.kafka.settings import topic_settings
 from offset_ledger.kafka.topics import (
-    allowed_operations,
     describe_available_topic,
     describe_topic,
     leaders,
     partition_numbers,
     topic_id,
-    user_topics,
+    topic_settings,
 )
 from offset_ledger.model.moments import FirstAt, moment_or_none
 from offset_ledger.model.retention import SizedLog
@@ -64,11 +62,11 @@ class KafkaClient:
 
     def count_brokers(self) -> int:
         """How many brokers the cluster lists."""
-        return self.ask(brokers.count_brokers)
+        return self.ask(lambda admin: len(describe_cluster(admin)["brokers"]))
 
     def version(self) -> tuple[int, ...]:
-        """The release of Kafka whose protocol the brokers speak."""
-        return self.ask(brokers.protocol_version)
+        """The release of Kafka whose protocol the brokers speak, such as (4, 2)."""
+        return self.ask(lambda admin: tuple(admin.client._manager.broker_version_data.broker_version))
 
     def check_version(self) -> None:
         """Check that the brokers are new enough.
@@ -76,11 +74,18 @@ class KafkaClient:
         Raises:
             ConfigurationError: they are not.
         """
-        self.ask(brokers.check_version)
+        version = self.version()
+        if version[:2] < OLDEST:
+            oldest, theirs = (".".join(map(str, each)) for each in (OLDEST, version))
+            raise ConfigurationError(
+                f"Kafka {oldest} or newer is needed, found brokers at {self._admin.servers} that speak the protocol of "
+                f"{theirs}; upgrade the brokers, or use others"
+            )
 
     def topics(self) -> tuple[str, ...]:
         """The names of the topics that this login may see, without Kafka's internal ones."""
-        return self.ask(user_topics)
+        described = self.ask(lambda admin: admin.client.describe_topics())
+        return tuple(sorted(str(topic["name"]) for topic in described if not topic["is_internal"]))
 
     def describe(self, topic: str) -> Mapping[str, Any]:
         """The topic's metadata; a partition may be without a leader, its error code says so.
@@ -91,16 +96,16 @@ class KafkaClient:
         return self.ask(lambda admin: describe_topic(admin, topic))
 
     def allowed_operations(self, topic: str) -> frozenset[str]:
-        """What the login may do with the topic, such as READ.
+        """The operations of Kafka's ACLs that the login may do with the topic, such as READ; all without an authorizer.
 
         Raises:
             UnknownTopic: the cluster has no such topic.
         """
-        return self.ask(lambda admin: allowed_operations(admin, topic))
+        return frozenset(map(str, self.describe(topic)["authorized_operations"]))
 
     def cluster_id(self) -> str:
         """The id of the cluster."""
-        return self.ask(brokers.cluster_id)
+        return self.ask(lambda admin: str(describe_cluster(admin)["cluster_id"]))
 
     def snapshot(self, topic: str, read_before: bool = False) -> TopicSnapshot:
         """One snapshot of the topic, its ends being last stable offsets.
@@ -111,25 +116,17 @@ class KafkaClient:
         Raises:
             UnknownTopic: the cluster has no such topic.
         """
-
-        def ask() -> TopicSnapshot:
-            return self.ask(lambda admin: take_snapshot(admin, topic))
-
         if not read_before:
-            return ask()
+            return self.ask(lambda admin: take_snapshot(admin, topic))
         seconds = min(_STALE_SECONDS, self._timeout)
         retries = retrying(_is_unknown, f"the brokers to know topic {topic}", max_seconds=seconds)
-        snapshot: TopicSnapshot = retries(ask)
+        snapshot: TopicSnapshot = retries(self.snapshot, topic)
         return snapshot
 
     def settings(self, topic: str, *names: str) -> dict[str, str]:
         """Settings of the topic, defaults included."""
-
-        def ask(admin: Admin) -> dict[str, str]:
-            settings = topic_settings(admin, topic)
-            return {name: settings[name] for name in names}
-
-        return self.ask(ask)
+        settings = self.ask(lambda admin: topic_settings(admin, topic))
+        return {name: settings[name] for name in names}
 
     def sized_logs(self, topic: str) -> dict[int, SizedLog]:
         """The logs of the topic's partitions that have a leader."""
@@ -153,7 +150,8 @@ class KafkaClient:
 
     def group_offsets(self, group: str, topic: str) -> dict[int, int]:
         """The offsets that a consumer group has committed for the topic, by partition."""
-        return self.ask(lambda admin: group_offsets(admin, group, topic))
+        committed = self.ask(lambda admin: admin.client.list_group_offsets({group: None}))[group]
+        return {tp.partition: int(at.offset) for tp, at in committed.items() if tp.topic == topic and at.offset >= 0}
 
     def set_group_offsets(self, group: str, topic: str, wanted: Mapping[int, int]) -> None:
         """Commit offsets in the name of a consumer group without members.
@@ -161,7 +159,14 @@ class KafkaClient:
         Raises:
             BrokerUnavailable: also where the group has members, or the coordinator refused.
         """
-        self.ask(lambda admin: alter_group_offsets(admin, group, topic, wanted))
+        offsets = {TopicPartition(topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in wanted.items()}
+
+        def alter(admin: Admin) -> None:
+            for tp, error in admin.client.alter_group_offsets(group, offsets).items():
+                if error is not kafka_errors.NoError:
+                    raise error(f"{group} {tp.topic} {tp.partition}")
+
+        self.ask(alter)
 
 
 def _is_unknown(error: BaseException) -> bool:
@@ -177,17 +182,9 @@ def connect_kafka(connection: Connection, timeout: float = inf) -> Iterator[Kafk
         BrokerUnavailable: none of bootstrap.servers answered in that time.
         AccessDenied: the cluster refuses the login.
     """
-    admin = _connect(connection, timeout)
-    try:
-        yield KafkaClient(admin, timeout)
-    finally:
-        admin.close()
-
-
-def _connect(connection: Connection, timeout: float) -> Admin:
     servers, arguments = bootstrap_servers(connection), kafka_python_arguments(connection)
     try:
-        return retrying(is_transient, f"Kafka at {servers}", max_seconds=timeout)(Admin, servers, arguments)
+        admin: Admin = retrying(is_transient, f"Kafka at {servers}", max_seconds=timeout)(Admin, servers, arguments)
     except (kafka_errors.KafkaError, OSError) as error:
         raise unavailable(servers, error) from error
     except ValueError as error:
@@ -195,6 +192,10 @@ def _connect(connection: Connection, timeout: float) -> Admin:
             f"connection {connection.conn_id!r}: bootstrap.servers should be host:port,host:port, found {servers!r} "
             f"({error})"
         ) from error
+    try:
+        yield KafkaClient(admin, timeout)
+    finally:
+        admin.close()
 
 
 def take_snapshot(admin: Admin, topic: str) -> TopicSnapshot:
@@ -208,7 +209,7 @@ def take_snapshot(admin: Admin, topic: str) -> TopicSnapshot:
     ends = high_watermarks(admin, topic, partitions)
     settings = topic_settings(admin, topic)
     return TopicSnapshot(
-        cluster_id=cluster_id(admin),
+        cluster_id=str(describe_cluster(admin)["cluster_id"]),
         topic=topic,
         topic_id=topic_id(described, admin.servers),
         compacted="compact" in settings["cleanup.policy"],
@@ -217,20 +218,6 @@ def take_snapshot(admin: Admin, topic: str) -> TopicSnapshot:
         ),
         delete_retention_ms=int(settings["delete.retention.ms"]),
     )
-
-
-def group_offsets(admin: Admin, group: str, topic: str) -> dict[int, int]:
-    """The offsets that the group has committed for the topic, by partition."""
-    committed = admin.client.list_group_offsets({group: None})[group]
-    return {tp.partition: int(at.offset) for tp, at in committed.items() if tp.topic == topic and at.offset >= 0}
-
-
-def alter_group_offsets(admin: Admin, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-    """Commit offsets in the name of a group without members; the error of a partition is raised."""
-    wanted = {TopicPartition(topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
-    for tp, error in admin.client.alter_group_offsets(group, wanted).items():
-        if error is not kafka_errors.NoError:
-            raise error(f"{group} {tp.topic} {tp.partition}")
 
 
 def groups_with_offsets(admin: Admin, topic: str) -> dict[str, str]:

@@ -35,7 +35,7 @@ _TOKEN_MECHANISMS = {"AWS_MSK_IAM": "OAUTHBEARER"}
 
 
 def kafka_python_settings(connection: Connection) -> dict[str, object]:
-    """What kafka-python's clients take in common.
+    """The arguments that kafka-python's clients have in common.
 
     Raises:
         ConfigurationError: no bootstrap.servers, a security setting that the clients have no name for, a value that
@@ -75,7 +75,7 @@ def librdkafka_arguments(connection: Connection, *, has_kerberos: bool = False) 
 
 
 def reads_by_librdkafka(connection: Connection) -> bool:
-    """Whether librdkafka can log in so."""
+    """Return whether librdkafka can log in so."""
     return security_of(connection).get("sasl.mechanism") != "GSSAPI"
 
 
@@ -84,7 +84,7 @@ def _checks_host(settings: Mapping[str, str]) -> bool:
 
 
 def _common(connection: Connection) -> dict[str, object]:
-    """What is no matter of security, under kafka-python's names."""
+    """The settings that are no matter of security, under kafka-python's names."""
     extra = {key.replace("_", "."): text for key, text in connection.extra.items()}
     for key in (*_NUMBERS, *_FETCH_NUMBERS):
         if key in extra and not extra[key].isdecimal():

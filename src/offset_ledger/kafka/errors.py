@@ -17,7 +17,7 @@ _DENIED = (
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether asking again may help; kafka-python itself retries only NotLeaderForPartition.
+    """Return whether asking again may help; kafka-python itself retries only NotLeaderForPartition.
 
     A token endpoint that is down is BrokerUnavailable already.
     """

@@ -20,7 +20,7 @@ _Epoch = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartiti
 
 
 class ListedOffset(NamedTuple):
-    """What a partition's leader answers: an offset, the timestamp of its record, the leader's epoch; -1: none."""
+    """The answer of a partition's leader: an offset, the timestamp of its record, the leader's epoch; -1: none."""
 
     offset: int
     timestamp: int
@@ -74,16 +74,12 @@ def epoch_ends(admin: Admin, topic: str, epochs: Mapping[int, int]) -> dict[int,
         asked = [_Epoch(partition=p, current_leader_epoch=-1, leader_epoch=epochs[p]) for p in partitions]
         request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[(topic, asked)])
         for answer in admin.send(request, leader).topics[0].partitions:
-            ends[answer.partition] = _epoch_end(topic, answer)
+            if answer.error_code:
+                raise kafka_errors.for_code(answer.error_code)(f"{topic} {answer.partition}")
+            if answer.end_offset < 0:  # a former leader: it was away when this epoch began
+                raise kafka_errors.UnknownLeaderEpochError(f"{topic} {answer.partition}")
+            ends[answer.partition] = int(answer.end_offset)
     return ends
-
-
-def _epoch_end(topic: str, answer: Any) -> int:
-    if answer.error_code:
-        raise kafka_errors.for_code(answer.error_code)(f"{topic} {answer.partition}")
-    if answer.end_offset < 0:  # a former leader: it was away when this epoch began
-        raise kafka_errors.UnknownLeaderEpochError(f"{topic} {answer.partition}")
-    return int(answer.end_offset)
 
 
 def _list(

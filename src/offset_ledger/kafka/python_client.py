@@ -28,20 +28,22 @@ from offset_ledger.kafka.security import KEYTAB, extensions, login_of, security_
 from offset_ledger.kafka.tokens import CurrentToken, current_token
 from offset_ledger.model.header_name import HeaderName
 from offset_ledger.retry import retry_seconds
-from offset_ledger.web.tls_failures import tls_failure
+from offset_ledger.web.exchange import tls_failure
 
 _WITHOUT_TLS = "write another security.protocol, or the port that has TLS"
 
 
 def kafka_python_arguments(connection: Connection) -> dict[str, object]:
-    """What every client of kafka-python is made with; it raises what :func:`refused` says.
+    """The arguments that every client of kafka-python is made with; it raises what :func:`refused` says.
 
     Raises:
         ConfigurationError: the connection has a value that no client takes, or needs a package that is not installed.
     """
     arguments = {**kafka_python_settings(connection), "kafka_client": partial(_client, connection)}
     if arguments.get("sasl_mechanism") == "GSSAPI":
-        _prepare_kerberos(connection)
+        require("kerberos", f"connection {connection.conn_id!r}: sasl.mechanism GSSAPI")
+        if keytab := security_of(connection).get(KEYTAB):
+            os.environ["KRB5_CLIENT_KTNAME"] = keytab  # kafka-python has no setting for it
     if current := current_token(connection):
         arguments["sasl_oauth_token_provider"] = _Tokens(current, extensions(connection, security_of(connection)))
     return arguments
@@ -109,16 +111,9 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
 
 
 def _received(receive: Callable[[], tuple[bytes, Exception | None]]) -> tuple[bytes, Exception | None]:
-    """What has come, and only then that the broker has closed: kafka-python would lose why it refuses the login."""
+    """Return what came, and only then that the broker has closed: kafka-python would lose why it refuses the login."""
     data, error = receive()
     return data, None if data else error
-
-
-def _prepare_kerberos(connection: Connection) -> None:
-    """Let MIT Kerberos find the keytab: kafka-python has no setting for it."""
-    require("kerberos", f"connection {connection.conn_id!r}: sasl.mechanism GSSAPI")
-    if keytab := security_of(connection).get(KEYTAB):
-        os.environ["KRB5_CLIENT_KTNAME"] = keytab
 
 
 def connect_consumer(connection: Connection, **settings: object) -> KafkaConsumer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaConsumer, TopicPartition
@@ -50,19 +50,16 @@ def read_records(connection: Connection, topic: str, wanted: OffsetRange, isolat
 
 @contextmanager
 def record_reader(connection: Connection, isolation: str = "read_committed") -> Iterator[ReadLists]:
-    """What reads ranges one after the other through one consumer, in lists of at most 20,000 records in order.
+    """A reader of ranges, one after the other through one consumer, in lists of at most 20,000 records in order.
 
     It fetches nothing ahead. It raises LostRange if the log does not have a range, AccessDenied, and BrokerUnavailable
     if a read came no further for :func:`~offset_ledger.retry.retry_seconds`.
     """
-    reader = _Reader(connection, isolation)
-    try:
+    with closing(_RecordReader(connection, isolation)) as reader:
         yield reader.read
-    finally:
-        reader.close()
 
 
-class _Reader:
+class _RecordReader:
     def __init__(self, connection: Connection, isolation: str) -> None:
         self._connection, self._isolation = connection, isolation
         self._consumer: KafkaConsumer | None = None
@@ -84,7 +81,13 @@ class _Reader:
 
     def _lists(self, topic: str, wanted: OffsetRange) -> Iterator[list[Any]]:
         place, position, timeout = TopicPartition(topic, wanted.partition), wanted.from_offset, retry_seconds()
-        consumer = self._go_to(place, position)
+        if not self._consumer:
+            settings = {"isolation_level": self._isolation, "auto_offset_reset": "none"}
+            self._consumer = connect_consumer(self._connection, **settings)
+        consumer = self._consumer
+        if self._next != (place, position):
+            consumer.assign([place])
+            consumer.seek(place, position)
         self._next = None
         deadline = time.monotonic() + timeout
         while position < wanted.until_offset:
@@ -101,13 +104,3 @@ class _Reader:
                     "check that the brokers run"
                 )
         self._next = (place, position)
-
-    def _go_to(self, place: TopicPartition, position: int) -> KafkaConsumer:
-        """The consumer, which reads on from there."""
-        if not self._consumer:
-            settings = {"isolation_level": self._isolation, "auto_offset_reset": "none"}
-            self._consumer = connect_consumer(self._connection, **settings)
-        if self._next != (place, position):
-            self._consumer.assign([place])
-            self._consumer.seek(place, position)
-        return self._consumer

@@ -1,4 +1,4 @@
-"""How a Kafka connection logs in: the keys of each SASL mechanism, checked once for all clients."""
+"""The login of a Kafka connection: the keys of each SASL mechanism, checked once for all clients."""
 
 from __future__ import annotations
 
@@ -65,12 +65,15 @@ _OF_SECURITY = ("security", "sasl", "ssl", "https", "aws")
 
 
 def security_of(connection: Connection) -> dict[str, str]:
-    """What the connection's extra says about security, each key under one name, the protocol in capitals.
+    """The settings of the connection's extra about security, each key under one name, the protocol in capitals.
 
     Raises:
         ConfigurationError: a key or a value that none of the clients takes, or one that is missing.
     """
-    given = {_one_name(key): text for key, text in connection.extra.items()}
+    given = {}
+    for key, text in connection.extra.items():
+        dotted = key.replace("_", ".") if key.startswith(("security_", "sasl_", "ssl_")) else key
+        given[_OTHER_NAMES.get(dotted, dotted)] = text
     settings = {key: text for key, text in given.items() if is_security(key)}
     if "security.protocol" in settings:
         settings["security.protocol"] = settings["security.protocol"].upper()
@@ -83,13 +86,8 @@ def security_of(connection: Connection) -> dict[str, str]:
 
 
 def is_security(key: str) -> bool:
-    """Whether the key of a connection's extra is about its login or TLS."""
+    """Return whether the key of a connection's extra is about its login or TLS."""
     return key.replace("_", ".").split(".")[0] in _OF_SECURITY
-
-
-def _one_name(key: str) -> str:
-    dotted = key.replace("_", ".") if key.startswith(("security_", "sasl_", "ssl_")) else key
-    return _OTHER_NAMES.get(dotted, dotted)
 
 
 def _check_keys(connection: Connection, settings: Mapping[str, str]) -> None:
@@ -109,16 +107,12 @@ def _check_keys(connection: Connection, settings: Mapping[str, str]) -> None:
             raise _wrong(connection, f"{key} is not supported{with_it}; use {', '.join(sorted(usable))}")
     if name and (missing := [key for key in known.needs if not settings.get(key)]):
         raise _wrong(connection, f"sasl.mechanism {name} needs {', '.join(missing)}")
-    _check_values(connection, settings, name)
-
-
-def _check_values(connection: Connection, settings: Mapping[str, str], mechanism: str | None) -> None:
-    if mechanism == "OAUTHBEARER":
+    if name == "OAUTHBEARER":
         _require(connection, METHOD, settings[METHOD], ("oidc",))
         if not is_token_url(settings[OIDC.token_url]):
             raise _wrong(connection, f"{OIDC.token_url} should be the URL of a token endpoint, without a login in it")
         extensions(connection, settings)
-    if mechanism == "AWS_MSK_IAM" and settings.get("security.protocol") != "SASL_SSL":
+    if name == "AWS_MSK_IAM" and settings.get("security.protocol") != "SASL_SSL":
         raise _wrong(connection, "sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL")
     if (CERTIFICATE in settings) != (KEY in settings):
         raise _wrong(connection, f"{CERTIFICATE} and {KEY} belong together; write both")

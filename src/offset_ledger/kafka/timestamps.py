@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from datetime import datetime
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka import errors as kafka_errors
 
 from offset_ledger.connections import Connection
@@ -42,26 +42,19 @@ def _read(connection: Connection, topic: str, ranges: Ranges, last: bool) -> Tim
         consumer = connect_consumer(connection, max_partition_fetch_bytes=65_536, auto_offset_reset="earliest")
     except kafka_errors.KafkaError:
         return {}
-    with closing(consumer):
-        timestamps = _poll(consumer, wanted, last)
-    return {tp.partition: moment(timestamp) for tp, timestamp in timestamps.items()}
-
-
-def _poll(
-    consumer: KafkaConsumer, wanted: Mapping[TopicPartition, tuple[int, int]], last: bool
-) -> dict[TopicPartition, int]:
     timestamps: dict[TopicPartition, int] = {}
-    consumer.assign(list(wanted))
-    for tp, (start, _) in wanted.items():
-        consumer.seek(tp, start)
-    deadline, waiting = time.monotonic() + _SECONDS, set(wanted)
-    while waiting and time.monotonic() < deadline:
-        for tp, records in consumer.poll(timeout_ms=_POLL_MS).items():
-            inside = [each.timestamp for each in records if each.offset < wanted[tp][1] and each.timestamp >= 0]
-            if inside and (last or tp not in timestamps):
-                timestamps[tp] = inside[-1 if last else 0]
-        done = {tp for tp in waiting if consumer.position(tp) >= wanted[tp][1] or (tp in timestamps and not last)}
-        if done:
-            consumer.pause(*done)
-            waiting -= done
-    return timestamps
+    with closing(consumer):
+        consumer.assign(list(wanted))
+        for tp, (start, _) in wanted.items():
+            consumer.seek(tp, start)
+        deadline, waiting = time.monotonic() + _SECONDS, set(wanted)
+        while waiting and time.monotonic() < deadline:
+            for tp, records in consumer.poll(timeout_ms=_POLL_MS).items():
+                inside = [each.timestamp for each in records if each.offset < wanted[tp][1] and each.timestamp >= 0]
+                if inside and (last or tp not in timestamps):
+                    timestamps[tp] = inside[-1 if last else 0]
+            done = {tp for tp in waiting if consumer.position(tp) >= wanted[tp][1] or (tp in timestamps and not last)}
+            if done:
+                consumer.pause(*done)
+                waiting -= done
+    return {tp.partition: moment(timestamp) for tp, timestamp in timestamps.items()}

@@ -31,15 +31,15 @@ Callback = Callable[[str], tuple[str, float, str, dict[str, str]]]
 
 
 def current_token(connection: Connection) -> CurrentToken | None:
-    """What gives a token for each login, a new one before the last expires; None if the connection takes no token.
+    """The source of a token for each login, a new one before the last expires; None if the connection takes no token.
 
     It raises BrokerUnavailable if the token endpoint is down, AccessDenied if it refuses the client.
     """
     settings = security_of(connection)
     if settings.get("sasl.mechanism") == "OAUTHBEARER":
-        return _of_endpoint(connection, settings)
+        return _EndpointTokens(connection, settings)
     if settings.get("sasl.mechanism") == "AWS_MSK_IAM":
-        return _signed_for_msk(connection, settings)
+        return _MskTokens(connection, settings)
     return None
 
 
@@ -64,49 +64,47 @@ def oauth_callback(connection: Connection, on_error: Callable[[OffsetLedgerError
     return {"oauth_cb": answer}
 
 
-def _of_endpoint(connection: Connection, settings: Mapping[str, str]) -> CurrentToken:
-    oauth = OAuth(
-        settings[OIDC.token_url], settings[OIDC.client_id], settings[OIDC.client_secret], settings.get(OIDC.scope)
-    )
-    source, named = _source(oauth, settings.get(security.TOKEN_CA)), extensions(connection, settings)
+class _EndpointTokens:
+    """Tokens of a token endpoint."""
 
-    def current() -> Token:
-        text = source.token()
-        return Token(text, source.expires_at, named)
+    def __init__(self, connection: Connection, settings: Mapping[str, str]) -> None:
+        oauth = OAuth(
+            settings[OIDC.token_url], settings[OIDC.client_id], settings[OIDC.client_secret], settings.get(OIDC.scope)
+        )
+        self._source = _source(oauth, settings.get(security.TOKEN_CA))
+        self._extensions = extensions(connection, settings)
 
-    return current
+    def __call__(self) -> Token:
+        return Token(self._source.token(), self._source.expires_at, self._extensions)
 
 
 @cache
 def _source(oauth: OAuth, ca: str | None) -> TokenSource:
-    """One for the clients of a process: they share the token."""
+    """The source for all clients of a process: they share the token."""
     return TokenSource(oauth, ssl.create_default_context(cafile=ca), _ENDPOINT_SECONDS, OIDC, BrokerUnavailable)
 
 
-def _signed_for_msk(connection: Connection, settings: Mapping[str, str]) -> CurrentToken:
-    require("msk", f"connection {connection.conn_id!r}: sasl.mechanism AWS_MSK_IAM")
-    from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
+class _MskTokens:
+    """Tokens that are signed for Amazon MSK with the AWS identity of this process."""
 
-    region = aws_region(connection, settings)
-    role, profile = settings.get(security.ROLE), settings.get(security.PROFILE)
+    def __init__(self, connection: Connection, settings: Mapping[str, str]) -> None:
+        require("msk", f"connection {connection.conn_id!r}: sasl.mechanism AWS_MSK_IAM")
+        self._conn_id, self._region = connection.conn_id, aws_region(connection, settings)
+        self._role, self._profile = settings.get(security.ROLE), settings.get(security.PROFILE)
 
-    def sign() -> tuple[str, int]:
-        if role:
-            signed: tuple[str, int] = Signer.generate_auth_token_from_role_arn(region, role)
-        elif profile:
-            signed = Signer.generate_auth_token_from_profile(region, profile)
-        else:
-            signed = Signer.generate_auth_token(region)
-        return signed
+    def __call__(self) -> Token:
+        from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
 
-    def current() -> Token:
         try:
-            text, expires_ms = sign()
+            if self._role:
+                text, expires_ms = Signer.generate_auth_token_from_role_arn(self._region, self._role)
+            elif self._profile:
+                text, expires_ms = Signer.generate_auth_token_from_profile(self._region, self._profile)
+            else:
+                text, expires_ms = Signer.generate_auth_token(self._region)
         except Exception as error:  # noqa: BLE001 - boto's errors, and the signer's own, which have no class in common
             raise AccessDenied(
-                f"connection {connection.conn_id!r}: AWS gave no credentials to sign a token with for MSK in {region} "
+                f"connection {self._conn_id!r}: AWS gave no credentials to sign a token with for MSK in {self._region} "
                 f"({one_line(error)}); give this process an AWS identity, or set {security.PROFILE} or {security.ROLE}"
             ) from None
         return Token(text, expires_ms / 1000)
-
-    return current

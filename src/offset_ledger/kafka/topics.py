@@ -1,21 +1,20 @@
-"""Topics as their metadata describes them."""
+"""Topics as their metadata and their settings describe them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from kafka import errors as kafka_errors
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from offset_ledger.errors import ConfigurationError, UnknownTopic
 from offset_ledger.kafka.python_client import Admin
 
-
-def user_topics(admin: Admin) -> tuple[str, ...]:
-    """The names of the topics that this login may see, without Kafka's internal ones."""
-    described = admin.client.describe_topics()
-    return tuple(sorted(str(topic["name"]) for topic in described if not topic["is_internal"]))
+_DEFAULTS = {"delete.retention.ms": "86400000"}  # not every broker that speaks the protocol has it in its answer
+_OF_THE_TOPIC = "DYNAMIC_TOPIC_CONFIG"
 
 
 def describe_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
@@ -47,11 +46,6 @@ def describe_available_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
     return described
 
 
-def allowed_operations(admin: Admin, topic: str) -> frozenset[str]:
-    """What the login may do with the topic, in words of Kafka's ACLs; everything where there is no authorizer."""
-    return frozenset(map(str, describe_topic(admin, topic)["authorized_operations"]))
-
-
 def topic_id(described: Mapping[str, Any], servers: str) -> str:
     """The id of a described topic, which a recreated topic does not have.
 
@@ -75,3 +69,29 @@ def partition_numbers(described: Mapping[str, Any]) -> list[int]:
 def leaders(described: Mapping[str, Any]) -> dict[int, int]:
     """The broker that leads each partition of a described topic; absent where none does."""
     return {int(p["partition_index"]): int(p["leader_id"]) for p in described["partitions"] if p["leader_id"] >= 0}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigs:
+    """The settings of a topic as text; ``own`` names those that are set on the topic itself."""
+
+    values: Mapping[str, str]
+    own: frozenset[str]
+
+
+def topic_configs(admin: Admin, topic: str) -> TopicConfigs:
+    """All settings; none where this login may not read them."""
+    configs = describe_configs(admin, [ConfigResource(ConfigResourceType.TOPIC, topic)])[topic]
+    own = frozenset(name for name, config in configs.items() if config["config_source"] == _OF_THE_TOPIC)
+    return TopicConfigs({name: str(config["value"]) for name, config in configs.items()}, own)
+
+
+def topic_settings(admin: Admin, topic: str) -> dict[str, str]:
+    """All settings of the topic, with Kafka's default for what the broker leaves out."""
+    return {**_DEFAULTS, **topic_configs(admin, topic).values}
+
+
+def describe_configs(admin: Admin, resources: list[ConfigResource]) -> dict[str, dict[str, Any]]:
+    """The settings of each of these by its name, each as the broker describes it."""
+    (by_name,) = admin.client.describe_configs(resources, config_filter="all").values()
+    return dict(by_name)

@@ -17,19 +17,14 @@ from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Attempt, Batch, Origin
 from offset_ledger.model.engine import EngineChoice
+from offset_ledger.model.overlap import CommittedRange
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, BatchKind, State
+from offset_ledger.model.windows import EarlierRead
 from offset_ledger.version import __version__
 
 # -- reading ---------------------------------------------------------------------------------------------------
-
-
-def _batch(row: Mapping[str, Any]) -> Batch:
-    ranges = tuple(OffsetRange(*r[:3]) for r in row["ranges"])
-    epochs = {r[0]: r[3] for r in row["ranges"]}
-    known = {"kind": BatchKind(row["kind"]), "state": State(row["state"]), "ranges": ranges, "epochs": epochs}
-    return Batch(**{**row, **known})
 
 
 def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
@@ -44,7 +39,10 @@ def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
     row: Any = cursor.fetchone()
     if row is None:
         raise UnknownBatch(f"batch {batch_id} {why_missing(cursor, batch_id)}")
-    return _batch(row)
+    ranges = tuple(OffsetRange(*r[:3]) for r in row["ranges"])
+    epochs = {r[0]: r[3] for r in row["ranges"]}
+    known = {"kind": BatchKind(row["kind"]), "state": State(row["state"]), "ranges": ranges, "epochs": epochs}
+    return Batch(**{**row, **known})
 
 
 def why_missing(cursor: Cursor, batch_id: int) -> str:
@@ -250,3 +248,39 @@ def fenced_by(batch: Batch, attempt: Attempt) -> Fenced:
         f"batch {batch.batch_id} of {batch.pipeline}: this attempt has epoch {attempt.epoch}, a newer one claimed "
         f"epoch {batch.epoch}; this one committed nothing and ends here"
     )
+
+
+def open_request(
+    cursor: Cursor, pipeline: str, kind: BatchKind, origin: Origin, request: Mapping[str, Any]
+) -> Batch | None:
+    """The newest open batch of this kind that this run, or a person without one, has planned for this very request."""
+    place = {"pipeline": pipeline, "kind": kind, "dag_id": origin.dag_id, "run_id": origin.run_id}
+    cursor.execute(named_sql("requests/open"), {**place, "request": json.dumps(request)})
+    row = cursor.fetchone()
+    return read_batch(cursor, row["batch_id"]) if row else None
+
+
+def take_over(cursor: Cursor, batch_id: int, origin: Origin) -> None:
+    """Record the run that resumes an open batch as its run, unless the batch is locked, perhaps by a paused process."""
+    if origin.run_id:
+        run = {"dag_id": origin.dag_id, "run_id": origin.run_id}
+        cursor.execute(named_sql("requests/take_over"), {**run, "batch_id": batch_id})
+
+
+def committed_ranges(cursor: Cursor, pipeline: str, wanted: Sequence[OffsetRange]) -> tuple[CommittedRange, ...]:
+    """The committed ranges of the present log, of every kind, that overlap the wanted ones."""
+    ends = {"from_offsets": [r.from_offset for r in wanted], "until_offsets": [r.until_offset for r in wanted]}
+    places = {"partitions": [r.partition for r in wanted], **ends}
+    cursor.execute(named_sql("requests/committed_ranges"), {"pipeline": pipeline, **places})
+    return tuple(CommittedRange(row[0], OffsetRange(*row[1:])) for row in cursor.fetchall())
+
+
+def read_before(
+    cursor: Cursor, pipeline: str, since: datetime, until: datetime, snapshot: TopicSnapshot
+) -> tuple[EarlierRead, ...]:
+    """The committed ranges, as :func:`offset_ledger.model.windows.find_window` needs them."""
+    log = {"partitions": [p.partition for p in snapshot.partitions]}
+    log_starts = [p.log_start for p in snapshot.partitions]
+    window = {"pipeline": pipeline, "since": since, "until": until}
+    cursor.execute(named_sql("requests/read_before"), {**window, **log, "log_starts": log_starts})
+    return tuple(EarlierRead(OffsetRange(*row[:3]), row[3], row[4]) for row in cursor.fetchall())

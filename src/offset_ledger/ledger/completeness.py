@@ -1,4 +1,4 @@
-"""Whether the staging of a batch is whole: every planned offset once in its manifest, and the tables as that says."""
+"""Checks that the staging of a batch is whole: each planned offset once in its manifest, the tables as that says."""
 
 from __future__ import annotations
 
@@ -21,22 +21,17 @@ def check_manifest(batch: Batch, slices: Sequence[Slice], expected: int | None, 
         IncompleteStaging: slices are missing, or are other offsets than were planned.
         UnexplainedGap: offsets without a record where ``gap_reason`` is None.
     """
+    if [each.number for each in slices] != list(range(expected or 0)):
+        raise _incomplete(batch, f"{expected} slices were staged, the manifest has {len(slices)}")
     flaws_of = redriven_flaws if batch.kind is BatchKind.REDRIVE else flaws
-    for flaw in _missing(slices, expected), *flaws_of(batch.ranges, slices):
-        if flaw:
-            raise _incomplete(batch, flaw)
+    for flaw in flaws_of(batch.ranges, slices):
+        raise _incomplete(batch, flaw)
     counts = by_partition(slices)
     for r in batch.ranges:
         gap = r.width - counts.get(r.partition, StagedCounts()).total
         if gap < 0:
             raise _incomplete(batch, f"{r.width - gap} records were staged for the {r.width} offsets of range {r}")
         check_gap(r, gap, gap_reason)
-
-
-def _missing(slices: Sequence[Slice], expected: int | None) -> str | None:
-    if [each.number for each in slices] == list(range(expected or 0)):
-        return None
-    return f"{expected} slices were staged, the manifest has {len(slices)}"
 
 
 def sealed_counts(cursor: Cursor, batch: Batch) -> Mapping[int, StagedCounts]:
@@ -59,7 +54,7 @@ def sealed_counts(cursor: Cursor, batch: Batch) -> Mapping[int, StagedCounts]:
 
 
 def is_whole(cursor: Cursor, batch: Batch) -> bool:
-    """Whether all that was staged of a sealed batch still is there, as rows or as refusals."""
+    """Return whether all that was staged of a sealed batch still is there, as rows or as refusals."""
     tables = StagingTables(batch.attempt)
     if batch.slices_expected is None or not staging.are_there(cursor, tables):
         return False

@@ -1,9 +1,11 @@
-"""Sessions with the database that holds the ledger and the target tables, and the named SQL of the package."""
+"""Sessions with the database that holds the ledger and the target tables, the package's named SQL, and the ledger's
+numbered migrations in plain SQL.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from functools import cache
@@ -12,11 +14,13 @@ from math import inf
 from typing import Any
 
 import psycopg2
+from psycopg2 import errors as pg
 from psycopg2.extensions import connection
 from psycopg2.extras import DictCursor
 from psycopg2.sql import Composable
 
-from offset_ledger.connections import Connection
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import Connection, get_connection
 from offset_ledger.errors import (
     AccessDenied,
     ConfigurationError,
@@ -32,8 +36,6 @@ from offset_ledger.retry import retrying
 Session = connection
 
 SESSION_NAME = "offset-ledger"
-
-__all__ = ["SESSION_NAME", "Cursor", "Session", "connect", "named_sql", "rows", "savepoint", "transaction"]
 
 
 class Cursor(DictCursor):
@@ -86,7 +88,7 @@ def named_sql(name: str) -> str:
 
 
 def application_name(attempt: Attempt, step: str) -> str:
-    """How a session that works for an attempt is named; a later claim finds and ends it by this."""
+    """The name of a session that works for an attempt; a later claim finds and ends it by this."""
     return f"{SESSION_NAME} b{attempt.batch_id} e{attempt.epoch} {step}"
 
 
@@ -104,7 +106,7 @@ _MISSING = re.compile(r"FATAL:.*does not exist")  # the database: a missing role
 
 
 def _is_away(error: BaseException) -> bool:
-    """Whether waiting may help: refused, starting up or shutting down, but no wrong password or missing database."""
+    """Return whether waiting may help: refused, starting up, shutting down; no wrong password or missing database."""
     known = any(pattern.search(str(error)) for pattern in (_REFUSED_LOGIN, _MISSING, _TLS))
     return isinstance(error, psycopg2.OperationalError) and not known
 
@@ -142,26 +144,21 @@ def package_errors(connection: Connection) -> Iterator[None]:
     try:
         yield
     except psycopg2.Error as error:
-        meant = _failed(connection, error)
+        login = f" with login {connection.login!r}" if connection.login else ""
+        meant = explained(error, f"{_server(connection)}{login}")
+        if meant is None and isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError)):  # it was lost
+            meant = _unavailable(connection, error)
         if meant is None:
-            raise
+            raise  # a mistake of the statement itself
         raise meant from error
 
 
-def _failed(connection: Connection, error: psycopg2.Error) -> OffsetLedgerError | None:
-    """What an error inside a session is; None for a mistake of the statement itself."""
-    lost = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
-    return explained(error, _where(connection)) or (_unavailable(connection, error) if lost else None)
-
-
-def _where(connection: Connection) -> str:
-    login = f" with login {connection.login!r}" if connection.login else ""
-    return f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432}{login}"
+def _server(connection: Connection) -> str:
+    return f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432}"
 
 
 def _unavailable(connection: Connection, error: psycopg2.Error) -> OffsetLedgerError:
-    detail = one_line(error, 200)
-    where = f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432}"
+    detail, where = one_line(error, 200), _server(connection)
     if _REFUSED_LOGIN.search(str(error)):
         return AccessDenied(f"{where} refuses the login ({detail}); correct login and password of the connection")
     if _TLS.search(str(error)):
@@ -215,3 +212,116 @@ def rows(session: Session, query: str | Composable, arguments: Mapping[str, Any]
     with transaction(session) as cursor:
         cursor.execute(query, arguments)
         return cursor.fetchall()
+
+
+_LOCK = 0x0FF5E7  # one migration at a time in a database
+
+OLDEST = 15  # the first with UNIQUE NULLS NOT DISTINCT
+
+
+@cache
+def migrations() -> dict[int, tuple[str, str]]:
+    """number -> (name, SQL) of every migration the package carries, in order."""
+    folder = files("offset_ledger.ledger").joinpath("sql", "migrations")
+    named = sorted((f.name.removesuffix(".sql"), f) for f in folder.iterdir() if f.name.endswith(".sql"))
+    return {int(name.split("_")[0]): (name, f.read_text()) for name, f in named}
+
+
+def migrate(session: Session) -> list[str]:
+    """Apply what is missing, all in one transaction, and return the names applied.
+
+    Raises:
+        ConfigurationError: Postgres is too old or not in UTF-8, or the database was migrated by a newer version of this
+            package.
+    """
+    check_server(session.server_version)
+    known = migrations()
+    with transaction(session) as cursor:
+        cursor.execute("SHOW server_encoding")
+        if (encoding := cursor.one()[0]) != "UTF8":
+            raise ConfigurationError(
+                f"the database has the encoding {encoding}, which cannot hold every text of a record; create one with "
+                "ENCODING 'UTF8'"
+            )
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        cursor.execute(named_sql("migrate/bootstrap"))
+        cursor.execute("SELECT number FROM offset_ledger.migration")
+        missing = _missing({row["number"] for row in cursor.fetchall()})
+        for number in missing:
+            name, text = known[number]
+            cursor.execute(text)
+            cursor.execute("INSERT INTO offset_ledger.migration (number, name) VALUES (%s, %s)", [number, name])
+    return [known[number][0] for number in missing]
+
+
+def check_server(version: int) -> None:
+    """Check that the server is new enough; ``version`` as libpq has it, 180004 for 18.4.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if version < OLDEST * 10_000:
+        raise ConfigurationError(
+            f"PostgreSQL {OLDEST} or newer is needed, found {version // 10_000}.{version % 10_000}; "
+            "upgrade the server, or use another one"
+        )
+
+
+def check_migrated(session: Session) -> None:
+    """Check that every migration is applied, and none of a newer version, by one query.
+
+    Raises:
+        ConfigurationError: the ledger is missing, or older or newer than this version, or the server is too old for it.
+    """
+    try:
+        applied = {row["number"] for row in rows(session, "SELECT number FROM offset_ledger.migration")}
+    except pg.UndefinedTable:
+        applied = set()
+    check_applied(applied, session.server_version)
+
+
+def check_applied(applied: Set[int], server: int) -> None:
+    """Check that these migrations are all, on a server of this version.
+
+    Raises:
+        ConfigurationError: as :func:`check_migrated`.
+    """
+    if missing := _missing(applied):
+        check_server(server)  # on an old server the advice below would fail
+        raise ConfigurationError(f"the ledger lacks migrations {missing}; run: offset-ledger migrate")
+
+
+def _missing(applied: Set[int]) -> list[int]:
+    known = set(migrations())
+    if newer := sorted(applied - known):
+        raise ConfigurationError(
+            f"the ledger has migrations {newer}, this version knows {max(known)}; upgrade offset-ledger"
+        )
+    return sorted(known - applied)
+
+
+@contextmanager
+def open_ledger(pipeline: Pipeline, session: Session | None = None) -> Iterator[Session]:
+    """Open a session with the database of the pipeline's target, which holds its ledger; closed afterwards.
+
+    With ``session`` it is that one, which stays open; one that was lost meanwhile is replaced.
+
+    Raises:
+        ConfigurationError: the ledger lacks a migration.
+        OffsetLedgerError: as :func:`connect`.
+    """
+    connection = get_connection(pipeline.target.connection)
+    if session is None or session.closed:
+        with open_ledger_at(connection) as opened:
+            yield opened
+    else:
+        with package_errors(connection):
+            yield session
+
+
+@contextmanager
+def open_ledger_at(connection: Connection, name: str = SESSION_NAME, timeout: float = inf) -> Iterator[Session]:
+    """Open the ledger of a connection; while the server is away it retries, for ``timeout`` seconds at most."""
+    with connect(connection, name, timeout=timeout) as session:
+        check_migrated(session)
+        yield session

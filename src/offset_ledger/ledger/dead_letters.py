@@ -10,14 +10,13 @@ from psycopg2.extras import execute_values
 
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
-from offset_ledger.model.snapshot import Cursors
 
 _FETCHED_AT_ONCE = 100  # a record may have a megabyte
 
 
 @dataclass(frozen=True, slots=True)
 class RecordPosition:
-    """Where a record stood in the pipeline's topic."""
+    """The place of a record in the pipeline's topic."""
 
     topic_id: str
     partition: int
@@ -71,14 +70,12 @@ def compare(
         values = [(pipeline, each.topic_id, each.partition, each.offset) for each in letters]
         known = execute_values(cursor, named_sql("dead_letters/known"), values, page_size=1000, fetch=True)
     waiting = {RecordPosition(*row[:3]): bool(row[3]) for row in known}
+    read = {}  # how far, of the log that the pipeline reads
+    if cursors is not None:
+        read = {(cursors.log_id, partition): end for partition, end in cursors.next_offsets.items()}
     unknown = {each for each in letters if each not in waiting}
-    return {each for each, waits in waiting.items() if waits}, {each for each in unknown if not _read(cursors, each)}
-
-
-def _read(cursors: Cursors | None, place: RecordPosition) -> bool:
-    if cursors is None or place.topic_id != cursors.log_id:
-        return False
-    return place.offset < cursors.next_offsets.get(place.partition, 0)
+    ahead = {each for each in unknown if each.offset >= read.get((each.topic_id, each.partition), 0)}
+    return {each for each, waits in waiting.items() if waits}, ahead
 
 
 def mark(session: Session, pipeline: str, topic_id: str, delivered: Delivered, ends: Mapping[int, int]) -> None:

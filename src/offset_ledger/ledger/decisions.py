@@ -1,4 +1,4 @@
-"""What people decide: about a batch, about a loss, about a recreated topic; kept with who, when and why."""
+"""The decisions of people: about a batch, about a loss, about a recreated topic; kept with who, when and why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from offset_ledger.model.states import TRANSITIONS, State
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedQuestion:
     """A question in the ledger, and the run that waits for its answer."""
 
     decision_id: int
@@ -39,14 +39,18 @@ def decide(session: Session, batch_id: int, after: State, origin: Origin, why: s
 
 
 def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, why: str) -> Batch:
-    """The same inside the caller's transaction; a run that waits with a question about the batch has its answer."""
+    """Decide inside the caller's transaction; a run that waits with a question about the batch has its answer."""
     batch = batches.read_batch(cursor, batch_id, lock=True)
     wrong = batch.state is not State.REJECTED if after is State.VALIDATED else after not in TRANSITIONS[batch.state]
     if wrong:
         verb = "approved; only a rejected one can" if after is State.VALIDATED else "abandoned; it has ended"
         raise StateConflict(f"{batch} cannot be {verb}")
-    if after is State.VALIDATED:
-        _check_staging(cursor, batch)
+    if after is State.VALIDATED and not is_whole(cursor, batch):  # it commits exactly what was validated
+        raise StateConflict(
+            f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a "
+            f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "
+            "stages and validates its offsets again"
+        )
     judged = (batch.verdict or {}).get("judged")
     kept: dict[State, dict[str, Any]] = {
         State.ABANDONED: {"ended_at": datetime.now(UTC)},
@@ -58,16 +62,6 @@ def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, wh
         if asked.question.batch_id == batch_id:
             answer(cursor, asked.decision_id, given, origin, why)
     return batches.read_batch(cursor, batch_id)
-
-
-def _check_staging(cursor: Cursor, batch: Batch) -> None:
-    """An approved batch commits exactly what was validated, so that has to be there."""
-    if not is_whole(cursor, batch):
-        raise StateConflict(
-            f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a "
-            f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "
-            "stages and validates its offsets again"
-        )
 
 
 # -- questions -------------------------------------------------------------------------------------------------
@@ -114,7 +108,7 @@ def approve(cursor: Cursor, question: Question, decision_id: int | None, origin:
         answer(cursor, each, QuestionAnswer.APPROVE, origin, why)
 
 
-def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> Asked:
+def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> AskedQuestion:
     """The question of that id, locked against every other answer if asked."""
     if lock:
         cursor.execute("SELECT FROM offset_ledger.decision WHERE decision_id = %s FOR UPDATE", [decision_id])
@@ -122,7 +116,7 @@ def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> As
     return _asked(cursor.one())
 
 
-def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = None) -> tuple[Asked, ...]:
+def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = None) -> tuple[AskedQuestion, ...]:
     """The questions of the pipeline, or of one kind, that nobody has answered yet."""
     cursor.execute(named_sql("decisions/open"), {"pipeline": pipeline, "kind": kind})
     return tuple(map(_asked, cursor.fetchall()))
@@ -144,9 +138,9 @@ def answered_by(cursor: Cursor, pipeline: str, kind: QuestionKind, decision_id: 
     return [asked.decision_id for asked in open_questions(cursor, pipeline, kind)]
 
 
-def _asked(row: Any) -> Asked:
+def _asked(row: Any) -> AskedQuestion:
     question = Question(
         row["pipeline"], QuestionKind(row["kind"]), row["topic_id"], row["question"], row["details"], row["batch_id"]
     )
     given = QuestionAnswer(row["answer"]) if row["answer"] else None
-    return Asked(row["decision_id"], question, row["dag_id"], row["run_id"], given)
+    return AskedQuestion(row["decision_id"], question, row["dag_id"], row["run_id"], given)

@@ -52,17 +52,14 @@ def fenced(database: Connection, attempt: Attempt) -> Iterator[None]:
     try:
         yield
     except _LOST as lost:
-        _raise_if_fenced(database, attempt, lost)
+        batch = None
+        away = suppress(OffsetLedgerError)
+        with away, connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
+            wait_for_claims(cursor, attempt.batch_id)
+            batch = batches.read_batch(cursor, attempt.batch_id)
+        if batch and batch.epoch > attempt.epoch:
+            raise batches.fenced_by(batch, attempt) from lost
         raise
-
-
-def _raise_if_fenced(database: Connection, attempt: Attempt, lost: Exception) -> None:
-    batch = None
-    with suppress(OffsetLedgerError), connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
-        wait_for_claims(cursor, attempt.batch_id)
-        batch = batches.read_batch(cursor, attempt.batch_id)
-    if batch and batch.epoch > attempt.epoch:
-        raise batches.fenced_by(batch, attempt) from lost
 
 
 def begin_claim(cursor: Cursor, batch_id: int) -> None:

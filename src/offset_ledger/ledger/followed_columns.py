@@ -24,7 +24,12 @@ def with_columns(cursor: Cursor, pipeline: Pipeline, batch_id: int | None = None
 def read(cursor: Cursor, pipeline: str, batch_id: int | None = None) -> tuple[FollowedColumn, ...]:
     """The columns of committed batches and of this one, oldest first; each as it was made, and as it was made wider."""
     cursor.execute(named_sql("following/columns"), {"pipeline": pipeline, "batch_id": batch_id})
-    return tuple(FollowedColumn(_column(*row[:4]), row["schema_id"], row["batch_id"]) for row in cursor.fetchall())
+    return tuple(
+        FollowedColumn(
+            Column(name, parse_type(type_), tuple(path), nullable=True, encoding=encoding), schema_id, batch_id
+        )
+        for name, path, type_, encoding, schema_id, batch_id in cursor.fetchall()
+    )
 
 
 def enter(cursor: Cursor, pipeline: str, columns: Iterable[FollowedColumn]) -> None:
@@ -40,7 +45,3 @@ def enter(cursor: Cursor, pipeline: str, columns: Iterable[FollowedColumn]) -> N
 def settle(cursor: Cursor, pipeline: str, batch_id: int) -> None:
     """Let what the batch brings be columns of the pipeline, in the transaction that commits it."""
     cursor.execute(named_sql("following/settle"), {"pipeline": pipeline, "batch_id": batch_id})
-
-
-def _column(name: str, path: list[str], type_: str, encoding: str) -> Column:
-    return Column(name, parse_type(type_), tuple(path), nullable=True, encoding=encoding)

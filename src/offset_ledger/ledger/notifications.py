@@ -1,11 +1,11 @@
-"""What people were notified of: once for each cause, until it has ended."""
+"""The notifications of people: once for each cause, until it has ended."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from offset_ledger.config.notification import Cause
+from offset_ledger.config.model import Cause
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.model.notices import Notice
 

@@ -11,8 +11,7 @@ from psycopg2.extras import execute_values
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, set_local, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, open_ledger, set_local, transaction
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot, topic_of
 
@@ -23,7 +22,7 @@ def lock_pipeline(cursor: Cursor, pipeline: str) -> None:
 
 
 def lock_file(cursor: Cursor, file: str) -> list[str]:
-    """The same for every pipeline of the file that the ledger knows, whose names are returned."""
+    """Lock every pipeline of the file that the ledger knows, and return their names."""
     query = "SELECT pipeline FROM offset_ledger.pipeline WHERE file = %s ORDER BY pipeline FOR UPDATE"
     cursor.execute(query, [file])
     return [row["pipeline"] for row in cursor.fetchall()]
@@ -61,7 +60,7 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
 
 
 def is_registered(cursor: Cursor, pipeline: str) -> bool:
-    """Whether the ledger knows the pipeline."""
+    """Return whether the ledger knows the pipeline."""
     cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
     return bool(cursor.rowcount)
 
@@ -120,7 +119,7 @@ def take_table(cursor: Cursor, pipeline: Pipeline) -> str:
 
 
 def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
-    """Where each partition of the pipeline goes on, with the topic it belongs to; None before its first plan."""
+    """The next offset of each partition of the pipeline, with the topic it belongs to; None before its first plan."""
     cursor.execute("SELECT cluster_id, topic_id FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
     topic = cursor.fetchone()
     if topic is None:
@@ -147,7 +146,7 @@ def change_topic(cursor: Cursor, pipeline: str, log_id: str, cluster_id: str) ->
 
 
 def read_start_offsets(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, int]:
-    """Where each partition of the log began for the pipeline."""
+    """The start offset of each partition of the log for the pipeline."""
     query = "SELECT partition, start_offset FROM offset_ledger.beginning WHERE pipeline = %s AND topic_id = %s"
     cursor.execute(query, [pipeline, log_id])
     return {row["partition"]: row["start_offset"] for row in cursor.fetchall()}
@@ -163,7 +162,7 @@ def record_start_offsets(cursor: Cursor, pipeline: str, log_id: str, starts: Ite
 
 
 def has_snapshot_since(cursor: Cursor, pipeline: str, age: timedelta) -> bool:
-    """Whether a snapshot that is at most so old was recorded."""
+    """Return whether a snapshot that is at most so old was recorded."""
     query = "SELECT FROM offset_ledger.topic_look WHERE pipeline = %s AND seen_at > clock_timestamp() - %s"
     cursor.execute(query, [pipeline, age])
     return bool(cursor.rowcount)
@@ -235,6 +234,6 @@ def read_topics(cursor: Cursor, pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def came_later(cursor: Cursor, pipeline: Pipeline) -> bool:
-    """Whether the topic of this pipeline began to match the pattern of its file after others had been read."""
+    """Return whether the topic of this pipeline began to match the pattern of its file after others had been read."""
     cursor.execute(named_sql("topics/came_later"), {"file": pipeline.file, "topic": pipeline.source.topic})
     return bool(cursor.one()[0])

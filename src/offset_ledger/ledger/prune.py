@@ -15,7 +15,7 @@ from offset_ledger.model.states import BatchKind
 
 @dataclass(frozen=True, slots=True)
 class OldPart:
-    """What of one log is old enough: what ended before ``older_than``, of the batches up to ``up_to`` (-1: of none).
+    """The old part of one log: what ended before ``older_than``, of the batches up to ``up_to`` (-1: of none).
 
     The same of the quarantined records, which have an age of their own.
     """
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def is_pruned(self) -> bool:
-        """Whether there is nothing to do."""
+        """Return whether there is nothing to do."""
         return not self.rereads and (self.goes_on or [head.kind for head in self.heads] == [BatchKind.PRUNED])
 
     @property
@@ -86,18 +86,14 @@ def old_parts(
     cursor.execute("SELECT DISTINCT topic_id FROM offset_ledger.beginning WHERE pipeline = %s ORDER BY 1", [pipeline])
     parts = []
     for topic_id in [row[0] for row in cursor.fetchall()]:
-        up_to, records_up_to = (
-            _newest_batch(cursor, {"pipeline": pipeline, "topic_id": topic_id, "older_than": before, "keep": keep})
-            for before in (older_than, records_older_than)
-        )
-        parts.append(OldPart(pipeline, topic_id, older_than, up_to, records_older_than, records_up_to))
+        newest = []
+        for before in (older_than, records_older_than):
+            log = {"pipeline": pipeline, "topic_id": topic_id, "older_than": before, "keep": keep}
+            cursor.execute(named_sql("prune/newest_batch"), log)
+            row = cursor.fetchone()
+            newest.append(int(row[0]) if row else -1)
+        parts.append(OldPart(pipeline, topic_id, older_than, newest[0], records_older_than, newest[1]))
     return parts
-
-
-def _newest_batch(cursor: Cursor, log: dict[str, Any]) -> int:
-    cursor.execute(named_sql("prune/newest_batch"), log)
-    row = cursor.fetchone()
-    return int(row[0]) if row else -1
 
 
 def count_partitions(cursor: Cursor, part: OldPart) -> int:
@@ -178,6 +174,6 @@ def delete_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], entr
 
 
 def unknown(session: Session, batch_ids: Sequence[int]) -> set[int]:
-    """Those of the ids that no batch has any more."""
+    """The ids of these that no batch has any more."""
     query = "SELECT batch_id FROM offset_ledger.batch WHERE batch_id = ANY(%s) AND kind <> 'pruned'"
     return set(batch_ids) - {row[0] for row in rows(session, query, [list(batch_ids)])}

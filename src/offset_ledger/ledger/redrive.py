@@ -20,7 +20,7 @@ from offset_ledger.model.states import BatchKind
 
 @dataclass(frozen=True, slots=True)
 class RedriveChoice:
-    """Which unresolved records to try again: those with this reason code, quarantined since, and at most how many."""
+    """A choice of unresolved records to try again: of this reason code, quarantined since, and at most how many."""
 
     reason: str | None = None
     since: datetime | None = None
@@ -58,37 +58,26 @@ def insert_redrive(
     cursor.execute(named_sql("redrive/choose"), wanted)
     cursor.execute(named_sql("redrive/ranges"), {**wanted, "limit": limit})
     chosen = cursor.fetchall()
-    free, held = _count(cursor)
+    cursor.execute("SELECT held_by, count(*) AS records FROM redrive_choice GROUP BY held_by ORDER BY held_by")
+    held = {row["held_by"]: row["records"] for row in cursor.fetchall()}
+    free = held.pop(None, 0)
     if not chosen:
         return ChosenRecords(None, 0, 0, held)
     topic = (registered["cluster_id"], registered["topic"], registered["topic_id"])
-    snapshot = TopicSnapshot(*topic, False, _partitions(chosen))
-    ranges = [OffsetRange(r["partition"], r["from_offset"], r["until_offset"]) for r in chosen]
-    batch_id = batches.insert_batch(cursor, pipeline, BatchKind.REDRIVE, snapshot, ranges, origin, why)
-    records = _freeze(cursor, batch_id, choice, limit)
-    return ChosenRecords(batches.read_batch(cursor, batch_id), records, free - records, held)
-
-
-def _partitions(chosen: list[Any]) -> tuple[PartitionSnapshot, ...]:
-    return tuple(
+    partitions = tuple(
         PartitionSnapshot(r["partition"], r["log_start"], r["last_stable"], r["high_watermark"], r["leader_epoch"])
         for r in chosen
     )
-
-
-def _count(cursor: Cursor) -> tuple[int, dict[int, int]]:
-    cursor.execute("SELECT held_by, count(*) AS records FROM redrive_choice GROUP BY held_by ORDER BY held_by")
-    counts = {row["held_by"]: row["records"] for row in cursor.fetchall()}
-    return counts.pop(None, 0), counts
-
-
-def _freeze(cursor: Cursor, batch_id: int, choice: RedriveChoice, limit: int) -> int:
+    snapshot = TopicSnapshot(*topic, False, partitions)
+    ranges = [OffsetRange(r["partition"], r["from_offset"], r["until_offset"]) for r in chosen]
+    batch_id = batches.insert_batch(cursor, pipeline, BatchKind.REDRIVE, snapshot, ranges, origin, why)
     cursor.execute(
         "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)",
         [batch_id, choice.reason, choice.since, choice.limit],
     )
     cursor.execute(named_sql("redrive/freeze"), {"batch_id": batch_id, "limit": limit})
-    return int(cursor.rowcount)
+    records = int(cursor.rowcount)
+    return ChosenRecords(batches.read_batch(cursor, batch_id), records, free - records, held)
 
 
 def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
@@ -119,7 +108,7 @@ QuarantinePosition = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which quarantined records: these offsets of a partition, or those with this reason code, quarantined since."""
+    """A choice of quarantined records: offsets of a partition, or those of this reason code, quarantined since."""
 
     partition: int | None = None
     offsets: tuple[int, ...] | None = None

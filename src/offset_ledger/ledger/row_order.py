@@ -36,7 +36,7 @@ def write_order(cursor: Cursor, pipeline: Pipeline, moment: str) -> None:
 
 
 def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bool:
-    """Whether a table of unknown order has rows that cannot be ordered by the moment that the pipeline file names.
+    """Return whether a table of unknown order has rows that the moment of the pipeline file cannot order.
 
     What is unknown was written when delete markers came of tombstones alone, and so had Kafka's timestamp. Markers
     alone do not show what they have won over.
@@ -70,7 +70,7 @@ def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> No
 
 
 def in_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> bool:
-    """Whether all rows of the target, if it has any, are ordered by the moment that the pipeline file names."""
+    """Return whether all rows of the target, if it has any, are ordered by the moment that the pipeline file names."""
     known = read_orders(cursor, pipeline)
     if not known:
         return not has_strays(cursor, table, pipeline.record)
@@ -86,7 +86,7 @@ def _any(cursor: Cursor, table: sql.Identifier, condition: str) -> bool:
 
 
 def _another(pipeline: Pipeline, wanted: str, known: set[str]) -> str:
-    """What differs, and the way out of it."""
+    """The message about orders that differ, and the way out."""
     remerge = REMERGE.replace("PIPELINE", pipeline.file)
     head = f"pipeline {pipeline.name}: the pipeline file says publish_at: {wanted}, and table "
     table = f"{pipeline.target.schema}.{pipeline.target.table}"
@@ -110,3 +110,31 @@ def _another(pipeline: Pipeline, wanted: str, known: set[str]) -> str:
         f"{head}{table} has rows that are ordered by {moments} and do not have that moment; nothing was changed; write "
         f"publish_at: {moments}, or start a pipeline with another name and table"
     )
+
+
+TOPIC = ("_topic", 'text COLLATE "C"')  # bytewise, as event ids: the merge needs an order, not a language's
+
+
+def order_formats(record: RecordShape) -> dict[str, sql.Composable]:
+    """The open parts of statements: ``place`` and ``order`` of a staged row ``s`` and of a stored row ``t``."""
+    place = (*((TOPIC[0],) if record.topic_names else ()), "_partition", "_offset")
+    order = ("publish_at", *place)
+    return {
+        "place": _of("s", place),
+        "order": _of("s", order),
+        "stored_place": _of("t", place),
+        "stored_order": _of("t", order),
+    }
+
+
+def rows_of(pipeline: Pipeline) -> sql.Composable:
+    """The table, or a query for those of its rows that are of the pipeline's topic."""
+    table = sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    if not pipeline.record.topic_names:
+        return table
+    query = sql.SQL("(SELECT * FROM {} WHERE {} = {})")
+    return query.format(table, sql.Identifier(TOPIC[0]), sql.Literal(pipeline.source.topic))
+
+
+def _of(alias: str, columns: tuple[str, ...]) -> sql.Composable:
+    return sql.SQL(", ").join(sql.Identifier(alias, column) for column in columns)

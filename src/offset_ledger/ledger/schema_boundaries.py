@@ -1,4 +1,4 @@
-"""Where head batches met schemas that their columns were not enough for, what people have accepted of these, and the
+"""The places where head batches met schemas that their columns were not enough for, what people have accepted, and the
 schemas themselves, kept as they were written.
 """
 
@@ -29,7 +29,7 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class FirstUse:
     """The first record of a partition that names a schema; ``head`` are the first bytes after the id."""
 
     partition: int
@@ -39,7 +39,7 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True)
-class Boundary:
+class SchemaBoundary:
     """The first record of a partition that needs what the columns do not have; the batch ``ends`` there, or begins."""
 
     partition: int
@@ -55,21 +55,21 @@ class Boundary:
         return f"partition {self.partition} {where} offset {self.first_offset}, where {self.writer} needs {needs}"
 
     @classmethod
-    def of(cls, partition: int, first_offset: int, writer: Writer, ends: bool, needed: Needed) -> Boundary:
+    def of(cls, partition: int, first_offset: int, writer: Writer, ends: bool, needed: Needed) -> SchemaBoundary:
         """The boundary, with what is needed in words."""
         columns = tuple(f"{column.name} {column.type.sql}" for column in needed.columns)
         return cls(partition, first_offset, writer, ends, columns, tuple(map(str, needed.questions)))
 
 
-def met(cursor: Cursor, tables: StagingTables, messages: bool) -> tuple[Met, ...]:
+def met(cursor: Cursor, tables: StagingTables, messages: bool) -> tuple[FirstUse, ...]:
     """The schemas that the staged records name, with the bytes that say which of its ``messages`` one is."""
     head = sql.SQL(named_sql("following/message_head") if messages else "''::bytea")
     names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
     cursor.execute(sql.SQL(named_sql("following/met")).format(head=head, **names))
-    return tuple(Met(row[0], row[3], row[1], bytes(row[2])) for row in cursor.fetchall())
+    return tuple(FirstUse(row[0], row[3], row[1], bytes(row[2])) for row in cursor.fetchall())
 
 
-def record(cursor: Cursor, batch_id: int, boundaries: Iterable[Boundary]) -> None:
+def record(cursor: Cursor, batch_id: int, boundaries: Iterable[SchemaBoundary]) -> None:
     """Keep where the batch ends or begins; the last attempt at it counts."""
     for each in boundaries:
         writer = {"schema_id": each.writer.schema_id, "message": each.writer.message}
@@ -79,11 +79,11 @@ def record(cursor: Cursor, batch_id: int, boundaries: Iterable[Boundary]) -> Non
         cursor.execute(named_sql("following/record_boundary"), values)
 
 
-def read(cursor: Cursor, batch_id: int) -> tuple[Boundary, ...]:
+def read(cursor: Cursor, batch_id: int) -> tuple[SchemaBoundary, ...]:
     """The boundaries that the batch has met."""
     cursor.execute(named_sql("following/boundaries"), {"batch_id": batch_id})
     return tuple(
-        Boundary(
+        SchemaBoundary(
             *(row["partition"], row["first_offset"], Writer(row["schema_id"], row["message"]), row["ends"]),
             *(tuple(row["difference"][key]) for key in ("columns", "questions")),
         )
@@ -114,7 +114,7 @@ def accept(cursor: Cursor, pipeline: str, differences: Iterable[Difference], ori
 
 
 def read_writer_schemas(cursor: Cursor, pipeline: str, schema_ids: Iterable[int]) -> dict[int, WriterSchema]:
-    """Those of these schemas that are kept, by id."""
+    """The schemas of these ids that are kept."""
     cursor.execute(named_sql("schemas/read"), {"pipeline": pipeline, "schema_ids": list(schema_ids)})
     return {row["schema_id"]: _schema(*row) for row in cursor.fetchall()}
 

@@ -1,4 +1,4 @@
-"""How every session is opened, so that settings of a database, a role or the environment change nothing."""
+"""Opening every session alike, so that settings of a database, a role or the environment change nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _UNLIMITED = f"SELECT set_config(name, '0', false) FROM pg_settings WHERE {_ELSE
 
 
 def session_arguments(connection: Connection, name: str) -> dict[str, Any]:
-    """What ``open_session`` takes; the connection's extra may set other timeouts by ``options``.
+    """Return the arguments of ``open_session``; the connection's extra may set other timeouts by ``options``.
 
     A token in it is good for the next minutes: ask again for a later session.
     """
@@ -85,22 +85,20 @@ def open_session(arguments: Arguments) -> connection:
         session.autocommit = True
         with session.cursor() as cursor:
             cursor.execute(f"{_PINNED}; {_UNLIMITED}; {_CHECKED}; {_ROLE}")
-            if (role := cursor.fetchone()) != ("origin",):
-                _enable_triggers(cursor, role)
+            (role,) = cursor.fetchone() or ("",)
+            if role != "origin":
+                try:
+                    cursor.execute("SET session_replication_role TO origin")
+                except pg.InsufficientPrivilege:
+                    database = session.info.dbname
+                    raise ConfigurationError(
+                        f"session_replication_role is {role} in sessions with database {database}, which switches the "
+                        "triggers and foreign keys of the ledger off, and the login may not set it; nothing was done; "
+                        f"as a superuser run: ALTER DATABASE {database} RESET session_replication_role, or the same "
+                        "with ALTER ROLE"
+                    ) from None
         session.autocommit = False
     except (psycopg2.Error, ConfigurationError):
         session.close()
         raise
     return session
-
-
-def _enable_triggers(cursor: Any, role: Any) -> None:
-    try:
-        cursor.execute("SET session_replication_role TO origin")
-    except pg.InsufficientPrivilege:
-        database = cursor.connection.info.dbname
-        raise ConfigurationError(
-            f"session_replication_role is {role[0]} in sessions with database {database}, which switches the triggers "
-            "and foreign keys of the ledger off, and the login may not set it; nothing was done; as a superuser run: "
-            f"ALTER DATABASE {database} RESET session_replication_role, or the same with ALTER ROLE"
-        ) from None

@@ -1,4 +1,4 @@
-"""What Postgres answers to a step, by SQLSTATE: which error that is, and what to do about it."""
+"""The errors of this package by Postgres's SQLSTATE, and what to do about each."""
 
 from __future__ import annotations
 
@@ -99,20 +99,20 @@ _CANCELLED = Meaning(TransientError, "had a statement cancelled by somebody", "r
 
 
 def is_of_size(error: psycopg2.Error, size: int) -> bool:
-    """Whether a row among so many bytes of rows is too large for Postgres; memory runs out for other reasons too."""
+    """Return whether a row among so many bytes is too large for Postgres; memory runs out for other reasons too."""
     state = error.pgcode or ""
     return state[:2] == "54" or "memory alloc request size" in str(error) or (state == "53200" and size > _LARGE)
 
 
 def meaning(sqlstate: str | None, message: str = "") -> Meaning | None:
-    """What the state means, or its class; None where that depends on the statement, or the session was lost."""
+    """The meaning of the state, or of its class; None where that depends on the statement, or the session was lost."""
     if sqlstate == "57014" and "user request" in message:
         return _CANCELLED
     return _MEANINGS.get(sqlstate or "") or _MEANINGS.get((sqlstate or "")[:2])
 
 
 def meaning_in(text: str) -> Meaning | None:
-    """The same for an error of which only a text is left, with the name of its class."""
+    """The meaning of an error of which only a text is left, with the name of its class."""
     match = _CLASS.search(text)
     return meaning(_STATES.get(match[1]), text) if match else None
 
@@ -141,5 +141,5 @@ def detail(error: psycopg2.Error) -> str:
 
 
 def in_a_function(error: psycopg2.Error) -> bool:
-    """Whether a function raised it, as that of a trigger does, and not a statement of this package."""
+    """Return whether a function raised it, as that of a trigger does, and not a statement of this package."""
     return "function" in (error.diag.context or "")

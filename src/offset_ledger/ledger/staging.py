@@ -5,6 +5,7 @@ Drivers on a cluster leave the reason why they failed here, for the tasks that s
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,11 +18,11 @@ from psycopg2 import sql
 from offset_ledger.config.model import RecordShape
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
-from offset_ledger.ledger.row_order import has_strays, ordered_by
-from offset_ledger.ledger.row_places import TOPIC
+from offset_ledger.ledger.row_order import TOPIC, has_strays, ordered_by
 from offset_ledger.model.balance_sheet import StagedCounts
-from offset_ledger.model.batch import Attempt
+from offset_ledger.model.batch import Attempt, Batch, Profile
 from offset_ledger.model.manifest import Slice
+from offset_ledger.model.unread import UnreadCounts, together
 
 SCHEMA = "offset_ledger_staging"
 _NAME = re.compile(r"b(\d+)_e(\d+)(?:_refused)?$")
@@ -98,7 +99,7 @@ def catalog_type(kind: str) -> str:
 
 
 def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
-    """Whether the rows were staged with the columns and the order that the pipeline file declares now; True where they
+    """Return whether the rows have the columns and the order that the pipeline file declares now; True where they
     are gone.
     """
     cursor.execute(named_sql("staging/columns"), {"table": f"{SCHEMA}.{tables.rows}"})
@@ -106,14 +107,11 @@ def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
     if not staged:
         return True
     wanted = {name: catalog_type(kind) for name, kind in [*row_columns(record), _VALUE]}
-    return staged == wanted and _in_order(cursor, tables, record)
-
-
-def _in_order(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
-    """Whether the rows were staged in the order of the pipeline file, which earlier versions did not write down."""
+    if staged != wanted:
+        return False
     cursor.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", [f"{SCHEMA}.{tables.rows}"])
-    known = cursor.one()[0]
-    return known == ordered_by(record) if known else not has_strays(cursor, tables.identifier(tables.rows), record)
+    order = cursor.one()[0]  # earlier versions did not write it down
+    return order == ordered_by(record) if order else not has_strays(cursor, tables.identifier(tables.rows), record)
 
 
 def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
@@ -251,7 +249,7 @@ def analyze(cursor: Cursor, tables: StagingTables, staged_rows: int) -> None:
 
 
 def are_there(cursor: Cursor, tables: StagingTables) -> bool:
-    """Whether both tables exist."""
+    """Return whether both tables exist."""
     names = [f"{SCHEMA}.{table}" for table in (tables.rows, tables.refused)]
     cursor.execute("SELECT num_nulls(to_regclass(%s), to_regclass(%s)) = 0", names)
     return bool(cursor.one()[0])
@@ -308,3 +306,43 @@ def read_failure(cursor: Cursor, submission: str) -> StageFailure | None:
     cursor.execute("SELECT error, message FROM offset_ledger.stage_failure WHERE submission = %s", [submission])
     row = cursor.fetchone()
     return StageFailure(row["error"], row["message"]) if row else None
+
+
+def measure_profile(cursor: Cursor, tables: StagingTables, nullable: Sequence[str]) -> Profile:
+    """The profile of what is staged, in one pass over the rows; delete markers do not count."""
+    nulls = [sql.SQL(", count({})").format(sql.Identifier(column)) for column in nullable]
+    query = "SELECT count(*) FILTER (WHERE NOT _deleted), min(publish_at), max(publish_at){} FROM {}"
+    cursor.execute(sql.SQL(query).format(sql.Composed(nulls), tables.identifier(tables.rows)))
+    rows, first, last, *present = cursor.one()
+    cursor.execute(named_sql("profiles/records"), asdict(tables.attempt))
+    records, newest = cursor.one()
+    missing = {column: rows - count for column, count in zip(nullable, present, strict=True)}
+    return Profile(records, rows, missing, newest, first, last)
+
+
+def keep_profile(cursor: Cursor, tables: StagingTables, profile: Profile) -> None:
+    """Write the profile of the batch, over that of an older epoch."""
+    kept = {**asdict(profile), "nulls": json.dumps(dict(profile.nulls))}
+    cursor.execute(named_sql("profiles/keep"), {**kept, **asdict(tables.attempt)})
+
+
+def recent_profiles(cursor: Cursor, batch: Batch, limit: int) -> list[Profile]:
+    """Of the committed head batches before this one of the same topic, newest first."""
+    before = {"pipeline": batch.pipeline, "topic_id": batch.topic_id, "batch_id": batch.batch_id, "limit": limit}
+    cursor.execute(named_sql("profiles/recent"), before)
+    return [Profile(**row) for row in cursor.fetchall()]
+
+
+def read_unread(cursor: Cursor, attempt: Attempt) -> UnreadCounts | None:
+    """The unread fields of the rows that the attempt has staged; None where they were not counted."""
+    cursor.execute(named_sql("staging/unread"), asdict(attempt))
+    return together(UnreadCounts.from_json(row[0]) for row in cursor.fetchall())
+
+
+def latest_unread(cursor: Cursor, pipeline: str) -> tuple[int, UnreadCounts] | None:
+    """The newest committed batch of the pipeline that has rows, with its unread fields."""
+    cursor.execute(named_sql("staging/newest_counted"), {"pipeline": pipeline})
+    if (row := cursor.fetchone()) is None:
+        return None
+    unread = read_unread(cursor, Attempt(row["batch_id"], row["epoch"]))
+    return (row["batch_id"], unread) if unread else None

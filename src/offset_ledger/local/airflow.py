@@ -23,11 +23,10 @@ import psycopg2
 from cryptography.fernet import Fernet
 
 from offset_ledger.errors import StackError
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, require_free
 from offset_ledger.local.postgres import AIRFLOW_DATABASE, Postgres
-from offset_ledger.local.private_file import write_private
-from offset_ledger.local.process import Daemon, run
+from offset_ledger.local.process import Daemon, Launch, run
+from offset_ledger.machine_files import write_private
 from offset_ledger.postgres_connection import postgres_arguments, postgres_url
 
 USER = "admin"
@@ -80,7 +79,7 @@ class Airflow:
 
     @property
     def address(self) -> str:
-        """Where the UI and the REST API are."""
+        """The address of the UI and of the REST API."""
         return f"http://{HOST}:{self.port}"
 
     def environment(self) -> dict[str, str]:
@@ -110,8 +109,13 @@ class Airflow:
         missing = [daemon for daemon in self.daemons if daemon.pid() is None]
         if "api-server" in (daemon.name for daemon in missing):
             require_free("Airflow", self.port)
-        env = {**_outer_environment(Path(self.python)), **connections, **self.environment()}
-        self._write_local_settings()
+        # Without the settings of another Airflow, and with the programs beside this Python first.
+        outer = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
+        outer["PATH"] = os.pathsep.join((str(Path(self.python).parent), os.environ.get("PATH", os.defpath)))
+        env = {**outer, **connections, **self.environment()}
+        settings = self.directory / "config" / "airflow_local_settings.py"
+        settings.parent.mkdir(exist_ok=True)
+        settings.write_text(_LOCAL_SETTINGS)
         self._migrate(env, launch)
         for daemon in missing:
             command = [self.python, "-m", "airflow", daemon.name, *_COMPONENTS[daemon.name]]
@@ -124,7 +128,7 @@ class Airflow:
             return True in list(pool.map(Daemon.stop, self.daemons))
 
     def ready(self) -> bool:
-        """Whether database, scheduler and DAG processor are healthy."""
+        """Return whether database, scheduler and DAG processor are healthy."""
         try:
             status, answer = self.request("GET", "/api/v2/monitor/health", seconds=10)
         except (OSError, http.client.HTTPException):
@@ -183,11 +187,6 @@ class Airflow:
             write_private(path, json.dumps({**keys, "fernet_key": Fernet.generate_key().decode()}))
         return dict(json.loads(path.read_text()))
 
-    def _write_local_settings(self) -> None:
-        place = self.directory / "config" / "airflow_local_settings.py"
-        place.parent.mkdir(exist_ok=True)
-        place.write_text(_LOCAL_SETTINGS)
-
     def _migrate(self, env: Mapping[str, str], launch: Launch) -> None:
         """``airflow db migrate``, unless the database is where the last one of this version left it."""
         release = version("apache-airflow")  # importing Airflow would take seconds and set up logging
@@ -210,9 +209,3 @@ class Airflow:
             return None
         finally:
             connection.close()
-
-
-def _outer_environment(python: Path) -> dict[str, str]:
-    """This environment without the settings of another Airflow, and with the programs beside ``python`` first."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
-    return {**kept, "PATH": os.pathsep.join((str(python.parent), os.environ.get("PATH", os.defpath)))}

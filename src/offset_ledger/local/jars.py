@@ -21,21 +21,10 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from offset_ledger.errors import ConfigurationError, StackError
-from offset_ledger.local.java import JavaRuntime, find_java
-from offset_ledger.local.layout import cache_root, only_one
+from offset_ledger.local.java import find_java
 from offset_ledger.local.process import silent
-from offset_ledger.local.spark_home import spark_home
-
-__all__ = [
-    "Artifact",
-    "Bundle",
-    "artifact_name",
-    "broker_bundle",
-    "fetch",
-    "kafka_jars",
-    "kafka_tools_jars",
-    "kafka_version",
-]
+from offset_ledger.machine_files import cache_root, only_one
+from offset_ledger.stage.spark_home import JavaRuntime, spark_home
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +36,7 @@ class Bundle:
 
     @property
     def folder(self) -> Path:
-        """Where the jars are, once they are."""
+        """The folder of the jars, once they are there."""
         first = self.artifacts[0]
         return cache_root() / "jars" / pinned_name(f"{first.name}-{first.version}", first.file)
 
@@ -90,19 +79,6 @@ def broker_bundle(version: str) -> Bundle:
     return Bundle((broker, *(Artifact("org.apache.logging.log4j", name, _LOG4J) for name in logging)))
 
 
-def kafka_tools_jars(java: JavaRuntime, say: Callable[[str], None] = silent) -> tuple[Path, ...]:
-    """The class path of Kafka's own command line tools and Java client.
-
-    Raises:
-        StackError: they could not be fetched.
-    """
-    broker = kafka_jars(java, say)
-    # What the tools use of Kafka Connect, half of their dependencies, is not needed for producing and consuming.
-    without = frozenset({"connect-api", "connect-json", "connect-runtime", *map(artifact_name, broker)})
-    tools = Artifact("org.apache.kafka", "kafka-tools", kafka_version())
-    return (*broker, *fetch(Bundle((tools,), without), java, say))
-
-
 def fetch(bundle: Bundle, java: JavaRuntime | None, say: Callable[[str], None]) -> tuple[Path, ...]:
     """The jars of the bundle, from the cache or fetched into it.
 
@@ -116,20 +92,16 @@ def fetch(bundle: Bundle, java: JavaRuntime | None, say: Callable[[str], None]) 
                 say(f"fetching {first.name}-{first.version} (once)")
                 if first.file not in known():
                     say(unpinned_line(first.file))
-                _fill(bundle, java or find_java())
+                bundle.folder.parent.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryDirectory(prefix=".fetch-", dir=bundle.folder.parent) as name:
+                    cache, draft = cache_root() / "ivy", Path(name)
+                    retrieve(bundle.artifacts, bundle.without, java or find_java(), draft, cache).rename(bundle.folder)
     return tuple(sorted(bundle.folder.glob("*.jar")))
 
 
 def artifact_name(jar: Path) -> str:
     """``slf4j-api`` of ``slf4j-api-2.0.16.jar``."""
     return re.sub(r"-\d[^/]*$", "", jar.stem)
-
-
-def _fill(bundle: Bundle, java: JavaRuntime) -> None:
-    bundle.folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=bundle.folder.parent) as name:
-        jars = retrieve(bundle.artifacts, bundle.without, java, Path(name), cache_root() / "ivy")
-        jars.rename(bundle.folder)
 
 
 _LIST = Path(__file__).with_name("fetched.sha256")
@@ -148,7 +120,7 @@ def pinned_name(folder: str, file: str) -> str:
 
 
 def unpinned_line(file: str) -> str:
-    """What is said before a file is fetched that has no checksum of ours."""
+    """The line before a file is fetched that has no checksum of ours."""
     return f"the package has no checksum of this version: the one that the repository publishes for {file} is trusted"
 
 
@@ -198,13 +170,19 @@ def retrieve(
     Raises:
         StackError: Ivy could not resolve them, and the message has its reason; or one has not our checksum.
     """
-    (draft / "ivy.xml").write_text(_ivy_file(artifacts, without))
+    excluded = "".join(f"<exclude module={quoteattr(name)}/>" for name in sorted(without))
+    wanted = "".join(_dependency(each, excluded) for each in artifacts)
+    module = '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+    info = '<info organisation="offset-ledger" module="jars"/>'
+    (draft / "ivy.xml").write_text(f"{module}{info}<dependencies>{wanted}</dependencies></ivy-module>")
+    ivy = sorted(PYSPARK_JARS.glob("ivy-*.jar"))
+    if not ivy:
+        raise StackError(f"expected pyspark's own Ivy, found no ivy-*.jar in {PYSPARK_JARS}; install pyspark again")
     pattern = f"{draft}/files/[artifact]-[revision](-[classifier]).[ext]"
-    wanted = ["-confs", "default", "-retrieve", pattern]
     settings = os.environ.get("OFFSET_LEDGER_IVY_SETTINGS")
-    program = [java.executable, "-jar", str(_ivy_jar()), "-warn", *(["-settings", settings] if settings else [])]
+    program = [java.executable, "-jar", str(ivy[-1]), "-warn", *(["-settings", settings] if settings else [])]
     done = subprocess.run(
-        [*program, "-cache", str(cache), "-ivy", str(draft / "ivy.xml"), *wanted],
+        [*program, "-cache", str(cache), "-ivy", str(draft / "ivy.xml"), "-confs", "default", "-retrieve", pattern],
         check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -212,28 +190,14 @@ def retrieve(
         text=True,
     )
     if done.returncode or not (draft / "files").exists():
-        first = artifacts[0]
+        first, lines = artifacts[0], [line.strip().strip(":").strip() for line in done.stdout.splitlines()]
+        last = next(filter(None, reversed(lines)), "Ivy said nothing")
         raise StackError(
-            f"could not fetch {first.name}-{first.version}: {_last_line(done.stdout)}; check the network, "
+            f"could not fetch {first.name}-{first.version}: {last}; check the network, "
             "or name your repository in a settings file of Ivy with OFFSET_LEDGER_IVY_SETTINGS"
         )
     check_fetched((draft / "files").iterdir(), artifacts[0].file)
     return draft / "files"
-
-
-def _ivy_jar() -> Path:
-    jars = sorted(PYSPARK_JARS.glob("ivy-*.jar"))
-    if not jars:
-        raise StackError(f"expected pyspark's own Ivy, found no ivy-*.jar in {PYSPARK_JARS}; install pyspark again")
-    return jars[-1]
-
-
-def _ivy_file(artifacts: Sequence[Artifact], without: Collection[str]) -> str:
-    excluded = "".join(f"<exclude module={quoteattr(name)}/>" for name in sorted(without))
-    wanted = "".join(_dependency(each, excluded) for each in artifacts)
-    info = '<info organisation="offset-ledger" module="jars"/>'
-    names = 'version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"'
-    return f"<ivy-module {names}>{info}<dependencies>{wanted}</dependencies></ivy-module>"
 
 
 def _dependency(artifact: Artifact, excluded: str) -> str:
@@ -244,8 +208,3 @@ def _dependency(artifact: Artifact, excluded: str) -> str:
     file = f"name={quoteattr(artifact.name)} type={extension} ext={extension}"
     classified = f"<artifact {file} m:classifier={quoteattr(artifact.classifier)}/>"
     return f'<dependency {named} conf="default" transitive="false">{classified}</dependency>'
-
-
-def _last_line(output: str) -> str:
-    lines = [line.strip().strip(":").strip() for line in output.splitlines()]
-    return next((line for line in reversed(lines) if line), "Ivy said nothing")

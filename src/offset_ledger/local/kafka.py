@@ -18,12 +18,13 @@ from pathlib import Path
 from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import BrokerUnavailable, StackError
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.local.class_archive import ClassArchive, class_archive
 from offset_ledger.local.jars import kafka_jars
-from offset_ledger.local.java import JavaRuntime, find_java
-from offset_ledger.local.launch import Launch
-from offset_ledger.local.layout import HOST, PortChoice, Ports, accepts, cache_root, require_free
-from offset_ledger.local.process import Daemon, Server, run, silent
+from offset_ledger.local.java import find_java
+from offset_ledger.local.layout import HOST, PortChoice, Ports, accepts, require_free
+from offset_ledger.local.process import Daemon, Launch, Server, run, silent
+from offset_ledger.machine_files import cache_root
+from offset_ledger.stage.class_archive import ClassArchive, class_archive
+from offset_ledger.stage.spark_home import JavaRuntime
 
 _READY_SECONDS = 120
 
@@ -51,20 +52,18 @@ class Broker(Server):
     def start(self, java: JavaRuntime | None = None, launch: Launch | None = None) -> None:
         """Start it on the data it has; returns before it is ready."""
         launch = launch or Launch(silent)
-        launch.start(self.daemon, self._command(java or find_java()), without_secrets(os.environ))
+        logging = f"-Dlog4j2.configurationFile={self.directory.parent / LOGGING_FILE}"
+        main = ["kafka.Kafka", str(self.directory / SETTINGS_FILE)]
+        command = kafka_command(java or find_java(), main, (logging, *self.jvm))
+        launch.start(self.daemon, command, without_secrets(os.environ))
 
     def stop(self, grace: float = 15) -> bool:
         """SIGTERM, and SIGKILL after ``grace`` seconds; False if it did not run."""
         return self.daemon.stop(grace)
 
     def ready(self) -> bool:
-        """Whether it answers."""
+        """Return whether it answers."""
         return accepts(self.port) and _cluster_size(self.address) > 0
-
-    def _command(self, java: JavaRuntime) -> list[str]:
-        logging = f"-Dlog4j2.configurationFile={self.directory.parent / LOGGING_FILE}"
-        main = ["kafka.Kafka", str(self.directory / SETTINGS_FILE)]
-        return kafka_command(java, main, (logging, *self.jvm))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class Kafka:
     count: int
     ports: Ports
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Brokers' settings over those of kafka_settings.py."""
+    """Brokers' settings over those of :func:`broker_settings`."""
     jvm: tuple[str, ...] = ()
     """More options of each broker's JVM."""
 
@@ -127,17 +126,44 @@ class Kafka:
         return True in [broker.stop() for broker in reversed(self.brokers)]
 
     def ready(self) -> bool:
-        """Whether the cluster answers and lists all its brokers."""
+        """Return whether the cluster answers and lists all its brokers."""
         return all(accepts(broker.port) for broker in self.brokers) and _cluster_size(self.bootstrap) == self.count
 
     def _prepare(self, java: JavaRuntime) -> None:
-        folder = KafkaFolder(self.directory, [broker.directory for broker in self.brokers])
-        folder.prepare([self._settings(broker) for broker in self.brokers], java)
+        """Write the settings of each broker, and format the data unless that was done before."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / LOGGING_FILE).write_text(_LOGGING)
+        for broker in self.brokers:
+            broker.directory.mkdir(exist_ok=True)
+            data = broker.directory / "data"
+            own = broker_settings(broker.node, self.count, broker.address, self.ports.controller, data)
+            _write_properties(broker.directory / SETTINGS_FILE, {**own, **self.settings})
+        cluster = self.directory / "cluster.json"
+        if not cluster.exists():
+            cluster.write_text(json.dumps({"brokers": self.count, "cluster_id": self._format(java)}))
+        elif (count := json.loads(cluster.read_text())["brokers"]) != self.count:
+            raise StackError(
+                f"{self.count} brokers were asked for and the data in {self.directory} are of {count}; "
+                f"ask for {count}, or run `offset-ledger stack down` and remove {self.directory}"
+            )
 
-    def _settings(self, broker: Broker) -> dict[str, str]:
-        data = broker.directory / "data"
-        own = broker_settings(broker.node, self.count, broker.address, self.ports.controller, data)
-        return {**own, **self.settings}
+    def _format(self, java: JavaRuntime) -> str:
+        """Format node 1 with Kafka's tool and copy that, changed, to the others: one JVM start instead of three.
+
+        Returns the id of the cluster.
+        """
+        first, *others = (broker.directory / "data" for broker in self.brokers)
+        for data in (first, *others):
+            shutil.rmtree(data, ignore_errors=True)
+        settings = str(first.parent / SETTINGS_FILE)
+        tool = kafka_command(java, ["kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", settings])
+        run(tool, without_secrets(os.environ), self.directory / "format.log", "formatting Kafka")
+        lines = (first / "meta.properties").read_text().splitlines()
+        meta = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+        for node, data in enumerate(others, start=2):
+            shutil.copytree(first, data)
+            _write_properties(data / "meta.properties", {**meta, "node.id": str(node), "directory.id": _new_id()})
+        return str(meta["cluster.id"])
 
 
 def make_kafka_archive(java: JavaRuntime, say: Callable[[str], None]) -> bool:
@@ -182,66 +208,12 @@ rootLogger.appenderRef.out.ref = out
 """
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaFolder:
-    """One folder for the cluster, and in it one for each broker."""
-
-    directory: Path
-    brokers: Sequence[Path]
-
-    def prepare(self, settings: Sequence[Mapping[str, str]], java: JavaRuntime) -> None:
-        """Write the settings of each broker, and format the data unless that was done before.
-
-        Raises:
-            StackError: the data are of another number of brokers, or Kafka's format tool failed.
-        """
-        self.directory.mkdir(parents=True, exist_ok=True)
-        (self.directory / LOGGING_FILE).write_text(_LOGGING)
-        for broker, own in zip(self.brokers, settings, strict=True):
-            broker.mkdir(exist_ok=True)
-            _write_properties(broker / SETTINGS_FILE, own)
-        if not self._formatted():
-            self._format(java)
-
-    def _formatted(self) -> bool:
-        cluster = self.directory / "cluster.json"
-        if not cluster.exists():
-            return False
-        count = json.loads(cluster.read_text())["brokers"]
-        if count != len(self.brokers):
-            raise StackError(
-                f"{len(self.brokers)} brokers were asked for and the data in {self.directory} are of {count}; "
-                f"ask for {count}, or run `offset-ledger stack down` and remove {self.directory}"
-            )
-        return True
-
-    def _format(self, java: JavaRuntime) -> None:
-        """Format node 1 with Kafka's tool and copy that, changed, to the others: one JVM start instead of three."""
-        first, *others = (broker / "data" for broker in self.brokers)
-        for data in (first, *others):
-            shutil.rmtree(data, ignore_errors=True)
-        settings = str(first.parent / SETTINGS_FILE)
-        tool = kafka_command(java, ["kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", settings])
-        run(tool, without_secrets(os.environ), self.directory / "format.log", "formatting Kafka")
-        meta = dict(_properties(first / "meta.properties"))
-        for node, data in enumerate(others, start=2):
-            shutil.copytree(first, data)
-            _write_properties(data / "meta.properties", {**meta, "node.id": str(node), "directory.id": _new_id()})
-        cluster = {"brokers": len(self.brokers), "cluster_id": meta["cluster.id"]}
-        (self.directory / "cluster.json").write_text(json.dumps(cluster))
-
-
 def _new_id() -> str:
     """A random Kafka id; one that begins with ``-`` would read as an option of the format tool."""
     while True:
         random_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not random_id.startswith("-"):
             return random_id
-
-
-def _properties(path: Path) -> list[tuple[str, str]]:
-    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    return [(name, value) for name, _, value in (line.partition("=") for line in lines)]
 
 
 def _write_properties(path: Path, settings: Mapping[str, str]) -> None:
@@ -274,6 +246,7 @@ def broker_settings(node: int, brokers: int, address: str, controller_port: int,
     controller, client = f"CONTROLLER://{HOST}:{controller_port}", f"PLAINTEXT://{address}"
     # Three controllers would lose their quorum with two brokers, and clients would see nothing but timeouts.
     both = node == 1
+    replicas, in_sync = str(brokers), str(min(2, brokers))
     return {
         "node.id": str(node),
         "process.roles": "broker,controller" if both else "broker",
@@ -283,13 +256,6 @@ def broker_settings(node: int, brokers: int, address: str, controller_port: int,
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         "log.dirs": str(data),
-        **_copies(str(brokers), str(min(2, brokers))),
-        **_SMALL_MACHINE,
-    }
-
-
-def _copies(replicas: str, in_sync: str) -> dict[str, str]:
-    return {
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
         "offsets.topic.replication.factor": replicas,
@@ -297,6 +263,7 @@ def _copies(replicas: str, in_sync: str) -> dict[str, str]:
         "transaction.state.log.min.isr": in_sync,
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
+        **_SMALL_MACHINE,
     }
 
 

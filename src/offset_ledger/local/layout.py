@@ -1,21 +1,20 @@
-"""Where the local stack keeps its state, and which loopback ports it listens on."""
+"""The folder of the local stack, and the loopback ports that it listens on."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from offset_ledger.errors import ConfigurationError, StackError
+from offset_ledger.stage.spark_home import CONNECT_PORT
 
 HOST = "127.0.0.1"
 MAX_BROKERS = 3
-DEFAULT_PORTS = {"kafka": 19092, "postgres": 15432, "airflow": 18080, "spark": 15002, "registry": 18081}
+DEFAULT_PORTS = {"kafka": 19092, "postgres": 15432, "airflow": 18080, "spark": CONNECT_PORT, "registry": 18081}
 FIRST_FREE_PORT = 20000
 """Above all default ports."""
 OUTGOING_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -25,20 +24,6 @@ OUTGOING_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 def stack_home(home: Path | None = None) -> Path:
     """The folder of all state: the argument, else OFFSET_LEDGER_HOME, else ``.local`` of the current directory."""
     return Path(home or os.environ.get("OFFSET_LEDGER_HOME") or ".local").expanduser().resolve()
-
-
-def cache_root() -> Path:
-    """What outlives a clone (fetched jars): OFFSET_LEDGER_CACHE, else ``~/.cache/offset-ledger``."""
-    return Path(os.environ.get("OFFSET_LEDGER_CACHE") or "~/.cache/offset-ledger").expanduser().resolve()
-
-
-@contextmanager
-def only_one(what: str) -> Iterator[None]:
-    """Do what is done once for a machine in one process at a time."""
-    cache_root().mkdir(parents=True, exist_ok=True)
-    with (cache_root() / f".{what}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +42,16 @@ class PortChoice:
         return cls(0, 0, 0, 0, 0)
 
     def with_environment(self) -> PortChoice:
-        """The same, with what is None taken from OFFSET_LEDGER_KAFKA_PORT and its siblings."""
-        return PortChoice(
-            *(_from_environment(part) if asked is None else asked for part, asked in self.by_part().items())
-        )
+        """The choice, with what is None taken from OFFSET_LEDGER_KAFKA_PORT and its siblings."""
+        ports = self.by_part()
+        for part, asked in ports.items():
+            name = f"OFFSET_LEDGER_{part.upper()}_PORT"
+            raw = os.environ.get(name)
+            if raw and asked is None:
+                if not raw.isdecimal() or int(raw) > 65535:
+                    raise ConfigurationError(f"{name} should be a port number (0 for any free one), found {raw!r}")
+                ports[part] = int(raw)
+        return PortChoice(**ports)
 
     def by_part(self) -> dict[str, int | None]:
         """Part name to port."""
@@ -100,7 +91,7 @@ class Ports:
         return cls(tuple(range(kafka, kafka + MAX_BROKERS)), kafka - 1, **others)
 
     def contradicts(self, choice: PortChoice) -> str | None:
-        """Which part was asked for on another port than it has, as ``part 1 (asked: 2)``."""
+        """The part that was asked for on another port than it has, as ``part 1 (asked: 2)``."""
         has = {part: getattr(self, part) for part in DEFAULT_PORTS} | {"kafka": self.kafka[0]}
         for part, asked in choice.by_part().items():
             if asked and asked != has[part]:
@@ -144,7 +135,7 @@ def require_free(part: str, port: int) -> None:
 
 
 def accepts(port: int) -> bool:
-    """Whether something on the loopback accepts connections on ``port``."""
+    """Return whether something on the loopback accepts connections on ``port``."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((HOST, port)) == 0
@@ -161,13 +152,3 @@ def _holder(port: int) -> str:
         if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN and each.pid:
             return f"pid {each.pid} ({psutil.Process(each.pid).name()})"
     return "another process"
-
-
-def _from_environment(part: str) -> int | None:
-    name = f"OFFSET_LEDGER_{part.upper()}_PORT"
-    raw = os.environ.get(name)
-    if not raw:
-        return None
-    if not raw.isdecimal() or int(raw) > 65535:
-        raise ConfigurationError(f"{name} should be a port number (0 for any free one), found {raw!r}")
-    return int(raw)

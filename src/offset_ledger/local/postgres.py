@@ -13,6 +13,7 @@ import pwd
 import re
 import shutil
 import signal
+import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,10 +29,9 @@ from psycopg2 import extensions, sql
 from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import StackError
 from offset_ledger.extras import require
-from offset_ledger.local.launch import Launch
-from offset_ledger.local.layout import HOST, only_one, require_free
-from offset_ledger.local.private_file import check_private, kept_secret, make_private, write_private
-from offset_ledger.local.process import Daemon, Server, run, silent
+from offset_ledger.local.layout import HOST, require_free
+from offset_ledger.local.process import Daemon, Launch, Server, run, silent
+from offset_ledger.machine_files import kept_secret, only_one, write_private
 from offset_ledger.postgres_connection import postgres_arguments
 
 ROLE = "offset_ledger"
@@ -93,7 +93,7 @@ class Postgres(Server):
             StackError: the folder of the socket is another user's.
         """
         with suppress(FileNotFoundError):  # a server that does not run
-            check_private(self._sockets, server_uid())
+            _check_private(self._sockets, server_uid())
         return Connection("postgres_superuser", "postgres", str(self._sockets), self.port, database, _SUPERUSER)
 
     @property
@@ -122,7 +122,12 @@ class Postgres(Server):
     def start(self, launch: Launch | None = None) -> None:
         """Start it on the data it has; returns before it is ready."""
         launch = launch or Launch(silent)
-        make_private(self._sockets, server_uid())
+        try:
+            self._sockets.mkdir(0o700)
+        except FileExistsError:
+            _check_private(self._sockets, server_uid())
+        else:
+            os.chown(self._sockets, server_uid(), -1, follow_symlinks=False)
         self._write_access()
         own = {"port": str(self.port), "unix_socket_directories": str(self._sockets)}
         settings = [f"--{name}={value}" for name, value in {**_SETTINGS, **own, **self.settings}.items()]
@@ -153,7 +158,7 @@ class Postgres(Server):
         self.wait()
 
     def ready(self) -> bool:
-        """Whether it accepts a session."""
+        """Return whether it accepts a session."""
         try:
             with self._as_superuser(connect_timeout=2):
                 return True
@@ -199,7 +204,8 @@ class Postgres(Server):
 
     def _write_access(self) -> None:
         """Say who is let in; an earlier release has let in everybody."""
-        names = "".join(f'stack "{name}" {_SUPERUSER}\n' for name in superusers())
+        users = sorted({pwd.getpwuid(uid).pw_name for uid in (os.geteuid(), server_uid())})
+        names = "".join(f'stack "{name}" {_SUPERUSER}\n' for name in users)
         for file, text in {"pg_hba.conf": _ACCESS, "pg_ident.conf": names}.items():
             write_private(self._data / file, text)
             give(self._data / file)
@@ -242,11 +248,16 @@ def binary(name: str) -> str:
             f"{path.parent} has no program {name}; let {FOLDER_VARIABLE} name the folder of PostgreSQL's `postgres` "
             "and `initdb`, or unset it"
         )
-    return str(path if may_run(str(path)) else _copied(path))
+    user = system_user()
+    if user is None:
+        return str(path)
+    # The folders above it may be closed to that user.
+    reached = subprocess.run(["test", "-x", str(path)], check=False, user=user, group=user, extra_groups=[])
+    return str(_copied(path) if reached.returncode else path)
 
 
 def locale_options() -> list[str]:
-    """What ``initdb`` is told of the locale: bytewise order, and the character classes of Unicode.
+    """The options of ``initdb`` for the locale: bytewise order, and the character classes of Unicode.
 
     Raises:
         StackError: as :func:`binary`.
@@ -322,10 +333,17 @@ def system_user() -> str | None:
     """
     if os.geteuid() != 0:
         return None
-    if not _has_user():
-        with only_one("user"):  # of several stacks that start at once
-            if not _has_user():
-                _add_user()
+    with only_one("user"):  # of several stacks that start at once
+        try:
+            pwd.getpwnam(SYSTEM_USER)
+        except KeyError:
+            try:
+                subprocess.run(["useradd", "--system", SYSTEM_USER], check=True, capture_output=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                raise StackError(
+                    f"PostgreSQL does not run as root and the user {SYSTEM_USER} could not be made ({error}); "
+                    "make it, or run this as another user than root"
+                ) from None
     return SYSTEM_USER
 
 
@@ -346,32 +364,15 @@ def give(path: Path) -> None:
         os.chown(path, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
 
 
-def may_run(program: str) -> bool:
-    """Whether that user can reach the program; the folders above it may be closed to others."""
-    user = system_user()
-    if user is None:
-        return True
-    return subprocess.run(["test", "-x", program], check=False, user=user, group=user, extra_groups=[]).returncode == 0
+def _check_private(folder: Path, owner: int) -> None:
+    """Return if it is a folder that only that user may enter: where everybody may write, another one can have made it.
 
-
-def superusers() -> list[str]:
-    """The users of the system that the socket lets in as the superuser of Postgres: this one and the server's."""
-    return sorted({pwd.getpwuid(uid).pw_name for uid in (os.geteuid(), server_uid())})
-
-
-def _has_user() -> bool:
-    try:
-        pwd.getpwnam(SYSTEM_USER)
-    except KeyError:
-        return False
-    return True
-
-
-def _add_user() -> None:
-    try:
-        subprocess.run(["useradd", "--system", SYSTEM_USER], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
+    Raises:
+        StackError: it is not.
+    """
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != owner or status.st_mode & 0o077:
         raise StackError(
-            f"PostgreSQL does not run as root and the user {SYSTEM_USER} could not be made ({error}); "
-            "make it, or run this as another user than root"
-        ) from None
+            f"{folder} should be a folder of user {owner} with mode 0700, found {stat.filemode(status.st_mode)} of "
+            f"user {status.st_uid}; stop the stack, remove that and start again"
+        )

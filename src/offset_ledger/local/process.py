@@ -9,8 +9,10 @@ import json
 import os
 import signal
 import subprocess
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,7 +143,11 @@ class Daemon:
         leader = self._process()
         if leader is None and psutil.pid_exists(recorded[0]):
             return []  # another process has the pid now, and its session has the same number
-        session = [each for each in psutil.process_iter() if _session(each.pid) == recorded[0]]
+        session = []
+        for each in psutil.process_iter():
+            with suppress(OSError):
+                if os.getsid(each.pid) == recorded[0]:
+                    session.append(each)
         members = {each.pid: each for each in session}
         for each in session:
             with suppress(psutil.NoSuchProcess):
@@ -212,13 +218,6 @@ def _started(process: psutil.Process) -> float:
     return float(process.create_time() - psutil.boot_time())
 
 
-def _session(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return None
-
-
 def _signal(processes: Iterable[psutil.Process], which: signal.Signals) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -231,3 +230,70 @@ def _wait(processes: list[psutil.Process], timeout: float) -> None:
         child = _children.get(process.pid)
         if child is not None and child.poll() is not None:
             _children.pop(process.pid, None)
+
+
+class Launch:
+    """One ``up``; ``say`` takes a line for each thing it does."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self._started: list[Daemon] = []
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+
+    def start(
+        self,
+        daemon: Daemon,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        user: str | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """Start a daemon, and remember that this launch did."""
+        with self._lock:
+            self.check()
+            self._started.append(daemon)
+            daemon.start(argv, env, user, cwd)
+
+    def check(self) -> None:
+        """Return unless another part has failed meanwhile."""
+        if self._cancelled.is_set():
+            raise StackError("not started: another part of the stack failed")
+
+    def started(self, daemon: Daemon) -> bool:
+        """Return whether this launch started it (else it was found running)."""
+        return daemon in self._started
+
+    def undo(self) -> None:
+        """Stop what was started, the last first, and let nothing more start."""
+        with self._lock:
+            self._cancelled.set()
+        for daemon in reversed(self._started):
+            daemon.stop(grace=5)
+
+    def wait(self, daemons: Iterable[Daemon], ready: Callable[[], bool], timeout: float) -> None:
+        """Return when ``ready()``.
+
+        Raises:
+            StackError: one of the daemons ended, or they were not ready in time.
+        """
+        daemons = tuple(daemons)
+        deadline = time.monotonic() + timeout
+        while not ready():
+            self.check()
+            for daemon in daemons:
+                if daemon.pid() is None:
+                    raise StackError(
+                        f"{daemon.name} ended while it started; end of {daemon.log}:\n{daemon.last_lines()}"
+                    )
+            if time.monotonic() > deadline:
+                names = ", ".join(f"{daemon.name} (pid {daemon.pid()})" for daemon in daemons)
+                own = all(self.started(daemon) for daemon in daemons)
+                advice = (
+                    "it was stopped again" if own else "run `offset-ledger stack down`, then `offset-ledger stack up`"
+                )
+                raise StackError(
+                    f"{names} runs but was not ready within {timeout:.0f} s; {advice}; "
+                    f"end of {daemons[0].log}:\n{daemons[0].last_lines()}"
+                )
+            time.sleep(0.1)

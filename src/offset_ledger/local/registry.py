@@ -14,10 +14,10 @@ from typing import Any
 from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import StackError
 from offset_ledger.local.jars import Artifact, pinned_name, retrieve
-from offset_ledger.local.java import JavaRuntime
-from offset_ledger.local.launch import Launch
-from offset_ledger.local.layout import HOST, cache_root, only_one, require_free
-from offset_ledger.local.process import Daemon, Server
+from offset_ledger.local.layout import HOST, require_free
+from offset_ledger.local.process import Daemon, Launch, Server
+from offset_ledger.machine_files import cache_root, only_one
+from offset_ledger.stage.spark_home import JavaRuntime
 
 APICURIO_VERSION = "2.6.13.Final"
 API = "/apis/ccompat/v7"
@@ -42,11 +42,11 @@ class Registry(Server):
 
     @property
     def address(self) -> str:
-        """Where clients find Confluent's API."""
+        """The address of Confluent's API."""
         return f"http://{HOST}:{self.port}{API}"
 
     def connection(self) -> Connection:
-        """The same as an Airflow connection, ``registry_default``."""
+        """The Airflow connection ``registry_default`` that leads here."""
         return Connection("registry_default", "http", self.address)
 
     def up(self, java: JavaRuntime, launch: Launch) -> None:
@@ -58,7 +58,16 @@ class Registry(Server):
         if self.daemon.pid() is None:
             program = registry_program(java, launch.say)
             require_free("the schema registry", self.port)
-            launch.start(self.daemon, self._command(java, program), without_secrets(os.environ))
+            settings = {
+                "quarkus.http.host": HOST,
+                "quarkus.http.port": self.port,
+                "quarkus.datasource.jdbc.url": f"jdbc:h2:file:{self.directory / 'schemas'};WRITE_DELAY=0",
+                "quarkus.datasource.jdbc.initial-size": 1,
+                "quarkus.datasource.jdbc.min-size": 1,
+            }
+            options = [f"-D{name}={value}" for name, value in settings.items()]
+            command = [java.executable, *_JVM, *options, "-jar", str(program)]
+            launch.start(self.daemon, command, without_secrets(os.environ))
         launch.wait([self.daemon], self.ready, _READY_SECONDS)
 
     def stop(self) -> bool:
@@ -66,7 +75,7 @@ class Registry(Server):
         return self.daemon.stop()
 
     def ready(self) -> bool:
-        """Whether it answers."""
+        """Return whether it answers."""
         client = http.client.HTTPConnection(HOST, self.port, timeout=5)
         try:
             client.request("GET", f"{API}/subjects")
@@ -75,17 +84,6 @@ class Registry(Server):
             return False
         finally:
             client.close()
-
-    def _command(self, java: JavaRuntime, program: Path) -> list[str]:
-        settings = {
-            "quarkus.http.host": HOST,
-            "quarkus.http.port": self.port,
-            "quarkus.datasource.jdbc.url": f"jdbc:h2:file:{self.directory / 'schemas'};WRITE_DELAY=0",
-            "quarkus.datasource.jdbc.initial-size": 1,
-            "quarkus.datasource.jdbc.min-size": 1,
-        }
-        options = [f"-D{name}={value}" for name, value in settings.items()]
-        return [java.executable, *_JVM, *options, "-jar", str(program)]
 
 
 def registry_program(java: JavaRuntime, say: Callable[[str], None]) -> Path:
@@ -99,19 +97,16 @@ def registry_program(java: JavaRuntime, say: Callable[[str], None]) -> Path:
         with only_one("apicurio"):
             if not folder.exists():
                 say(f"fetching Apicurio Registry {APICURIO_VERSION}, 136 MiB (once)")
-                _unpack(folder, java)
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:
+                    draft = Path(name)
+                    (archive,) = retrieve([_APP], (), java, draft, draft / "ivy").iterdir()
+                    try:
+                        with tarfile.open(archive) as packed:
+                            packed.extractall(draft / "app", **_FILTER)
+                    except (tarfile.TarError, EOFError, OSError) as error:
+                        raise StackError(
+                            f"{archive.name} cannot be unpacked ({error}); run the command again"
+                        ) from None
+                    (draft / "app").rename(folder)
     return folder / f"{_APP.name}-{APICURIO_VERSION}-runner.jar"
-
-
-def _unpack(folder: Path, java: JavaRuntime) -> None:
-    """Fill the folder as one step: it is complete or absent."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:
-        draft = Path(name)
-        (archive,) = retrieve([_APP], (), java, draft, draft / "ivy").iterdir()
-        try:
-            with tarfile.open(archive) as packed:
-                packed.extractall(draft / "app", **_FILTER)
-        except (tarfile.TarError, EOFError, OSError) as error:
-            raise StackError(f"{archive.name} cannot be unpacked ({error}); run the command again") from None
-        (draft / "app").rename(folder)

@@ -7,21 +7,167 @@
 from __future__ import annotations
 
 import fcntl
+import json
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
+from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import ConfigurationError, StackError
+from offset_ledger.local.airflow import Airflow
 from offset_ledger.local.java import find_java
-from offset_ledger.local.kafka import make_kafka_archive
-from offset_ledger.local.launch import Launch
-from offset_ledger.local.layout import MAX_BROKERS, PortChoice, Ports, stack_home
-from offset_ledger.local.process import Daemon, silent
-from offset_ledger.local.servers import SparkKind, Stack, load
+from offset_ledger.local.kafka import Kafka, make_kafka_archive
+from offset_ledger.local.layout import DEFAULT_PORTS, HOST, MAX_BROKERS, PortChoice, Ports, stack_home
+from offset_ledger.local.postgres import Postgres
+from offset_ledger.local.process import Daemon, Launch, silent
+from offset_ledger.local.registry import Registry
+from offset_ledger.local.spark import SparkConnect, SparkStandalone
+from offset_ledger.machine_files import write_private
+from offset_ledger.stage.spark_home import JavaRuntime
 
-__all__ = ["PartStatus", "SparkKind", "Stack", "down", "load", "status", "up"]
+
+class SparkKind(StrEnum):
+    """The kind of Spark that a stack has: a server that stays, a cluster, or neither."""
+
+    CONNECT = "connect"
+    STANDALONE = "standalone"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A stack, running or not."""
+
+    home: Path
+    project: Path
+    brokers: int
+    with_airflow: bool
+    ports: Ports
+    java: JavaRuntime
+    spark_kind: SparkKind = SparkKind.NONE
+    with_registry: bool = False
+
+    @property
+    def kafka(self) -> Kafka:
+        """The brokers."""
+        return Kafka(self.home / "kafka", self.brokers, self.ports)
+
+    @property
+    def postgres(self) -> Postgres:
+        """The database server."""
+        return Postgres(self.home / "postgres", self.ports.postgres)
+
+    @property
+    def airflow(self) -> Airflow:
+        """Airflow, whether the stack has it or not."""
+        return Airflow(self.home / "airflow", self.project, self.ports.airflow, self.postgres)
+
+    @property
+    def spark(self) -> SparkConnect | SparkStandalone:
+        """The Spark Connect server or the Spark cluster; a server, if the stack has neither."""
+        if self.spark_kind is SparkKind.STANDALONE:
+            return SparkStandalone(self.home / "spark-cluster", self.ports.spark)
+        return SparkConnect(self.home / "spark", self.ports.spark)
+
+    @property
+    def with_spark(self) -> bool:
+        """Return whether it has a server or a cluster of Spark."""
+        return self.spark_kind is not SparkKind.NONE
+
+    @property
+    def registry(self) -> Registry:
+        """The schema registry, whether the stack has it or not."""
+        return Registry(self.home / "registry", self.ports.registry)
+
+    def connections(self) -> tuple[Connection, ...]:
+        """``kafka_default``, ``postgres_default``, ``spark_default`` and, where there is one, ``registry_default``."""
+        kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": self.kafka.bootstrap})
+        spark = self.spark.connection() if self.with_spark else Connection("spark_default", "spark", "local[2]")
+        return kafka, self.postgres.connection(), spark, *([self.registry.connection()] if self.with_registry else [])
+
+    def environment(self) -> dict[str, str]:
+        """The environment of the CLI, Spark and Airflow's tasks for this stack; with Airflow, its configuration too."""
+        return self.connections_environment() | (self.airflow.environment() if self.with_airflow else {})
+
+    def parts(self) -> tuple[tuple[Daemon, str], ...]:
+        """Every process of the stack and its address, in starting order."""
+        brokers = [(broker.daemon, broker.address) for broker in self.kafka.brokers]
+        airflow = [
+            (daemon, self.airflow.address if daemon.name == "api-server" else "") for daemon in self.airflow.daemons
+        ]
+        spark = [(daemon, self.spark.address if not n else "") for n, daemon in enumerate(self.spark.daemons)]
+        registry = [(self.registry.daemon, self.registry.address)]
+        return (
+            (self.postgres.daemon, self.postgres.address),
+            *brokers,
+            *(registry if self.with_registry else []),
+            *(spark if self.with_spark else []),
+            *(airflow if self.with_airflow else []),
+        )
+
+    def running(self) -> bool:
+        """Return whether any process of it runs."""
+        return any(daemon.pid() for daemon, _ in self.parts())
+
+    def connections_environment(self) -> dict[str, str]:
+        """The part of :meth:`environment` that is the same without Airflow."""
+        return {
+            **{environment_name(each.conn_id): each.to_json() for each in self.connections()},
+            "OFFSET_LEDGER_HOME": str(self.home),
+            "JAVA_HOME": str(self.java.home),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": HOST,
+            "GX_ANALYTICS_ENABLED": "false",
+        }
+
+    def save(self) -> None:
+        """Write ``stack.json``."""
+        kept = {name: value for name, value in asdict(self).items() if name != "home"}
+        write_private(self.home / "stack.json", json.dumps(kept, default=str, indent=2) + "\n")
+
+    def write_env(self) -> None:
+        """Write ``env``, secrets included."""
+        exported = {**self.environment(), "PGPASSFILE": str(self.postgres.passfile)}
+        lines = (f"export {name}={shlex.quote(value)}\n" for name, value in exported.items())
+        write_private(self.home / "env", "".join(lines))
+
+
+def load(home: Path) -> Stack | None:
+    """The stack that ``stack.json`` of that folder describes, or None.
+
+    Raises:
+        StackError: the file cannot be read.
+    """
+    path = home / "stack.json"
+    if not path.exists():
+        return None
+    try:
+        kept = json.loads(path.read_text())
+        ports, java = kept["ports"], kept["java"]
+        return Stack(
+            home=home,
+            project=Path(kept["project"]),
+            brokers=int(kept["brokers"]),
+            with_airflow=bool(kept["with_airflow"]),
+            ports=Ports(
+                tuple(ports["kafka"]),
+                ports["controller"],
+                ports["postgres"],
+                ports["airflow"],
+                *(ports.get(part, DEFAULT_PORTS[part]) for part in ("spark", "registry")),
+            ),
+            java=JavaRuntime(Path(java["home"]), java["version"], java["source"]),
+            spark_kind=SparkKind(kept.get("spark_kind") or SparkKind.NONE),
+            with_registry=bool(kept.get("with_registry")),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise StackError(f"{path} cannot be read ({error!r}); end the servers by hand and remove {home}") from None
+
 
 Meanwhile = Callable[[Callable[[str], None]], object]
 
@@ -64,8 +210,7 @@ def up(
     root = stack_home(home)
     choice = (ports or PortChoice()).with_environment()
     with _locked(root, say):
-        wanted = _Wanted(brokers, airflow, spark, registry, choice, (project or Path.cwd()).resolve())
-        stack = _compose(root, load(root), wanted)
+        stack = _compose(root, (project or Path.cwd()).resolve(), brokers, airflow, choice, spark, registry)
         say(f"using Java {stack.java.version} from {stack.java.source}")
         stack.save()
         _start(stack, Launch(say), meanwhile)
@@ -101,16 +246,40 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
     answers = {"postgres": stack.postgres.ready, "registry": stack.registry.ready, "api-server": stack.airflow.ready}
     answers |= stack.spark.answers
     answers |= {broker.daemon.name: broker.ready for broker in stack.kafka.brokers}
-    return tuple(_part_status(daemon, address, answers.get(daemon.name)) for daemon, address in stack.parts())
+    parts = []
+    for daemon, address in stack.parts():
+        pid, ready = daemon.pid(), answers.get(daemon.name)
+        detail = "stopped" if pid is None else f"{daemon.memory_bytes() / 1e6:.0f} MB"
+        if pid is not None and ready is not None:
+            detail = f"ready, {detail}" if ready() else f"not ready, see {daemon.log}"
+        parts.append(PartStatus(daemon.name, pid is not None, pid, address, detail))
+    return tuple(parts)
 
 
 def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
     stack.connections()  # makes the secrets that several of them read
-    starts = [_start_kafka, _start_postgres_and_airflow]
-    starts += [_start_spark] if stack.with_spark else []
-    starts += [_start_registry] if stack.with_registry else []
-    with ThreadPoolExecutor(len(starts) + 2) as pool:
-        sides = [pool.submit(start, stack, launch) for start in starts]
+
+    def start_postgres_and_airflow() -> None:
+        stack.postgres.up(launch)
+        launch.say(f"Postgres is ready on {stack.postgres.address}")
+        if stack.with_airflow:
+            stack.airflow.up(stack.connections_environment(), launch)
+            launch.say(f"Airflow is ready on {stack.airflow.address}; its logins are in {stack.airflow.passwords}")
+
+    def start(up: Callable[..., None], what: object, ready: str) -> None:
+        up(what, launch)
+        launch.say(ready)
+
+    with ThreadPoolExecutor(6) as pool:
+        sides = [pool.submit(start_postgres_and_airflow)]
+        ready = f"Kafka is ready on {stack.kafka.bootstrap}"
+        sides.append(pool.submit(start, stack.kafka.up, stack.java, ready))
+        if stack.with_spark:
+            ready = f"{stack.spark.title} is ready on {stack.spark.address}"
+            sides.append(pool.submit(start, stack.spark.up, stack.connections_environment(), ready))
+        if stack.with_registry:
+            ready = f"the schema registry is ready on {stack.registry.address}"
+            sides.append(pool.submit(start, stack.registry.up, stack.java, ready))
         pool.submit(make_kafka_archive, stack.java, launch.say)
         if meanwhile and stack.spark_kind is not SparkKind.CONNECT:
             pool.submit(meanwhile, launch.say)
@@ -124,79 +293,42 @@ def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
             raise
 
 
-def _start_kafka(stack: Stack, launch: Launch) -> None:
-    stack.kafka.up(stack.java, launch)
-    launch.say(f"Kafka is ready on {stack.kafka.bootstrap}")
-
-
-def _start_registry(stack: Stack, launch: Launch) -> None:
-    stack.registry.up(stack.java, launch)
-    launch.say(f"the schema registry is ready on {stack.registry.address}")
-
-
-def _start_spark(stack: Stack, launch: Launch) -> None:
-    stack.spark.up(stack.connections_environment(), launch)
-    launch.say(f"{stack.spark.title} is ready on {stack.spark.address}")
-
-
-def _start_postgres_and_airflow(stack: Stack, launch: Launch) -> None:
-    stack.postgres.up(launch)
-    launch.say(f"Postgres is ready on {stack.postgres.address}")
-    if stack.with_airflow:
-        stack.airflow.up(stack.connections_environment(), launch)
-        launch.say(f"Airflow is ready on {stack.airflow.address}; its logins are in {stack.airflow.passwords}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What ``up`` was asked for."""
-
-    brokers: int | None
-    airflow: bool
-    spark: SparkKind | None
-    registry: bool
-    ports: PortChoice
-    project: Path
-
-
-def _compose(home: Path, before: Stack | None, wanted: _Wanted) -> Stack:
+def _compose(
+    home: Path,
+    project: Path,
+    brokers: int | None,
+    airflow: bool,
+    ports: PortChoice,
+    spark: SparkKind | None,
+    registry: bool,
+) -> Stack:
     """The stack to start, given what it was."""
-    count = wanted.brokers or (before.brokers if before else 1)
-    new_spark = wanted.spark or (SparkKind.CONNECT if wanted.airflow else SparkKind.NONE)
+    before = load(home)
+    count = brokers or (before.brokers if before else 1)
+    new_spark = spark or (SparkKind.CONNECT if airflow else SparkKind.NONE)
     if before is None or not before.running():
-        ports = Ports.choose(wanted.ports, before.ports if before else None)
-        return Stack(home, wanted.project, count, wanted.airflow, ports, find_java(), new_spark, wanted.registry)
+        chosen = Ports.choose(ports, before.ports if before else None)
+        return Stack(home, project, count, airflow, chosen, find_java(), new_spark, registry)
     if count != before.brokers:
         raise StackError(
             f"{count} brokers were asked for and the stack in {home} runs with {before.brokers}; "
             f"run `offset-ledger stack down`, remove {home / 'kafka'} and start again"
         )
-    other = before.ports.contradicts(wanted.ports)
+    other = before.ports.contradicts(ports)
     if other:
         raise StackError(f"the stack in {home} runs with {other}; run `offset-ledger stack down` first")
     settled = before.with_spark or before.with_airflow  # Airflow's tasks keep the connection that it was started with
-    if settled and wanted.spark not in (None, before.spark_kind):
+    if settled and spark not in (None, before.spark_kind):
         raise StackError(
-            f"--spark {wanted.spark} was asked for and the stack in {home} runs with --spark {before.spark_kind}; "
+            f"--spark {spark} was asked for and the stack in {home} runs with --spark {before.spark_kind}; "
             "run `offset-ledger stack down` first"
         )
     return replace(
         before,
-        with_airflow=wanted.airflow or before.with_airflow,
+        with_airflow=airflow or before.with_airflow,
         spark_kind=before.spark_kind if settled else new_spark,
-        with_registry=wanted.registry or before.with_registry,
+        with_registry=registry or before.with_registry,
     )
-
-
-def _part_status(daemon: Daemon, address: str, answers: Callable[[], bool] | None) -> PartStatus:
-    pid = daemon.pid()
-    if pid is None:
-        return PartStatus(daemon.name, False, None, address, "stopped")
-    megabytes = f"{daemon.memory_bytes() / 1e6:.0f} MB"
-    if answers is None:
-        return PartStatus(daemon.name, True, pid, address, megabytes)
-    detail = f"ready, {megabytes}" if answers() else f"not ready, see {daemon.log}"
-    return PartStatus(daemon.name, True, pid, address, detail)
 
 
 @contextmanager

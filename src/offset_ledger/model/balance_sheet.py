@@ -41,7 +41,7 @@ class Dispositions:
 
 @dataclass(frozen=True, slots=True)
 class MergeCounts:
-    """What the merge, and the check of its outcome, counted for one partition, in rows."""
+    """The counts of the merge, and of the check of its outcome, for one partition, in rows."""
 
     inserted: int = 0
     updated: int = 0
@@ -59,7 +59,7 @@ class MergeCounts:
 
 @dataclass(frozen=True, slots=True)
 class StagedCounts:
-    """What staging says of one range, in records."""
+    """The counts of staging for one range, in records."""
 
     rows: int = 0
     refused: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -56,17 +57,17 @@ class Batch:
 
     @property
     def approved(self) -> bool:
-        """Whether it was approved although the gate had rejected it; it then commits exactly what was validated."""
+        """Return whether it was approved although the gate had rejected it; it commits exactly what was validated."""
         return self.state is State.VALIDATED and not (self.verdict or {}).get("success", True)
 
     @property
     def late_approved(self) -> bool:
-        """Whether it was approved to go on with what was staged although tombstones may be missing from it."""
+        """Return whether it was approved to go on with what was staged although tombstones may be missing from it."""
         return self.late is not None and self.state in (State.STAGED, State.VALIDATED)
 
     @property
     def judged(self) -> bool:
-        """Whether it needs approval, or has it: it needs no offset of the topic any more."""
+        """Return whether it needs approval, or has it: it needs no offset of the topic any more."""
         return self.state is State.REJECTED or self.approved or self.late_approved
 
     def __str__(self) -> str:
@@ -92,3 +93,29 @@ class Attempt:
 
     def __str__(self) -> str:
         return f"batch {self.batch_id} epoch {self.epoch}"
+
+
+def current_origin() -> Origin:
+    """The origin by the environment: the Airflow task, or the person at the command line."""
+    dag_id, run_id = os.environ.get("AIRFLOW_CTX_DAG_ID"), os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
+    if not dag_id:
+        return Origin(os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid {os.getuid()}")
+    tried = os.environ.get("AIRFLOW_CTX_TRY_NUMBER")
+    task = os.environ.get("AIRFLOW_CTX_TASK_ID", "")
+    return Origin(f"airflow:{dag_id}.{task}", dag_id, run_id, int(tried) if tried else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The look of a batch when it was judged.
+
+    ``records`` are all that Kafka gave, ``rows`` those judged, ``nulls`` the NULLs among them in each nullable column;
+    ``newest`` is the latest record timestamp.
+    """
+
+    records: int
+    rows: int
+    nulls: Mapping[str, int]
+    newest: datetime | None
+    min_publish_at: datetime | None = None
+    max_publish_at: datetime | None = None

@@ -1,4 +1,4 @@
-"""Which engine stages a batch: tasks of Spark, or the process of the step itself. Pure."""
+"""The engine that stages a batch: tasks of Spark, or the process of the step itself. Pure."""
 
 from __future__ import annotations
 

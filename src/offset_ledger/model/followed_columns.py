@@ -25,27 +25,25 @@ def effective(record: RecordShape, followed: Iterable[Column]) -> RecordShape:
     The file decides about a name and about a place in the record; a column of it can only have got a wider type.
     """
     columns = {column.name: column for column in record.columns}
+    keys = (record.event_id, record.publish_at, *record.event_id_aliases, *record.publish_at_aliases)
     for each in followed:
         known = columns.get(each.name)
-        if known is None and not any(_excludes(column, each) for column in columns.values()) and _is_free(record, each):
-            columns[each.name] = each
-        elif known is not None and known.path == each.path and widens(known.type.sql, each.type.sql):
+        if known is None:
+            read = any(path and touch(path, each.path) for path in keys)
+            if not read and not any(_excludes(column, each) for column in columns.values()):
+                columns[each.name] = each
+        elif known.path == each.path and widens(known.type.sql, each.type.sql):
             columns[each.name] = replace(known, type=each.type)
     return replace(record, columns=tuple(columns.values()))
 
 
 def _excludes(column: Column, other: Column) -> bool:
-    """Whether the places of both cannot be read: only a jsonb has others in it."""
+    """Return whether the places of both cannot be read: only a jsonb has others in it."""
     for path in (column.path, *column.aliases):
         outer = column if len(path) <= len(other.path) else other
         if touch(path, other.path) and (path == other.path or outer.type.name != "jsonb"):
             return True
     return False
-
-
-def _is_free(record: RecordShape, column: Column) -> bool:
-    keys = (record.event_id, record.publish_at, *record.event_id_aliases, *record.publish_at_aliases)
-    return not any(path and touch(path, column.path) for path in keys)
 
 
 _WIDER = {
@@ -59,17 +57,15 @@ _NUMERIC = re.compile(r"numeric\((\d+),(\d+)\)")
 
 
 def widens(before: str, after: str) -> bool:
-    """Whether the second type, as Postgres's format_type() prints it, has every value of the first, and more."""
+    """Return whether the second type, as Postgres's format_type() prints it, has every value of the first, and more."""
     if text := _VARCHAR.fullmatch(before):
         longer = _VARCHAR.fullmatch(after)
         return after == "text" or bool(longer and int(longer[1]) > int(text[1]))
     if number := _NUMERIC.fullmatch(before):
         other = _NUMERIC.fullmatch(after)
-        return after == "numeric" or bool(other and before != after and _has_digits_of(number, other))
+        if other is None or before == after:
+            return after == "numeric"
+        # As many digits before the point, and after it.
+        precision, scale, precision_after, scale_after = map(int, (*number.groups(), *other.groups()))
+        return scale_after >= scale and precision_after - scale_after >= precision - scale
     return after in _WIDER.get(before, ())
-
-
-def _has_digits_of(number: re.Match[str], other: re.Match[str]) -> bool:
-    """Whether the other has as many digits before the point, and after it."""
-    precision, scale, precision_after, scale_after = (int(text) for text in (*number.groups(), *other.groups()))
-    return scale_after >= scale and precision_after - scale_after >= precision - scale

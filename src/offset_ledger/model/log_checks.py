@@ -1,4 +1,4 @@
-"""Whether the log of a topic is still the one whose offsets the ledger has, and how far; pure (KIP-101, KIP-320)."""
+"""Checks that the log of a topic is still the one whose offsets the ledger has, and how far (KIP-101, KIP-320)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ EpochEnds = Mapping[tuple[int, int], int]  # (partition, leader epoch) -> where 
 
 
 def agrees(known: Boundary, ends: Mapping[int, int], epoch_ends: EpochEnds) -> bool:
-    """Whether the log, which ends at ``ends``, still has below the boundary what it had then.
+    """Return whether the log, which ends at ``ends``, still has below the boundary what it had then.
 
     A partition that is not in ``ends`` says nothing: Kafka never removes one.
     """

@@ -12,7 +12,7 @@ from offset_ledger.model.ranges import OffsetRange
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one task staged: its records have strictly ascending offsets, from ``first`` to ``last``.
+    """The records that one task staged: their records have strictly ascending offsets, from ``first`` to ``last``.
 
     Partition and offsets are None where it has no record.
     """
@@ -25,7 +25,7 @@ class Slice:
 
     @property
     def offsets(self) -> OffsetRange | None:
-        """What it spans; None where it has no record."""
+        """The range that it spans; None where it has no record."""
         if self.partition is None or self.first is None or self.last is None:
             return None
         return OffsetRange(self.partition, self.first, self.last + 1)
@@ -62,7 +62,7 @@ def flaws(ranges: Sequence[OffsetRange], slices: Sequence[Slice]) -> Iterator[st
 
 
 def redriven_flaws(ranges: Sequence[OffsetRange], slices: Sequence[Slice]) -> Iterator[str]:
-    """The same for a redrive: one slice a range, from its first to its last offset.
+    """The flaws of a redrive, which has one slice for each range, from its first to its last offset.
 
     The slices after these count the offsets between the chosen records, and so lie over them.
     """

@@ -1,4 +1,4 @@
-"""What a notification says: a subject, a few lines for people, and a link."""
+"""The texts of notifications: a subject, a few lines for people, and a link."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from datetime import datetime, timedelta
 from html import escape
 
 from offset_ledger import errors
-from offset_ledger.config.notification import Cause
+from offset_ledger.config.model import Cause
 from offset_ledger.model.batch import Batch
-from offset_ledger.model.markdown import visible
-from offset_ledger.model.questions import Question, QuestionKind
+from offset_ledger.model.questions import Question, QuestionKind, visible
 from offset_ledger.units import show_span
 
 _LINE = 600
@@ -19,7 +18,7 @@ _LINE = 600
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What happened. While ``key`` of this cause is the same and it has not ended, it is the same thing.
+    """A thing that happened. While ``key`` of this cause is the same and it has not ended, it is the same thing.
 
     Whoever is notified of the cause ``covers`` knows already. ``within`` is the time left, for those who want to know
     so long before.
@@ -42,7 +41,7 @@ class Notice:
 
 def texts(subject: str, body: str, link: str) -> Mapping[str, str]:
     """The message in the forms that notifiers need: plain text, HTML, and Slack's own."""
-    marked = "\n".join(map(_for_slack, (f"*{subject}*", body)))
+    marked = f"*{subject}*\n{body}".replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     paragraphs = "".join(f"<p>{escape(line)}</p>" for line in body.splitlines())
     anchor = f'<p><a href="{escape(link)}">{escape(link)}</a></p>' if link else ""
     return {
@@ -52,10 +51,6 @@ def texts(subject: str, body: str, link: str) -> Mapping[str, str]:
         "slack": f"{marked}\n<{link}|Open in Airflow>" if link else marked,
         "link": link,
     }
-
-
-def _for_slack(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def batch_rejected(batch: Batch, link: str) -> Notice:
@@ -137,6 +132,6 @@ def run_failed(pipeline: str, task: str, error: str, link: str, run_id: str = ""
 
 
 def trial(pipeline: str, link: str) -> Notice:
-    """What tries a notifier out."""
+    """A notification that tries a notifier out."""
     lines = ("This is a test: nothing has happened.",)
     return Notice(pipeline, Cause.RUN_FAILED, "test", f"{pipeline}: test notification", lines, link)

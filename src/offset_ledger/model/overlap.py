@@ -1,4 +1,4 @@
-"""What of wanted ranges was committed before, and how a limit cuts or divides them; pure."""
+"""Wanted ranges: the part that was committed before, and how a limit cuts or divides them; pure."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Overlap:
 
 def overlaps(wanted: Iterable[OffsetRange], committed: Sequence[CommittedRange]) -> tuple[Overlap, ...]:
     """Each wanted range with what was committed of it; an offset that several batches committed counts once."""
-    return tuple(_overlap(each, [c for c in committed if c.offsets.overlaps(each)]) for each in wanted)
-
-
-def _overlap(wanted: OffsetRange, committed: Sequence[CommittedRange]) -> Overlap:
-    reached, count = wanted.from_offset, 0
-    for start, end in sorted((c.offsets.from_offset, c.offsets.until_offset) for c in committed):
-        start, end = max(start, reached), min(end, wanted.until_offset)
-        if end > start:
-            count, reached = count + end - start, end
-    return Overlap(wanted, count, tuple(sorted({c.batch_id for c in committed})))
+    parts = []
+    for each in wanted:
+        overlapping = [c for c in committed if c.offsets.overlaps(each)]
+        reached, count = each.from_offset, 0
+        for start, end in sorted((c.offsets.from_offset, c.offsets.until_offset) for c in overlapping):
+            start, end = max(start, reached), min(end, each.until_offset)
+            if end > start:
+                count, reached = count + end - start, end
+        parts.append(Overlap(each, count, tuple(sorted({c.batch_id for c in overlapping}))))
+    return tuple(parts)
 
 
 def in_parts(wanted: Sequence[OffsetRange], limit: int) -> tuple[tuple[OffsetRange, ...], ...]:
@@ -52,7 +52,7 @@ def in_parts(wanted: Sequence[OffsetRange], limit: int) -> tuple[tuple[OffsetRan
 
 
 def within(wanted: Iterable[OffsetRange], bounds: Mapping[int, tuple[int, int]]) -> tuple[OffsetRange, ...]:
-    """What of the ranges lies within the bounds of its partition."""
+    """The part of the ranges that lies within the bounds of its partition."""
     cut = [
         (r.partition, max(r.from_offset, low), min(r.until_offset, high))
         for r in wanted

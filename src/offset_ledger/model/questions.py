@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from offset_ledger.model.markdown import code, visible
 from offset_ledger.model.ranges import OffsetRange
+
+_PIPE = re.compile(r"(\\*)\|")
+
+
+def code(text: str, limit: int = 2000) -> str:
+    """The text as code in one cell of a table, cut to ``limit`` characters.
+
+    Escapes would not do: Airflow's pages make links of addresses after they have read the escapes. In a table a
+    backslash before a pipe is doubled where it would otherwise end the cell.
+    """
+    shown = visible(text, limit)
+    fence = "`" * (max(map(len, re.findall("`+", shown)), default=0) + 1)
+    escaped = _PIPE.sub(lambda pipe: pipe[1] + "\\" * (len(pipe[1]) % 2) + "\\|", shown)
+    return f"{fence} {escaped} {fence}"
+
+
+def visible(text: str, limit: int) -> str:
+    """The text in one line, cut to ``limit`` characters; line ends and what cannot be seen are escaped."""
+    cut = text if len(text) <= limit else text[:limit] + "…"
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
 
 
 class QuestionKind(StrEnum):
-    """What a question is about."""
+    """The subject of a question."""
 
     LOST_RANGE = "lost_range"
     RECREATED_TOPIC = "recreated_topic"
@@ -24,7 +44,7 @@ class QuestionKind(StrEnum):
 
 
 class QuestionAnswer(StrEnum):
-    """What a person may answer; ``reject`` leaves everything as it is."""
+    """An answer that a person may give; ``reject`` leaves everything as it is."""
 
     APPROVE = "approve"
     ABANDON = "abandon"
@@ -90,7 +110,9 @@ class Question:
     def body(self) -> str:
         """The numbers, and what each answer does, as Markdown to be shown below the text."""
         shown = {name: _cell(name, value) for name, value in self.details.items() if value is not None}
-        cells = {name: code(cell) if name in _OF_RECORDS else _plain(cell) for name, cell in shown.items()}
+        # What would end a cell of a Markdown table, or begin emphasis, is shown as it is written.
+        plain = {ord("|"): "\\|", ord("*"): "\\*", ord("\n"): " "}
+        cells = {name: code(cell) if name in _OF_RECORDS else cell.translate(plain) for name, cell in shown.items()}
         lines = [f"| {_LABELS.get(name, name.replace('_', ' '))} | {cell} |" for name, cell in cells.items()]
         return "\n".join(
             ["| | |", "|---|---|", *lines, "", MEANING[self.kind], "", "No answer in time is a **Reject**."]
@@ -100,7 +122,16 @@ class Question:
 def _cell(name: str, value: Any) -> str:
     match value:
         case dict():
-            return ", ".join(_of_partition(partition, item) for partition, item in value.items())
+            shown = []
+            for partition, item in value.items():
+                match item:
+                    case [int() as start, int() as end] if start < end:
+                        shown.append(_wide(OffsetRange(int(partition), start, end)))
+                    case [int(), int() as end]:
+                        shown.append(f"{partition}: empty at {end}")
+                    case _:
+                        shown.append(f"{partition}: {item}")
+            return ", ".join(shown)
         case [[int(), int(), int()], *_]:
             return ", ".join(_wide(OffsetRange(*parts)) for parts in value)
         case [before, now] if name.endswith("_id"):
@@ -110,17 +141,5 @@ def _cell(name: str, value: Any) -> str:
     return str(value)
 
 
-def _of_partition(partition: str, value: Any) -> str:
-    match value:
-        case [int() as start, int() as end]:
-            return _wide(OffsetRange(int(partition), start, end)) if start < end else f"{partition}: empty at {end}"
-    return f"{partition}: {value}"
-
-
 def _wide(r: OffsetRange) -> str:
     return f"{r} ({r.width:,} {'offset' if r.width == 1 else 'offsets'})"
-
-
-def _plain(text: str) -> str:
-    """The text with what would end a cell of a Markdown table, or begin emphasis, as it is written."""
-    return text.translate({ord("|"): "\\|", ord("*"): "\\*", ord("\n"): " "})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,7 +32,7 @@ class OffsetRange:
         return self.until_offset - self.from_offset
 
     def overlaps(self, other: OffsetRange) -> bool:
-        """Whether the two have an offset in common."""
+        """Return whether the two have an offset in common."""
         return (
             self.partition == other.partition
             and self.from_offset < other.until_offset
@@ -46,7 +45,7 @@ def total_width(ranges: Iterable[OffsetRange]) -> int:
     return sum(r.width for r in ranges)
 
 
-class Cause(StrEnum):
+class GapCause(StrEnum):
     """Why a reader of committed data gets no record for an offset."""
 
     ABORTED = "aborted transaction"
@@ -59,7 +58,7 @@ class Gap:
     """Offsets in a row that lack a record for one cause."""
 
     offsets: OffsetRange
-    cause: Cause
+    cause: GapCause
 
     def __str__(self) -> str:
         return f"{self.offsets}: {self.cause}"
@@ -73,14 +72,13 @@ def explain(
     A record that only the latter get was aborted. What neither gets is a control record, the end of a transaction; on a
     compacted topic it may also be a record that compaction removed, which cannot be told from outside.
     """
-    nobody = Cause.COMPACTED if compacted else Cause.CONTROL
+    nobody = GapCause.COMPACTED if compacted else GapCause.CONTROL
     missing = (offset for offset in range(offsets.from_offset, offsets.until_offset) if offset not in committed)
-    caused = ((offset, Cause.ABORTED if offset in uncommitted else nobody) for offset in missing)
-    return tuple(Gap(OffsetRange(offsets.partition, run[0], run[-1] + 1), cause) for cause, run in _runs(caused))
-
-
-def _runs(caused: Iterable[tuple[int, Cause]]) -> Iterator[tuple[Cause, list[int]]]:
-    """Consecutive offsets of one cause."""
-    numbered = enumerate(caused)
-    for (_, cause), group in groupby(numbered, key=lambda item: (item[1][0] - item[0], item[1][1])):
-        yield cause, [offset for _, (offset, _) in group]
+    runs: list[tuple[int, int, GapCause]] = []
+    for offset in missing:
+        cause = GapCause.ABORTED if offset in uncommitted else nobody
+        if runs and runs[-1][1:] == (offset, cause):
+            runs[-1] = (runs[-1][0], offset + 1, cause)
+        else:
+            runs.append((offset, offset + 1, cause))
+    return tuple(Gap(OffsetRange(offsets.partition, start, end), cause) for start, end, cause in runs)

@@ -1,12 +1,16 @@
-"""What a run of the ingest DAG is asked to do, as one value."""
+"""The requests to the ingest DAG and to the redrive DAG, and the trigger forms that they come from."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from offset_ledger.errors import ContradictoryRequest
+from offset_ledger.model.moments import zoned
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
 
@@ -15,7 +19,7 @@ BUSY, NOTHING_NEW = "busy", "nothing new"
 
 
 class RunAction(StrEnum):
-    """What to do."""
+    """The action that a run is asked for."""
 
     NEXT = "next"
     WINDOW = "window"
@@ -54,7 +58,7 @@ class Request:
 
     @property
     def key(self) -> dict[str, Any]:
-        """What distinguishes this request from another of the same run; kept with the batch that it plans."""
+        """The fields that distinguish this request from another of the same run; kept with the batch that it plans."""
         fields = {
             "action": str(self.action),
             "since": self.since.isoformat() if self.since else None,
@@ -65,3 +69,195 @@ class Request:
             "limit": self.limit,
         }
         return {name: value for name, value in fields.items() if value}
+
+
+Interval = tuple[datetime, datetime]
+
+_ALLOWED: dict[RunAction, tuple[str, ...]] = {
+    RunAction.NEXT: ("limit", "dry_run"),
+    RunAction.WINDOW: ("since", "until", "scan", "fill", "limit", "dry_run"),
+    RunAction.RANGES: ("ranges", "fill", "limit", "dry_run"),
+    RunAction.APPROVE: ("batch_id",),
+    RunAction.ABANDON: ("batch_id",),
+    RunAction.SKIP: (),
+}
+_REQUIRED: dict[RunAction, tuple[str, ...]] = {
+    RunAction.NEXT: (),
+    RunAction.WINDOW: ("since", "until"),
+    RunAction.RANGES: ("ranges",),
+    RunAction.APPROVE: ("batch_id", "why"),
+    RunAction.ABANDON: ("batch_id", "why"),
+    RunAction.SKIP: ("why",),
+}
+FIELDS = ("action", "topic", "since", "until", "scan", "fill", "ranges", "limit", "dry_run", "batch_id", "why")
+_LINE = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*-\s*(\d+)\s*")
+
+
+def parse_request(form: Mapping[str, Any], interval: Interval | None = None) -> Request:
+    """The request of a trigger form; ``interval`` is the data interval of a backfill run and None for any other.
+
+    A field that is absent, null or blank is not given.
+
+    Raises:
+        ContradictoryRequest: in one line, what does not fit and what would.
+    """
+    given = {name: value for name, value in form.items() if value is not None and value is not False}
+    given = {name: value for name, value in given.items() if str(value).strip()}
+    if unknown := sorted(set(given) - set(FIELDS)):
+        raise ContradictoryRequest(f"{', '.join(unknown)} is no field of the form; the fields are {', '.join(FIELDS)}")
+    try:
+        action = RunAction(given.get("action", RunAction.NEXT))
+    except ValueError:
+        words = ", ".join(RunAction)
+        raise ContradictoryRequest(f"action is {given['action']!r}; it is one of {words}") from None
+    if interval is not None:
+        return _backfill(action, given, interval)
+    if missing := [name for name in _REQUIRED[action] if name not in given]:
+        raise ContradictoryRequest(f"action {action} needs {' and '.join(missing)}; fill in what is missing")
+    if extra := sorted(set(given) - {"action", "topic", "why", *_ALLOWED[action]}):
+        fitting = [str(other) for other in RunAction if set(extra) <= set(_ALLOWED[other])]
+        hint = f", or choose action {' or '.join(fitting)}" if fitting else ""
+        raise ContradictoryRequest(f"action {action} takes no {' and no '.join(extra)}; clear it{hint}")
+    request = Request(
+        action,
+        _moment("since", given),
+        _moment("until", given),
+        parse_ranges(str(given["ranges"])) if "ranges" in given else (),
+        _whole("limit", given),
+        bool(given.get("dry_run", False)),
+        _whole("batch_id", given),
+        str(given["why"]).strip() if "why" in given else None,
+        bool(given.get("scan", False)),
+        _topic(given),
+        bool(given.get("fill", False)),
+    )
+    _check_window(request.since, request.until)
+    return request
+
+
+def parse_ranges(text: str) -> tuple[OffsetRange, ...]:
+    """``partition:from-until`` of each line, or between commas; half-open, one range a partition.
+
+    Raises:
+        ContradictoryRequest: a part has another form, or two name the same partition.
+    """
+    by_partition: dict[int, OffsetRange] = {}
+    for part in filter(str.strip, re.split(r"[,\n]", text)):
+        match = _LINE.fullmatch(part)
+        if match is None:
+            raise ContradictoryRequest(f"{part.strip()!r} is no range; write partition:from-until, such as 0:1000-2000")
+        partition, start, end = map(int, match.groups())
+        if end <= start:
+            raise ContradictoryRequest(f"range {part.strip()} is empty: its end {end} must be above its start {start}")
+        if partition in by_partition:
+            raise ContradictoryRequest(f"partition {partition} has two ranges; give one range for each partition")
+        by_partition[partition] = OffsetRange(partition, start, end)
+    return tuple(by_partition[partition] for partition in sorted(by_partition))
+
+
+def _backfill(action: RunAction, given: Mapping[str, Any], interval: Interval) -> Request:
+    """A backfill run reads its data interval: a form can add a scan, a fill, a limit, a dry run and a reason."""
+    wrong = sorted(set(given) - {"action", "topic", "scan", "fill", "limit", "dry_run", "why"})
+    if action not in (RunAction.NEXT, RunAction.WINDOW) or wrong:
+        asked = " and ".join(wrong) or f"action {action}"
+        raise ContradictoryRequest(
+            f"a backfill run reads its data interval and takes no {asked}; trigger the DAG instead"
+        )
+    since, until = (moment.astimezone(UTC) for moment in interval)
+    _check_window(since, until)
+    why = str(given["why"]).strip() if "why" in given else None
+    dry_run, scan, fill = (bool(given.get(name, False)) for name in ("dry_run", "scan", "fill"))
+    limit, topic = _whole("limit", given), _topic(given)
+    return Request(RunAction.WINDOW, since, until, (), limit, dry_run, None, why, scan, topic, fill)
+
+
+def _topic(given: Mapping[str, Any]) -> str | None:
+    return str(given["topic"]).strip() if "topic" in given else None
+
+
+def _check_window(since: datetime | None, until: datetime | None) -> None:
+    if since and until and since >= until:
+        raise ContradictoryRequest(
+            f"since {since.isoformat()} is not before until {until.isoformat()}; a window ends after it begins"
+        )
+
+
+def _moment(name: str, given: Mapping[str, Any]) -> datetime | None:
+    """The moment of a field in UTC, which is ISO 8601 with a zone; None where it is not given."""
+    if name not in given:
+        return None
+    text = str(given[name])
+    try:
+        if moment := zoned(text):
+            return moment.astimezone(UTC)
+    except OverflowError:
+        pass
+    raise ContradictoryRequest(f"{name} is {text!r}; write ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
+
+
+def _whole(name: str, given: Mapping[str, Any]) -> int | None:
+    value = given.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not str(value).isdecimal() or int(value) < 1:
+        raise ContradictoryRequest(f"{name} is {value!r}; write a whole number from 1")
+    return int(value)
+
+
+class QuarantineAction(StrEnum):
+    """The action of a run of the redrive DAG on the records that it names."""
+
+    REDRIVE = "redrive"
+    DISMISS = "dismiss"
+    UNDO = "undo_dismissal"
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineRequest:
+    """A filled form without contradictions; moments are still text."""
+
+    action: QuarantineAction
+    partition: int | None = None
+    offsets: tuple[int, ...] | None = None
+    reason: str | None = None
+    since: str | None = None
+    limit: int | None = None
+    why: str = ""
+
+
+_NOT_FOR = {
+    QuarantineAction.REDRIVE: ("partition", "offsets"),
+    QuarantineAction.DISMISS: ("limit",),
+    QuarantineAction.UNDO: ("limit",),
+}
+
+
+def parse_quarantine_request(form: Mapping[str, Any]) -> QuarantineRequest:
+    """The request of a form; a field that is absent, null or blank is not given.
+
+    Raises:
+        ContradictoryRequest: in one line, what does not fit and what would.
+    """
+    given = {name: form[name] for name in form if form[name] is not None and str(form[name]).strip()}
+    action = QuarantineAction(given.get("action", QuarantineAction.REDRIVE))
+    if extra := [name for name in _NOT_FOR[action] if name in given]:
+        raise ContradictoryRequest(f"action {action} takes no {' and no '.join(extra)}; clear it")
+    if action is not QuarantineAction.REDRIVE and "why" not in given:
+        raise ContradictoryRequest(f"action {action} needs why; it is kept with the decision")
+    offsets = None
+    if "offsets" in given:
+        parts = [part for part in re.split(r"[\s,]+", given["offsets"]) if part]
+        if wrong := next((part for part in parts if not re.fullmatch(r"[0-9]{1,18}", part)), None):
+            raise ContradictoryRequest(
+                f"{wrong!r} is no offset; write whole numbers with spaces between, such as 17 18"
+            )
+        offsets = tuple(map(int, parts))
+    return QuarantineRequest(
+        action,
+        given.get("partition"),
+        offsets,
+        given.get("reason"),
+        given.get("since"),
+        given.get("limit"),
+        str(given.get("why", "")).strip(),
+    )

@@ -33,7 +33,7 @@ class Retention:
 
     @property
     def deletes(self) -> bool:
-        """Whether it deletes any record, by its age or by the size of the log."""
+        """Return whether it deletes any record, by its age or by the size of the log."""
         return self.age is not None or self.bytes is not None
 
 
@@ -77,10 +77,6 @@ def _deadlines(unread: UnreadLog, kept: Retention, now: datetime) -> Iterator[De
     size, first_at = unread.log.size, unread.log.first_at
     if first_at and size and kept.bytes is not None:
         room = max(0.0, kept.bytes - size * unread.unread_share)
-        yield Deadline(now + _to_grow(room / size, now - first_at), "retention.bytes")
-
-
-def _to_grow(share: float, span: timedelta) -> timedelta:
-    """How long until the log has grown by that share of its size, if it grows as it did over ``span``."""
-    seconds = max(_SOONEST, span).total_seconds() * share
-    return timedelta(seconds=min(seconds, _LATEST.total_seconds()))
+        # Until the log has grown by that room, if it grows as it did since its first record.
+        seconds = max(_SOONEST, now - first_at).total_seconds() * (room / size)
+        yield Deadline(now + timedelta(seconds=min(seconds, _LATEST.total_seconds())), "retention.bytes")

@@ -1,4 +1,4 @@
-"""What the broker says of a topic, and what the ledger knows of it: offsets by partition."""
+"""A topic as the broker describes it, and as the ledger knows it: offsets by partition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PartitionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class TopicSnapshot:
-    """What the broker said of a topic in one round of requests."""
+    """A topic as the broker described it in one round of requests."""
 
     cluster_id: str
     topic: str

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where a batch stands."""
+    """The state of a batch."""
 
     PLANNED = "planned"
     STAGING = "staging"
@@ -18,12 +18,12 @@ class State(StrEnum):
 
     @property
     def is_open(self) -> bool:
-        """Whether the batch may still become committed."""
+        """Return whether the batch may still become committed."""
         return self not in (State.COMMITTED, State.ABANDONED)
 
 
 class BatchKind(StrEnum):
-    """What a batch is for; only ``head`` moves the cursors, and ``pruned`` stands for head batches of long ago."""
+    """The purpose of a batch; only ``head`` moves the cursors, and ``pruned`` stands for head batches of long ago."""
 
     HEAD = "head"
     BACKFILL = "backfill"

@@ -15,7 +15,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class ReadDelay:
-    """How long the records of a range may have waited until they were read, and for how long tombstones were kept.
+    """The time that records of a range may have waited until they were read, and the time that tombstones were kept.
 
     ``kept`` is the shortest time since the first of them; None where the topic was not compacted meanwhile.
     """
@@ -25,7 +25,7 @@ class ReadDelay:
 
     @property
     def too_long(self) -> bool:
-        """Whether compaction may have removed tombstones of the range."""
+        """Return whether compaction may have removed tombstones of the range."""
         return self.kept is not None and self.waited >= self.kept
 
 

@@ -13,7 +13,7 @@ MAX_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadCounts:
     """Of ``records`` rows ``sampled`` were looked at, and so many of these had each of the fields, the most frequent
     first; ``more`` is whether there were others.
     """
@@ -24,26 +24,26 @@ class Unread:
     more: bool = False
 
     @classmethod
-    def of(cls, records: int, sampled: int, fields: Mapping[str, int], more: bool = False) -> Unread:
-        """The same, limited to the most frequent fields."""
+    def of(cls, records: int, sampled: int, fields: Mapping[str, int], more: bool = False) -> UnreadCounts:
+        """The counts, limited to the most frequent fields."""
         kept = sorted(fields.items(), key=lambda item: (-item[1], item[0]))
         return cls(records, sampled, dict(kept[:MAX_FIELDS]), more or len(kept) > MAX_FIELDS)
 
     def to_json(self) -> dict[str, Any]:
-        """What :meth:`from_json` reads."""
+        """The form that :meth:`from_json` reads."""
         return {**asdict(self), "fields": [list(each) for each in self.fields.items()]}
 
     @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> Unread:
+    def from_json(cls, kept: Mapping[str, Any]) -> UnreadCounts:
         """As the ledger keeps it; in pairs, because jsonb does not keep the order of members."""
         return cls(kept["records"], kept["sampled"], dict(kept["fields"]), kept["more"])
 
 
-def together(parts: Iterable[Unread]) -> Unread | None:
-    """What all slices of a batch had; None where none of them counted."""
+def together(parts: Iterable[UnreadCounts]) -> UnreadCounts | None:
+    """The fields of all slices of a batch together; None where none of them counted."""
     counted = list(parts)
     if not counted:
         return None
     fields: Counter[str] = sum((Counter(dict(each.fields)) for each in counted), Counter())
     records, sampled = sum(each.records for each in counted), sum(each.sampled for each in counted)
-    return Unread.of(records, sampled, fields, any(each.more for each in counted))
+    return UnreadCounts.of(records, sampled, fields, any(each.more for each in counted))

@@ -13,7 +13,7 @@ from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class ReadBefore:
+class EarlierRead:
     """A range that an earlier batch read, with the timestamps it had; None where it had no records."""
 
     offsets: OffsetRange
@@ -22,8 +22,8 @@ class ReadBefore:
 
 
 @dataclass(frozen=True, slots=True)
-class DeletedBefore:
-    """What one partition has lost of a window. ``certain`` when the ledger knows that records of it were there."""
+class LostOffsets:
+    """The loss of one partition within a window. ``certain`` when the ledger knows that records of it were there."""
 
     offsets: OffsetRange
     until: datetime  # the window is whole from here on
@@ -39,7 +39,7 @@ class DeletedBefore:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LateOffsets:
     """Committed offsets behind the end of a window, to which late records may have come.
 
     ``certain`` when the ledger knows that records of the window are there.
@@ -61,17 +61,17 @@ class RecordWindow:
     since: datetime
     until: datetime
     ranges: tuple[OffsetRange, ...]
-    gone: tuple[DeletedBefore, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    gone: tuple[LostOffsets, ...] = ()
+    left_out: tuple[LateOffsets, ...] = ()
 
     @property
     def missed(self) -> str | None:
-        """What is left out, in one line; None where the ledger knows of nothing."""
+        """The offsets that are left out, in one line; None where the ledger knows of nothing."""
         return "; ".join(map(str, self.left_out)) or None
 
     @property
     def lost(self) -> str | None:
-        """What is gone, in one line; None where nothing is."""
+        """The offsets that are gone, in one line; None where nothing is."""
         return "; ".join(map(str, self.gone)) or None
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ def find_window(
     snapshot: TopicSnapshot,
     starts: Mapping[int, FirstAt | None],
     ends: Mapping[int, FirstAt | None],
-    before: Sequence[ReadBefore] = (),
+    before: Sequence[EarlierRead] = (),
     scan: bool = False,
 ) -> RecordWindow:
     """The window in offsets, up to the last stable offset of each partition.
@@ -114,10 +114,10 @@ def find_window(
 
 
 def _behind(
-    p: PartitionSnapshot, end: FirstAt, before: Sequence[ReadBefore], since: datetime, until: datetime
-) -> list[LeftOut]:
-    """What of the window's ranges lies at or behind the end, as stretches without a hole between."""
-    stretches: list[LeftOut] = []
+    p: PartitionSnapshot, end: FirstAt, before: Sequence[EarlierRead], since: datetime, until: datetime
+) -> list[LateOffsets]:
+    """The part of the window's ranges that lies at or behind the end, as stretches without a hole between."""
+    stretches: list[LateOffsets] = []
     for read in sorted((b for b in before if _within(b, since, until)), key=lambda b: b.offsets.from_offset):
         first, last = max(read.offsets.from_offset, end.offset), min(read.offsets.until_offset, p.last_stable)
         if first >= last:
@@ -128,7 +128,7 @@ def _behind(
             joined = stretches.pop()
             first, last = joined.offsets.from_offset, max(last, joined.offsets.until_offset)
             certain = certain or joined.certain
-        stretches.append(LeftOut(OffsetRange(p.partition, first, last), certain))
+        stretches.append(LateOffsets(OffsetRange(p.partition, first, last), certain))
     return stretches
 
 
@@ -141,19 +141,19 @@ def _whole_from(p: PartitionSnapshot, start: FirstAt | None, since: datetime, un
     return min(start.timestamp, until) if start.offset == p.log_start and start.timestamp > since else None
 
 
-def _gone(p: PartitionSnapshot, since: datetime, until: datetime, before: Sequence[ReadBefore]) -> DeletedBefore | None:
+def _gone(p: PartitionSnapshot, since: datetime, until: datetime, before: Sequence[EarlierRead]) -> LostOffsets | None:
     mine = [b for b in before if b.offsets.from_offset < p.log_start]
     held = [b.offsets for b in mine if _within(b, since, until)]
     if held:
         first, last = min(o.from_offset for o in held), max(o.until_offset for o in held)
-        return DeletedBefore(OffsetRange(p.partition, first, min(last, p.log_start)), until, True)
+        return LostOffsets(OffsetRange(p.partition, first, min(last, p.log_start)), until, True)
     if mine and max(b.offsets.until_offset for b in mine) >= p.log_start:
         return None  # what was deleted last had been read, and was older
-    return DeletedBefore(OffsetRange(p.partition, 0, p.log_start), until, False)
+    return LostOffsets(OffsetRange(p.partition, 0, p.log_start), until, False)
 
 
-def _within(read: ReadBefore, since: datetime, until: datetime) -> bool:
-    """Whether records of the range may be in the window; a bound alone is missing where no calendar has it."""
+def _within(read: EarlierRead, since: datetime, until: datetime) -> bool:
+    """Return whether records of the range may be in the window; a bound alone is missing where no calendar has it."""
     low, high = read.min_timestamp, read.max_timestamp
     if low is None and high is None:
         return False

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 
 class SchemaLanguage(StrEnum):
-    """What Confluent's API calls ``schemaType``."""
+    """The language of a schema, which Confluent's API calls ``schemaType``."""
 
     AVRO = "AVRO"
     PROTOBUF = "PROTOBUF"

@@ -17,8 +17,7 @@ from offset_ledger.errors import ConfigurationError, StateConflict, TerminalErro
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import batches, decisions, pipelines, schema_boundaries
 from offset_ledger.ledger.completeness import check_not_whole, is_whole
-from offset_ledger.ledger.database import Cursor, Session, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import Cursor, Session, open_ledger, transaction
 from offset_ledger.ledger.pipelines import read_boundaries, retirements
 from offset_ledger.ledger.schema_boundaries import Writer
 from offset_ledger.model.batch import Batch, Origin

@@ -7,10 +7,8 @@ from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.ledger import batches, decisions
-from offset_ledger.ledger.database import transaction
-from offset_ledger.ledger.open import open_ledger
-from offset_ledger.ledger.origin import current_origin
-from offset_ledger.model.batch import Origin
+from offset_ledger.ledger.database import open_ledger, transaction
+from offset_ledger.model.batch import Origin, current_origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State

@@ -14,7 +14,7 @@ from offset_ledger.decoding.needed_columns import Difference, Follower, read_pat
 from offset_ledger.decoding.schema_fit import unfit
 from offset_ledger.decoding.typed.types import SchemaField
 from offset_ledger.model.followed_columns import FollowedColumn
-from offset_ledger.model.unread import Unread
+from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.target.fit import Misfit, remedy
 from offset_ledger.target.table import may_change
 
@@ -224,7 +224,7 @@ def _unread(pipeline: Pipeline, schemas: Sequence[KnownSchema], following: Follo
             yield Line(format_path(path), types, "", "", "", tuple(marks))
 
 
-def unread_lines(pipeline: Pipeline, batch_id: int, unread_fields: Unread) -> tuple[Line, ...]:
+def unread_lines(pipeline: Pipeline, batch_id: int, unread_fields: UnreadCounts) -> tuple[Line, ...]:
     """A line for each field that the records of a batch had and that the file does not read by now."""
     sampled = "rows" if unread_fields.sampled == unread_fields.records else "sampled rows"
     of = f"of {unread_fields.sampled:,} {sampled} of batch {batch_id}"

@@ -21,9 +21,8 @@ from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger import dead_letters
-from offset_ledger.ledger.database import Session, transaction
+from offset_ledger.ledger.database import Session, open_ledger, transaction
 from offset_ledger.ledger.dead_letters import RecordPosition
-from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.plan.step import dead_letter_snapshot

@@ -18,9 +18,8 @@ from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnava
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import connect, read_only, transaction
+from offset_ledger.ledger.database import connect, open_ledger_at, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.model.overlap import fair_shares
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import Cursors, PartitionSnapshot, TopicSnapshot

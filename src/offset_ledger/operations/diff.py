@@ -20,12 +20,11 @@ from offset_ledger.decoding.subjects import (
 )
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, UnusableSchema
-from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries, unread_fields
-from offset_ledger.ledger.database import connect, read_only, transaction
+from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries, staging
+from offset_ledger.ledger.database import connect, open_ledger_at, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.model.followed_columns import FollowedColumn
-from offset_ledger.model.unread import Unread
+from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.operations.compare_schemas import Following, KnownSchema, Line, Table, compare, unread_lines
 from offset_ledger.schema_registry.client import Registry, connect_registry
@@ -79,7 +78,7 @@ class _Known:
     followed: tuple[FollowedColumn, ...] = ()
     follower: Follower | None = None
     note: str = ""
-    unread: tuple[int, Unread] | None = None
+    unread: tuple[int, UnreadCounts] | None = None
 
 
 def _of_database(pipeline: Pipeline) -> _Known:
@@ -94,7 +93,7 @@ def _of_database(pipeline: Pipeline) -> _Known:
             table, kept = Table(False, {}), schema_boundaries.all_writer_schemas(cursor, pipeline.name)
             if is_there(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
                 table = Table(True, column_types(cursor, pipeline), tuple(misfits(cursor, pipeline)))
-            unread = unread_fields.latest(cursor, pipeline.name)
+            unread = staging.latest_unread(cursor, pipeline.name)
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
         return _Known(pipeline, _UNKNOWN, note=f"{name} was not compared: {error}")
     note = "" if table.exists else f"{name} does not exist yet; the first batch creates it"

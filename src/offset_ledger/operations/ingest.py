@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import BatchRejected, OffsetLedgerError
-from offset_ledger.ledger.database import Session
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import Session, open_ledger
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.model.states import BatchKind, State

@@ -15,8 +15,7 @@ from offset_ledger.errors import ConfigurationError, StateConflict, TerminalErro
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import check_not_whole, is_whole
-from offset_ledger.ledger.database import Cursor, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import Cursor, open_ledger, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Batch, Origin

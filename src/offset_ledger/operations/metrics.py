@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.ledger.database import Session, named_sql, rows
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import Session, named_sql, open_ledger, rows
 from offset_ledger.operations.status import status
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,8 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, pipelines
-from offset_ledger.ledger.database import Cursor, transaction
-from offset_ledger.ledger.open import open_ledger
-from offset_ledger.ledger.requests import committed_ranges
+from offset_ledger.ledger.batches import committed_ranges
+from offset_ledger.ledger.database import Cursor, open_ledger, transaction
 from offset_ledger.model.log_checks import check_identity, check_replay
 from offset_ledger.model.overlap import Overlap, overlaps
 from offset_ledger.model.ranges import OffsetRange

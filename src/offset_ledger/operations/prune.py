@@ -14,8 +14,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.names import DAILY_FOLDER
 from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import pipelines, prune
-from offset_ledger.ledger.database import Cursor, Session, clock, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import Cursor, Session, clock, open_ledger, transaction
 from offset_ledger.ledger.prune import Head, OldPart, Run
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.prune_ages import Ages

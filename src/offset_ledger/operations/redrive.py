@@ -11,8 +11,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError, StateConflict
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import pipelines, redrive
-from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledger, rows, transaction
 from offset_ledger.ledger.redrive import QuarantinePosition, RedriveChoice, Selection
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin

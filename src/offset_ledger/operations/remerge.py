@@ -12,8 +12,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import Cursor, open_ledger, transaction
 from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, in_order, ordered_by
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.log_checks import check_identity

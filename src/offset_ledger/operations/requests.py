@@ -8,10 +8,9 @@ from dataclasses import replace
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest, UnknownBatch
 from offset_ledger.ledger import batches
-from offset_ledger.ledger.database import Session, transaction
+from offset_ledger.ledger.batches import open_request
+from offset_ledger.ledger.database import Session, open_ledger, transaction
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.ledger.open import open_ledger
-from offset_ledger.ledger.requests import open_request
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.overlap import limited
 from offset_ledger.model.ranges import OffsetRange, total_width

@@ -12,8 +12,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, dead_letters, staging
-from offset_ledger.ledger.database import Session, named_sql, rows, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import Session, named_sql, open_ledger, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import total_width

@@ -10,8 +10,7 @@ from offset_ledger.errors import StateConflict
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import is_whole
-from offset_ledger.ledger.database import clock, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import clock, open_ledger, transaction
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.questions import Question, QuestionKind
 from offset_ledger.model.states import State

@@ -14,9 +14,8 @@ from offset_ledger.connections import get_connection
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_offsets
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, named_sql, rows, transaction
-from offset_ledger.ledger.open import open_ledger
-from offset_ledger.ledger.row_places import rows_of
+from offset_ledger.ledger.database import Cursor, named_sql, open_ledger, rows, transaction
+from offset_ledger.ledger.row_order import rows_of
 from offset_ledger.model.ranges import Gap, OffsetRange, explain, total_width
 from offset_ledger.target import row_counts
 

@@ -22,11 +22,10 @@ from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
+from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledger, transaction
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import read_retirement
-from offset_ledger.ledger.row_places import order_formats, rows_of
+from offset_ledger.ledger.row_order import order_formats, rows_of
 from offset_ledger.ledger.staging import definitions, refused_types, row_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width

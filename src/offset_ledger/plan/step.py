@@ -20,10 +20,9 @@ from offset_ledger.errors import (
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import batches, pipelines, staging
-from offset_ledger.ledger.database import Cursor, Session, clock, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.batches import open_request, take_over
+from offset_ledger.ledger.database import Cursor, Session, clock, open_ledger, transaction
 from offset_ledger.ledger.pipelines import came_later, retirements
-from offset_ledger.ledger.requests import open_request, take_over
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.log_checks import check_identity, check_replay, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width

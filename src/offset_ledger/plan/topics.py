@@ -10,8 +10,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.batches import open_head
-from offset_ledger.ledger.database import Cursor, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import Cursor, open_ledger, transaction
 from offset_ledger.ledger.pipelines import read_cursors, read_topics, record_topics, retirements
 from offset_ledger.plan.head import is_drained
 

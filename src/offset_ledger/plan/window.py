@@ -8,9 +8,8 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import transaction
-from offset_ledger.ledger.open import open_ledger
-from offset_ledger.ledger.requests import read_before
+from offset_ledger.ledger.batches import read_before
+from offset_ledger.ledger.database import open_ledger, transaction
 from offset_ledger.model.log_checks import check_identity
 from offset_ledger.model.windows import RecordWindow, find_window
 

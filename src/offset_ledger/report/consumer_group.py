@@ -14,8 +14,7 @@ from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Session, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import Session, open_ledger, transaction
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, TransientError
 from offset_ledger.ledger import staging
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import open_ledger
 from offset_ledger.plan.topics import known_pipelines
 from offset_ledger.report.step import reports_folder
 from offset_ledger.report.timeline import CHARTED, PipelineDay, build_day, build_timeline, read_timeline

@@ -16,13 +16,12 @@ from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, schema_boundaries, staging, unread_fields
-from offset_ledger.ledger.database import Session, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger import batches, schema_boundaries, staging
+from offset_ledger.ledger.database import Session, open_ledger, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.unread import Unread
+from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.report.render import pipeline_folder, render, write
 from offset_ledger.report.timeline import CHARTED, build_timeline, decisions, read_timeline
 
@@ -70,7 +69,7 @@ def _results(session: Session, batch: Batch) -> BatchResults:
     verdict = dict(batch.verdict or {})
     with transaction(session) as cursor:
         refusals = staging.refused_by_code(cursor, StagingTables(batch.attempt))
-        unread = unread_fields.read(cursor, batch.attempt)
+        unread = staging.read_unread(cursor, batch.attempt)
         boundaries = schema_boundaries.read(cursor, batch.batch_id)
     return BatchResults(
         pipeline=batch.pipeline,
@@ -109,7 +108,7 @@ class BatchResults:
     ranges: Sequence[OffsetRange] = ()
     refusals: Mapping[str, int] = field(default_factory=dict)
     decisions: Sequence[Mapping[str, str]] = ()
-    unread: Unread | None = None
+    unread: UnreadCounts | None = None
     boundaries: Sequence[str] = ()
     engine: str | None = None
     engine_reason: str | None = None

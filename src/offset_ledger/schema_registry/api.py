@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -23,12 +23,12 @@ from offset_ledger.errors import (
 )
 from offset_ledger.retry import retrying
 from offset_ledger.schema_registry.connection import CA, CERTIFICATE, KEY, KEY_PASSWORD, OAUTH_KEYS, Settings
-from offset_ledger.web.exchange import Answer, Kept, Request, Service, exchange
+from offset_ledger.web.exchange import Answer, HttpClient, Request, Service, exchange
 from offset_ledger.web.oauth import TokenSource
 
 _SERVICE = Service("schema registry", RegistryUnavailable, UnusableSchema)
 _MEDIA = "application/vnd.schemaregistry.v1+json"
-SUBJECT_NOT_FOUND, VERSION_NOT_FOUND, SCHEMA_NOT_FOUND, NO_LEVEL_OF_ITS_OWN = 40401, 40402, 40403, 40408
+_NOT_FOUND = (40401, 40402, 40403, 40408)  # subject, version, schema, a level of its own
 
 
 class NotFound(Exception):
@@ -46,24 +46,20 @@ class Api:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._context = tls_context(settings)
-        self._tokens = self._token_source(settings)
+        self._tokens: TokenSource | None = None
+        if oauth := settings.oauth:
+            self._tokens = TokenSource(oauth, self._context, settings.timeout, OAUTH_KEYS, RegistryUnavailable)
         self._first = 0
-        self._kept: Kept | None = None
+        self._open: HttpClient | None = None
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
         """Ask over connections that are kept for the length of the block."""
-        with Kept(_SERVICE, self._context, self._settings.timeout) as self._kept:
+        with HttpClient(_SERVICE, self._context, self._settings.timeout) as self._open:
             try:
                 yield
             finally:
-                self._kept = None
-
-    def _token_source(self, settings: Settings) -> TokenSource | None:
-        oauth = settings.oauth
-        if oauth is None:
-            return None
-        return TokenSource(oauth, self._context, settings.timeout, OAUTH_KEYS, RegistryUnavailable)
+                self._open = None
 
     def ask(self, method: str, path: str, document: object = None) -> Any:
         """The JSON document that the registry answers with.
@@ -72,11 +68,13 @@ class Api:
             NotFound: it says that it knows no such thing.
         """
         servers = ", ".join(self._settings.urls)
-        attempt = retrying(_is_transient, f"the schema registry at {servers}")
         try:
-            return attempt(self._ask, method, path, document)
+            return retrying(_is_transient, f"the schema registry at {servers}")(self._ask, method, path, document)
         except OffsetLedgerError as error:
-            raise type(error)(self._without_secrets(str(error))) from None
+            text = str(error)
+            for secret in (*self._settings.secrets, *(self._tokens.issued if self._tokens else ())):
+                text = text.replace(secret, "***")
+            raise type(error)(text) from None
 
     def _ask(self, method: str, path: str, document: object) -> Any:
         urls = self._settings.urls
@@ -102,14 +100,9 @@ class Api:
         login = dict(self._settings.headers)
         if self._tokens:
             login["authorization"] = f"Bearer {self._tokens.token()}"
-        if self._kept:
-            return self._kept.exchange(request, login)
+        if self._open:
+            return self._open.exchange(request, login)
         return exchange(_SERVICE, request, login, self._context, self._settings.timeout)
-
-    def _without_secrets(self, text: str) -> str:
-        for secret in (*self._settings.secrets, *(self._tokens.issued if self._tokens else ())):
-            text = text.replace(secret, "***")
-        return text
 
 
 def _is_transient(error: BaseException) -> bool:
@@ -117,54 +110,34 @@ def _is_transient(error: BaseException) -> bool:
 
 
 def _checked(answer: Answer) -> Any:
+    """The document of a good answer; each other one has an error."""
     if 200 <= answer.status < 300 and answer.document is not None:
         return answer.document
-    kinds: dict[int, Callable[[Answer], NoReturn]] = {401: _denied, 403: _denied, 404: _not_found}
-    kinds |= {409: _rejected, 422: _rejected, 400: _rejected, 405: _wrong_url}
-    kinds.get(answer.status, _unwell)(answer)
-
-
-def _denied(answer: Answer) -> NoReturn:
-    raise AccessDenied(
-        f"the schema registry does not let this login ask {answer.url} (HTTP {answer.status}{_why(answer)}); correct "
-        "the login of the connection or give it the right"
-    )
-
-
-def _not_found(answer: Answer) -> NoReturn:
-    if answer.error_code in (SUBJECT_NOT_FOUND, VERSION_NOT_FOUND, SCHEMA_NOT_FOUND, NO_LEVEL_OF_ITS_OWN):
+    why = f": {answer.message}" if answer.message else ""
+    if answer.status in (401, 403):
+        raise AccessDenied(
+            f"the schema registry does not let this login ask {answer.url} (HTTP {answer.status}{why}); correct "
+            "the login of the connection or give it the right"
+        )
+    if answer.status == 404 and answer.error_code in _NOT_FOUND:
         raise NotFound(answer.error_code)
-    _wrong_url(answer)
-
-
-def _wrong_url(answer: Answer) -> NoReturn:
-    path = urlsplit(answer.url).path
-    raise ConfigurationError(
-        f"{answer.url} is no URL of a schema registry: {path} answers HTTP {answer.status} without the error code of "
-        "one; correct host of the connection, with its path (/apis/ccompat/v7 for Apicurio)"
-    )
-
-
-def _rejected(answer: Answer) -> NoReturn:
-    if answer.error_code is None:
-        _unwell(answer)
-    raise SchemaRejected(
-        f"the schema registry refuses it: {answer.message or 'without a reason'} (HTTP {answer.status}, code "
-        f"{answer.error_code}); correct the schema, or the compatibility level of its subject"
-    )
-
-
-def _unwell(answer: Answer) -> NoReturn:
-    text = f"{answer.url} answered HTTP {answer.status}{_why(answer)}"
+    if answer.status in (404, 405):
+        raise ConfigurationError(
+            f"{answer.url} is no URL of a schema registry: {urlsplit(answer.url).path} answers HTTP {answer.status} "
+            "without the error code of one; correct host of the connection, with its path (/apis/ccompat/v7 for "
+            "Apicurio)"
+        )
+    if answer.status in (400, 409, 422) and answer.error_code is not None:
+        raise SchemaRejected(
+            f"the schema registry refuses it: {answer.message or 'without a reason'} (HTTP {answer.status}, code "
+            f"{answer.error_code}); correct the schema, or the compatibility level of its subject"
+        )
+    text = f"{answer.url} answered HTTP {answer.status}{why}"
     if 300 <= answer.status < 400:
         text = f"{answer.url} redirects to {one_line(answer.location, 100) or 'nowhere'}, which is not followed"
     elif answer.document is None:
         text += ", and no JSON"
     raise RegistryUnavailable(f"{text}; check that it is the schema registry and not a proxy or a page before it")
-
-
-def _why(answer: Answer) -> str:
-    return f": {answer.message}" if answer.message else ""
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext:
@@ -174,7 +147,9 @@ def tls_context(settings: Settings) -> ssl.SSLContext:
         ConfigurationError: a file is missing, or is not what its setting says.
     """
     tls = settings.tls
-    _check_files(settings)
+    for name, path in ((CA, tls.ca), (CERTIFICATE, tls.certificate), (KEY, tls.key)):
+        if path and not Path(path).is_file():
+            raise _wrong(settings, f"{name} should be a file that is there, found {path!r}")
     if (tls.key or tls.key_password) and not tls.certificate:
         raise _wrong(settings, f"{KEY} and {KEY_PASSWORD} need {CERTIFICATE}")
     try:
@@ -192,13 +167,6 @@ def tls_context(settings: Settings) -> ssl.SSLContext:
                 f"{KEY_PASSWORD} or not at all ({one_line(error)})",
             ) from None
     return context
-
-
-def _check_files(settings: Settings) -> None:
-    tls = settings.tls
-    for name, path in ((CA, tls.ca), (CERTIFICATE, tls.certificate), (KEY, tls.key)):
-        if path and not Path(path).is_file():
-            raise _wrong(settings, f"{name} should be a file that is there, found {path!r}")
 
 
 def _wrong(settings: Settings, text: str) -> ConfigurationError:

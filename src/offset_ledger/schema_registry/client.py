@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable, UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
-from offset_ledger.schema_registry import documents
 from offset_ledger.schema_registry.api import Api, NotFound
 from offset_ledger.schema_registry.connection import registry_settings
-from offset_ledger.schema_registry.documents import Reference, Schema
-
-__all__ = ["LEVELS", "Compatibility", "Reference", "Registry", "connect_registry"]
-
 
 LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """That a schema refers to ``version`` of ``subject`` by ``name``."""
+
+    name: str
+    subject: str
+    version: int
+
+    def document(self) -> dict[str, object]:
+        """As the API writes it."""
+        return {"name": self.name, "subject": self.subject, "version": self.version}
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One schema as it was registered, its references still to be resolved."""
+
+    language: SchemaLanguage
+    text: str
+    references: tuple[Reference, ...] = ()
+
+    def document(self) -> dict[str, object]:
+        """As the API writes it."""
+        references = [each.document() for each in self.references]
+        return {"schemaType": str(self.language), "schema": self.text, "references": references}
+
+
+@dataclass(frozen=True, slots=True)
 class Compatibility:
-    """Whether a schema may become the next version of a subject, and else why not."""
+    """Return whether a schema may become the next version of a subject, and else why not."""
 
     compatible: bool
     reasons: tuple[str, ...] = ()
@@ -53,11 +76,11 @@ class Registry:
         if schema_id not in self._schemas:
             what = f"schema {schema_id}"
             try:
-                schema = documents.read_schema(self._api.ask("GET", f"/schemas/ids/{schema_id}"), what)
+                schema = _read_schema(self._api.ask("GET", f"/schemas/ids/{schema_id}"), what)
             except NotFound:
                 return None
             references = resolve(schema.references, self._version, what)
-            subjects = self._subjects_of(schema_id)
+            subjects = self._subjects(schema_id)
             self._schemas[schema_id] = WriterSchema(schema_id, schema.language, schema.text, references, subjects)
         return self._schemas[schema_id]
 
@@ -71,14 +94,16 @@ class Registry:
 
     def subjects(self) -> tuple[str, ...]:
         """All subjects."""
-        return documents.texts(self._api.ask("GET", "/subjects"), "the subjects")
+        return _texts(self._api.ask("GET", "/subjects"), "the subjects")
 
     def versions(self, subject: str) -> tuple[int, ...]:
         """The versions of the subject; none where the registry knows no such subject."""
         try:
-            return documents.numbers(self._api.ask("GET", f"{_at(subject)}/versions"), f"the versions of {subject!r}")
+            answer = self._api.ask("GET", f"{_at(subject)}/versions")
         except NotFound:
             return ()
+        what = f"the versions of {subject!r}"
+        return tuple(_number({"element": each}, "element", what) for each in _sequence(answer, what))
 
     def resolved(self, references: Sequence[Reference]) -> tuple[SchemaReference, ...]:
         """All that these lead to, each before those that need it.
@@ -99,7 +124,7 @@ class Registry:
             answer = self._api.ask("POST", f"{_at(subject)}/versions", schema.document())
         except NotFound:
             raise _lost(f"the schema for {subject!r}", "a schema") from None
-        return documents.number(documents.mapping(answer, "the answer"), "id", f"the new version of {subject!r}")
+        return _number(_mapping(answer, "the answer"), "id", f"the new version of {subject!r}")
 
     def registered(
         self, subject: str, language: SchemaLanguage, text: str, references: Sequence[Reference] = ()
@@ -110,12 +135,12 @@ class Registry:
             answer = self._api.ask("POST", _at(subject), schema.document())
         except NotFound:
             return None
-        return documents.number(documents.mapping(answer, "the answer"), "id", f"the schema in {subject!r}")
+        return _number(_mapping(answer, "the answer"), "id", f"the schema in {subject!r}")
 
     def check(
         self, subject: str, language: SchemaLanguage, text: str, references: Sequence[Reference] = ()
     ) -> Compatibility:
-        """Whether it may be registered as the next version of the subject, by the level of the subject.
+        """Return whether it may be registered as the next version of the subject, by the level of the subject.
 
         Raises:
             SchemaRejected: it is invalid.
@@ -123,10 +148,10 @@ class Registry:
         schema = Schema(language, text, tuple(references))
         path = f"/compatibility{_at(subject)}/versions?verbose=true"
         try:
-            answer = documents.mapping(self._api.ask("POST", path, schema.document()), "the answer")
+            answer = _mapping(self._api.ask("POST", path, schema.document()), "the answer")
         except NotFound:
             return Compatibility(True)
-        reasons = documents.texts(answer.get("messages") or [], "the reasons")
+        reasons = _texts(answer.get("messages") or [], "the reasons")
         return Compatibility(answer.get("is_compatible") is True, reasons)
 
     def compatibility(self, subject: str) -> str:
@@ -135,9 +160,7 @@ class Registry:
             answer = self._api.ask("GET", f"/config/{quote(subject, safe='')}?defaultToGlobal=true")
         except NotFound:
             answer = self._api.ask("GET", "/config")
-        return documents.text(
-            documents.mapping(answer, "the answer"), "compatibilityLevel", f"the level of {subject!r}"
-        )
+        return _text(_mapping(answer, "the answer"), "compatibilityLevel", f"the level of {subject!r}")
 
     def set_compatibility(self, subject: str, level: str) -> None:
         """Give the subject a level of its own, one of LEVELS.
@@ -150,9 +173,9 @@ class Registry:
         self._api.ask("PUT", f"/config/{quote(subject, safe='')}", {"compatibility": level})
 
     def ready(self) -> bool:
-        """Whether it answers as a registry does; False after OFFSET_LEDGER_RETRY_SECONDS."""
+        """Return whether it answers as a registry does; False after OFFSET_LEDGER_RETRY_SECONDS."""
         try:
-            documents.texts(self._api.ask("GET", "/schemas/types"), "the types of schemas")
+            _texts(self._api.ask("GET", "/schemas/types"), "the types of schemas")
         except RegistryUnavailable:
             return False
         return True
@@ -163,7 +186,7 @@ class Registry:
         except NotFound:
             return None
         what = f"version {version} of {subject!r}"
-        return self.schema(documents.number(documents.mapping(answer, what), "id", what))
+        return self.schema(_number(_mapping(answer, what), "id", what))
 
     def _version(self, reference: Reference) -> Schema:
         at = (reference.subject, reference.version)
@@ -171,21 +194,19 @@ class Registry:
             what = f"version {reference.version} of {reference.subject!r}"
             path = f"{_at(reference.subject)}/versions/{reference.version}?deleted=true"
             try:
-                self._versions[at] = documents.read_schema(self._api.ask("GET", path), what)
+                self._versions[at] = _read_schema(self._api.ask("GET", path), what)
             except NotFound:
                 raise _lost(f"the reference {reference.name!r}", what) from None
         return self._versions[at]
 
-    def _subjects_of(self, schema_id: int) -> tuple[tuple[str, int], ...]:
+    def _subjects(self, schema_id: int) -> tuple[tuple[str, int], ...]:
         what = f"the versions of schema {schema_id}"
         try:
             answer = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions")
         except NotFound:
             return ()
-        versions = [documents.mapping(each, what) for each in documents.sequence(answer, what)]
-        return tuple(
-            (documents.text(each, "subject", what), documents.number(each, "version", what)) for each in versions
-        )
+        versions = [_mapping(each, what) for each in _sequence(answer, what)]
+        return tuple((_text(each, "subject", what), _number(each, "version", what)) for each in versions)
 
 
 def connect_registry(connection: Connection) -> Registry:
@@ -212,7 +233,7 @@ MAX_CHARACTERS = 4 * 1024 * 1024  # together: no schema is compiled with more
 def resolve(
     references: Iterable[Reference], fetch: Callable[[Reference], Schema], what: str
 ) -> tuple[SchemaReference, ...]:
-    """What ``what`` refers to; ``fetch`` gives the schema of a reference.
+    """The schemas that ``what`` refers to; ``fetch`` gives the schema of a reference.
 
     Raises:
         UnusableSchema: the references form a circle, are too many, or mean two schemas by the same name.
@@ -258,3 +279,76 @@ def _in_order(
                 f"{what} refers to schemas of more than {MAX_CHARACTERS} characters together; register it with less"
             )
         stack.append((needed, needed_schema, iter(needed_schema.references)))
+
+
+def _read_schema(document: object, what: str) -> Schema:
+    """The schema of an answer.
+
+    Raises:
+        RegistryUnavailable: the answer has another form.
+        UnusableSchema: it is of another language.
+    """
+    answer = _mapping(document, what)
+    language = _text(answer, "schemaType", what) if answer.get("schemaType") is not None else SchemaLanguage.AVRO
+    if language not in set(SchemaLanguage):
+        known = ", ".join(SchemaLanguage)
+        raise UnusableSchema(
+            f"{what} is of type {language!r}, which is none of {known}; read a topic that has one of these"
+        )
+    references = _sequence(answer.get("references") or [], f"references of {what}")
+    described = [_mapping(each, f"a reference of {what}") for each in references]
+    refers = (
+        Reference(_text(r, "name", what), _text(r, "subject", what), _number(r, "version", what)) for r in described
+    )
+    return Schema(SchemaLanguage(language), _text(answer, "schema", what), tuple(refers))
+
+
+def _mapping(document: object, what: str) -> Mapping[str, Any]:
+    """Return the document, if it is a JSON object."""
+    if not isinstance(document, dict):
+        raise _malformed(what, "an object", document)
+    return document
+
+
+def _sequence(document: object, what: str) -> Sequence[Any]:
+    """Return the document, if it is a JSON array."""
+    if not isinstance(document, list):
+        raise _malformed(what, "an array", document)
+    return document
+
+
+def _text(members: Mapping[str, Any], name: str, what: str) -> str:
+    """The string of that name, which UTF-8 and Postgres can hold."""
+    value = members.get(name)
+    if not isinstance(value, str):
+        raise _malformed(f"{name} of {what}", "a string", value)
+    if "\0" in value or any("\ud800" <= each <= "\udfff" for each in value):
+        raise UnusableSchema(
+            f"{name} of {what} has U+0000 or half a surrogate pair, which no text may have; correct it"
+        )
+    return value
+
+
+def _number(members: Mapping[str, Any], name: str, what: str) -> int:
+    """The integer of that name, which is one of Java's."""
+    value = members.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not -(2**31) <= value < 2**31:
+        raise _malformed(f"{name} of {what}", "an integer of 32 bits", value)
+    return value
+
+
+def _texts(document: object, what: str) -> tuple[str, ...]:
+    """An array of strings."""
+    elements = _sequence(document, what)
+    wrong = next((each for each in elements if not isinstance(each, str)), None)
+    if wrong is not None:
+        raise _malformed(what, "strings", wrong)
+    return tuple(elements)
+
+
+def _malformed(what: str, expected: str, value: object) -> RegistryUnavailable:
+    kinds = {dict: "an object", list: "an array", str: "a string", type(None): "nothing", bool: "a boolean"}
+    return RegistryUnavailable(
+        f"{what}: expected {expected} from the schema registry, got {kinds.get(type(value), 'a number')}; check that "
+        "the connection names a schema registry"
+    )

@@ -46,7 +46,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to reach a registry: ``urls`` are tried one after the other, ``headers`` go with each request."""
+    """The way to a registry: ``urls`` are tried one after the other, ``headers`` go with each request."""
 
     conn_id: str
     urls: tuple[str, ...]
@@ -58,13 +58,19 @@ class Settings:
 
 
 def registry_settings(connection: Connection) -> Settings:
-    """What the connection says.
+    """The settings that the connection has.
 
     Raises:
         ConfigurationError: it has an unknown key, no URL, two ways to log in, or half of one; no message has a secret.
     """
     extra = connection.extra
-    _check_names(connection)
+    if connection.conn_type not in ("http", "https"):
+        raise wrong(connection, f"a schema registry has conn_type http or https, found {connection.conn_type!r}")
+    for name in extra:
+        if name not in KNOWN:
+            close = get_close_matches(name, KNOWN, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise wrong(connection, f"{name!r} is no setting of a schema registry; {hint}known: {', '.join(KNOWN)}")
     login = _basic(connection)
     source = _bearer_source(connection, login)
     headers = {"target-sr-cluster": extra.get(CLUSTER), "confluent-identity-pool-id": extra.get(POOL)}
@@ -72,30 +78,34 @@ def registry_settings(connection: Connection) -> Settings:
         headers["authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
     elif source == "STATIC_TOKEN":
         headers["authorization"] = f"Bearer {extra[TOKEN]}"
+    oauth = None
+    if source == "OAUTHBEARER":
+        if not is_token_url(extra[ISSUER]):
+            raise wrong(connection, f"{ISSUER} should be the URL of a token endpoint, without a login in it")
+        oauth = OAuth(extra[ISSUER], extra[CLIENT_ID], extra[CLIENT_SECRET], extra.get(SCOPE))
+    timeout = extra.get(TIMEOUT, str(_DEFAULT_TIMEOUT))
+    try:
+        seconds = float(timeout)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 300:
+        raise wrong(connection, f"{TIMEOUT} should be seconds, more than 0 and at most 300, found {timeout!r}")
+    secrets = [connection.password, *(extra.get(name) for name in (BASIC, TOKEN, CLIENT_SECRET, KEY_PASSWORD))]
+    secrets += [extra.get(BASIC, "").partition(":")[2], (headers.get("authorization") or "").partition(" ")[2]]
     return Settings(
         connection.conn_id,
         _urls(connection),
         {name: value for name, value in headers.items() if value},
-        _oauth(connection) if source == "OAUTHBEARER" else None,
+        oauth,
         Tls(*(extra.get(name) for name in (CA, CERTIFICATE, KEY, KEY_PASSWORD))),
-        _timeout(connection),
-        _secrets(connection, headers.get("authorization")),
+        seconds,
+        tuple(sorted({each for each in secrets if each}, key=len, reverse=True)),
     )
 
 
 def wrong(connection: Connection, text: str) -> ConfigurationError:
     """The error for a value of this connection."""
     return ConfigurationError(f"connection {connection.conn_id!r}: {text}")
-
-
-def _check_names(connection: Connection) -> None:
-    if connection.conn_type not in ("http", "https"):
-        raise wrong(connection, f"a schema registry has conn_type http or https, found {connection.conn_type!r}")
-    for name in connection.extra:
-        if name not in KNOWN:
-            close = get_close_matches(name, KNOWN, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise wrong(connection, f"{name!r} is no setting of a schema registry; {hint}known: {', '.join(KNOWN)}")
 
 
 def _urls(connection: Connection) -> tuple[str, ...]:
@@ -162,28 +172,3 @@ def _require_none(connection: Connection, names: Iterable[str], where: str) -> N
     for name in names:
         if name in connection.extra:
             raise wrong(connection, f"{name} has no meaning {where}")
-
-
-def _oauth(connection: Connection) -> OAuth:
-    extra = connection.extra
-    if not is_token_url(extra[ISSUER]):
-        raise wrong(connection, f"{ISSUER} should be the URL of a token endpoint, without a login in it")
-    return OAuth(extra[ISSUER], extra[CLIENT_ID], extra[CLIENT_SECRET], extra.get(SCOPE))
-
-
-def _timeout(connection: Connection) -> float:
-    text = connection.extra.get(TIMEOUT, str(_DEFAULT_TIMEOUT))
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 300:
-        raise wrong(connection, f"{TIMEOUT} should be seconds, more than 0 and at most 300, found {text!r}")
-    return seconds
-
-
-def _secrets(connection: Connection, authorization: str | None) -> tuple[str, ...]:
-    extra = connection.extra
-    given = [connection.password, *(extra.get(name) for name in (BASIC, TOKEN, CLIENT_SECRET, KEY_PASSWORD))]
-    given += [extra.get(BASIC, "").partition(":")[2], (authorization or "").partition(" ")[2]]
-    return tuple(sorted({each for each in given if each}, key=len, reverse=True))

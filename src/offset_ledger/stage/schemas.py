@@ -23,7 +23,7 @@ from offset_ledger.errors import SchemaChanged, UndecidedSchema, UnusableSchema
 from offset_ledger.ledger import batches, followed_columns, pipelines, schema_boundaries, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, transaction
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.schema_boundaries import Boundary, Met, Writer
+from offset_ledger.ledger.schema_boundaries import FirstUse, SchemaBoundary, Writer
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.followed_columns import FollowedColumn, effective
@@ -150,7 +150,7 @@ class SchemaNeeds:
         )
         return cls(pipeline, follower, schema_boundaries.read_writer_schemas(cursor, pipeline.name, schema_ids))
 
-    def writer(self, met: Met) -> Writer | None:
+    def writer(self, met: FirstUse) -> Writer | None:
         """What a record names; None where it cannot be read."""
         schema = self.kept.get(met.schema_id)
         if schema is None or self.pipeline.source.format is not Format.PROTOBUF:
@@ -284,7 +284,7 @@ def end_at_boundaries(session: Session, pipeline: Pipeline, batch: Batch, tables
         later = [first for first in waiting if first.writer not in opening]
         ending = [] if brought.questions else [each for each in later if needs.needed(brought.record, each.writer)]
         kept = [(first, False) for first in waiting if first.opens] + [(first, True) for first in ending]
-        boundaries = [Boundary.of(f.partition, f.offset, f.writer, ends, needed[f.writer]) for f, ends in kept]
+        boundaries = [SchemaBoundary.of(f.partition, f.offset, f.writer, ends, needed[f.writer]) for f, ends in kept]
         schema_boundaries.record(cursor, batch.batch_id, boundaries)
         ends_at: dict[int, int] = {}
         for first in ending:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from offset_ledger.config.spark_application import Spark
+from offset_ledger.config.model import Spark
 from offset_ledger.connections import Connection, environment_name, get_connection, without_secrets
 from offset_ledger.errors import SparkUnavailable
 from offset_ledger.stage.remote_session import answers, is_remote, remote_session

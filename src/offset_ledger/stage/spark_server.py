@@ -15,12 +15,10 @@ from functools import partial
 from pathlib import Path
 
 from offset_ledger.connections import without_secrets
-from offset_ledger.local.class_archive import ClassArchive, class_archive
-from offset_ledger.local.layout import DEFAULT_PORTS, HOST
-from offset_ledger.local.private_file import write_private
-from offset_ledger.local.spark_connect import TOKEN
-from offset_ledger.local.spark_home import spark_home
+from offset_ledger.machine_files import write_private
+from offset_ledger.stage.class_archive import ClassArchive, class_archive
 from offset_ledger.stage.scratch import scratch, with_scratch
+from offset_ledger.stage.spark_home import CONNECT_HOST, CONNECT_PORT, CONNECT_TOKEN, spark_home
 from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS, check_spark
 
 _DRIVER = Path(__file__).parent / "submitted" / "connect_server.py"
@@ -39,8 +37,8 @@ _SERVER_SETTINGS: Mapping[str, str] = {
 class SparkServer:
     """What a server is started with; ``conf`` are Spark settings over those that staging needs."""
 
-    host: str = HOST
-    port: int = DEFAULT_PORTS["spark"]
+    host: str = CONNECT_HOST
+    port: int = CONNECT_PORT
     master: str = "local[2,3]"
     memory: str = "1g"
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +69,7 @@ def become_server(server: SparkServer, folder: Path) -> None:
     """Replace this process by the server; does not return. The token of the environment goes there by a file."""
     check_spark()
     command = server.command(folder)
-    if token := os.environ.get(TOKEN):
+    if token := os.environ.get(CONNECT_TOKEN):
         write_private(folder / "token", token)
         command.append(str(folder / "token"))
     os.execve(command[0], command, server.environment(os.environ))

@@ -17,9 +17,8 @@ from offset_ledger.extras import is_installed
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.completeness import is_whole
-from offset_ledger.ledger.database import Cursor, Session, transaction
+from offset_ledger.ledger.database import Cursor, Session, open_ledger, transaction
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import StagedCounts, gap_reason
 from offset_ledger.model.batch import Attempt, Batch, Origin

@@ -14,14 +14,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.spark_application import DeployMode, Spark
+from offset_ledger.config.model import DeployMode, Pipeline, Spark
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.local.private_file import write_private
-from offset_ledger.local.spark_home import spark_home
+from offset_ledger.machine_files import write_private
 from offset_ledger.model.batch import Origin
 from offset_ledger.stage.scratch import with_scratch
+from offset_ledger.stage.spark_home import spark_home
 from offset_ledger.stage.spark_server import with_archive
 from offset_ledger.stage.spark_settings import LOCAL_SETTINGS, SETTINGS
 

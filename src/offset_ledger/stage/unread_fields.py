@@ -20,7 +20,7 @@ from offset_ledger.decoding.needed_columns import UnreadMembers, unread
 from offset_ledger.decoding.outcome import printable
 from offset_ledger.decoding.subjects import LANGUAGES, ReadKind, fields_of, kind_reader
 from offset_ledger.decoding.typed.types import SchemaProblem
-from offset_ledger.model.unread import MAX_NAME, Unread
+from offset_ledger.model.unread import MAX_NAME, UnreadCounts
 from offset_ledger.model.writer_schema import WriterSchema
 
 SAMPLE = 2000
@@ -57,7 +57,7 @@ class UnreadFields:
         for chunk in values.chunks:
             self._fields.add(chunk)
 
-    def result(self) -> Unread:
+    def result(self) -> UnreadCounts:
         """Return what was counted."""
         return self._fields.result()
 
@@ -77,11 +77,11 @@ class Documents:
         self._records += len(values)
         self._sample.add(len(values), lambda places: self._look(values.take(pa.array(places))))
 
-    def result(self) -> Unread:
+    def result(self) -> UnreadCounts:
         """Return what was counted."""
         looked_at = self._sample.items
         counts = Counter(path for paths in looked_at for path in paths)
-        return Unread.of(self._records, len(looked_at), _named(counts), self._more)
+        return UnreadCounts.of(self._records, len(looked_at), _named(counts), self._more)
 
     def _look(self, values: pa.BinaryArray) -> Iterator[tuple[JsonPath, ...]]:
         for document in (frame.without_head(values) if self._framed else values).to_pylist():
@@ -115,7 +115,7 @@ class OfSchemas:
         for id_ in np.unique(ids).tolist():
             self._add(id_, frame.without_head(values.filter(pa.array(ids == id_))))
 
-    def result(self) -> Unread:
+    def result(self) -> UnreadCounts:
         """Return what was counted."""
         counts, looked_at = Counter[JsonPath](), 0
         for (id_, kind), records in self._counts.items():
@@ -126,7 +126,7 @@ class OfSchemas:
             counts.update(dict.fromkeys(unread((field.path for field in fields), self._record), records))
             looked_at += records
         records = self._counts.total()
-        return Unread.of(records, looked_at, _named(counts), more=looked_at < records)
+        return UnreadCounts.of(records, looked_at, _named(counts), more=looked_at < records)
 
     def _add(self, id_: int, payloads: pa.BinaryArray) -> None:
         """Count the payloads of one schema by their kinds."""

@@ -10,8 +10,7 @@ from psycopg2 import errors as pg
 
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import DatabaseUnavailable
-from offset_ledger.ledger.database import Cursor, named_sql, set_local, transaction
-from offset_ledger.ledger.open import open_ledger_at
+from offset_ledger.ledger.database import Cursor, named_sql, open_ledger_at, set_local, transaction
 from offset_ledger.ledger.pipelines import retirements
 from offset_ledger.standing.pipeline import COUNTED, Ledger, LedgerRow
 from offset_ledger.standing.positions import LedgerPartition

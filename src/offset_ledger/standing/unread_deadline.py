@@ -9,12 +9,10 @@ from offset_ledger.connections import Connection, get_connection
 from offset_ledger.kafka.client import connect_kafka, sized_logs
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts
 from offset_ledger.kafka.python_client import Admin
-from offset_ledger.kafka.settings import topic_settings
 from offset_ledger.kafka.timestamps import first_timestamps
-from offset_ledger.kafka.topics import describe_available_topic, leaders
+from offset_ledger.kafka.topics import describe_available_topic, leaders, topic_settings
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import open_ledger, transaction
 from offset_ledger.model.retention import UNSIZED, Deadline, Retention, UnreadLog, earliest
 from offset_ledger.model.snapshot import Cursors
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from offset_ledger.errors import one_line
 from offset_ledger.extras import require
-from offset_ledger.local.private_file import write_private
+from offset_ledger.machine_files import write_private
 from offset_ledger.version import __version__
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from datetime import timedelta
 from enum import StrEnum
 from statistics import median
 
-from offset_ledger.config.quality import History, NullBand, Unusual, VolumeBand
-from offset_ledger.model.profile import Profile
+from offset_ledger.config.model import History, NullBand, Unusual, VolumeBand
+from offset_ledger.model.batch import Profile
 from offset_ledger.units import show_share, show_span
 
 _HOUR = timedelta(hours=1)

@@ -15,18 +15,18 @@ from offset_ledger.config.parse import nearest_above
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, profiles, staging
+from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.database import (
     Cursor,
     Session,
     application_name,
     named_sql,
+    open_ledger,
     rename_session,
     transaction,
 )
 from offset_ledger.ledger.fencing import fenced, wait_for
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.sessions import session_arguments
 from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
 from offset_ledger.model.batch import Attempt, Batch, Origin
@@ -130,12 +130,12 @@ def _with_history(
 ) -> GateVerdict:
     """The verdict with the comparison that the pipeline file asks for; the profile is kept in any case."""
     nullable = [column.name for column in pipeline.record.columns if column.nullable]
-    profile = profiles.measure(cursor, tables, nullable)
-    profiles.keep(cursor, tables, profile)
+    profile = staging.measure_profile(cursor, tables, nullable)
+    staging.keep_profile(cursor, tables, profile)
     rule = pipeline.quality.history
     if rule is None or batch.kind is not BatchKind.HEAD:
         return verdict
-    history = compare(rule, profile, profiles.recent(cursor, batch, rule.batches + 1))
+    history = compare(rule, profile, staging.recent_profiles(cursor, batch, rule.batches + 1))
     for each in history:
         log.info("batch %d: %s", batch.batch_id, each.text)
     return verdict.compared(history)

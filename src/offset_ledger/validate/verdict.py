@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from offset_ledger.config.quality import Unusual
+from offset_ledger.config.model import Unusual
 from offset_ledger.validate.history import Comparison, Standing
 from offset_ledger.validate.suite import SuiteAction
 

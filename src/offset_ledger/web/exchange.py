@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, error_line, one_line
-from offset_ledger.web.tls_failures import causes, tls_failure
 
 if TYPE_CHECKING:
     import httpx
@@ -37,14 +36,14 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """What the registry says about it."""
+        """The message of the registry's own error document."""
         text = self.document.get("message") if isinstance(self.document, dict) else None
         return one_line(text, 600) if isinstance(text, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What is asked, for messages, and the errors of one that does not answer and of one that answers too much."""
+    """A service: its name in messages, and the errors of one that does not answer and of one that answers too much."""
 
     name: str
     unavailable: type[OffsetLedgerError]
@@ -53,7 +52,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to ask, without the login."""
+    """A request without the login."""
 
     method: str
     url: str
@@ -64,12 +63,12 @@ class Request:
 def exchange(
     service: Service, request: Request, login: Mapping[str, str], context: ssl.SSLContext, timeout: float
 ) -> Answer:
-    """The answer to one request, over a connection of its own; as :meth:`Kept.exchange`."""
-    with Kept(service, context, timeout) as kept:
+    """The answer to one request, over a connection of its own; as :meth:`HttpClient.exchange`."""
+    with HttpClient(service, context, timeout) as kept:
         return kept.exchange(request, login)
 
 
-class Kept:
+class HttpClient:
     """Requests to one service, over connections that are kept for the length of the block.
 
     In an event loop in a thread of its own: a whole exchange has one deadline, and the caller may have a loop already.
@@ -121,7 +120,15 @@ class Kept:
                 f"{self._service.name} is well"
             ) from None
         except (httpx.HTTPError, OSError) as error:
-            raise _failed(self._service, request.url, error) from None
+            if known := tls_failure(request.url, error, "write http:// or the port that has TLS"):
+                raise known from None
+            *_, first = causes(error)
+            reset = request.url.startswith("https:") and isinstance(first, ConnectionResetError)
+            hint = ", and whether it expects a certificate of this client (ssl.certificate.location)" if reset else ""
+            raise self._service.unavailable(
+                f"{request.url} did not answer ({error_line(first)}); check that the {self._service.name} runs, that "
+                f"the connection has its URL{hint}"
+            ) from None
         except httpx.InvalidURL as error:
             raise ConfigurationError(f"{request.url!r} is no URL ({one_line(error)}); correct the connection") from None
 
@@ -145,13 +152,37 @@ def _document(body: bytes) -> Any:
         return None
 
 
-def _failed(service: Service, url: str, error: BaseException) -> OffsetLedgerError:
-    if known := tls_failure(url, error, "write http:// or the port that has TLS"):
-        return known
-    *_, first = causes(error)
-    reset = url.startswith("https:") and isinstance(first, ConnectionResetError)
-    hint = ", and whether it expects a certificate of this client (ssl.certificate.location)" if reset else ""
-    return service.unavailable(
-        f"{url} did not answer ({error_line(first)}); check that the {service.name} runs, that the connection has its "
-        f"URL{hint}"
+def tls_failure(where: str, error: BaseException, without_tls: str) -> ConfigurationError | None:
+    """The error if certificates do not fit or ``where`` has no TLS (``without_tls`` says what to do); else None."""
+    tls = next((each for each in causes(error) if isinstance(each, ssl.SSLError)), None)
+    if isinstance(tls, ssl.SSLCertVerificationError):
+        return untrusted(where, tls.verify_message)
+    if tls and "ALERT" in (tls.reason or ""):
+        return ConfigurationError(
+            f"{where} refuses this client's certificate, or expects one ({tls.reason}); set ssl.certificate.location "
+            "and ssl.key.location of the connection to one that it accepts"
+        )
+    if tls and tls.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+        return ConfigurationError(f"{where} does not speak TLS ({tls.reason}); {without_tls}")
+    return None
+
+
+def untrusted(where: str, reason: str) -> ConfigurationError:
+    """The error for the certificate of a server, by OpenSSL's reason: another name, or an unknown authority."""
+    if "mismatch" in reason:
+        return ConfigurationError(
+            f"{where} has a certificate for another name ({reason}); write the name that is in its certificate into "
+            "the connection"
+        )
+    return ConfigurationError(
+        f"{where} has a certificate that is not trusted ({reason}); set ssl.ca.location of the connection to the "
+        "authority that signed it"
     )
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what it came from, without the steps of a handshake that wait for the other side."""
+    while error is not None:
+        if not isinstance(error, ssl.SSLWantReadError | ssl.SSLWantWriteError):
+            yield error
+        error = error.__cause__ or error.__context__

@@ -19,7 +19,7 @@ _DEFAULT_SECONDS, _MOST_SECONDS = 300.0, 1e9
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """How a connection's extra names the client credentials."""
+    """The names of the client credentials in a connection's extra."""
 
     token_url: str
     client_id: str
@@ -38,7 +38,7 @@ class OAuth:
 
 
 def is_token_url(url: str) -> bool:
-    """Whether it can be the URL of a token endpoint: HTTP, and without a login in it."""
+    """Return whether it can be the URL of a token endpoint: HTTP, and without a login in it."""
     parts = urlsplit(url)
     return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
 

@@ -16,8 +16,8 @@ import pytest
 from offset_ledger.connections import Connection
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.local.airflow import Airflow
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import free_ports
+from offset_ledger.local.process import Launch
 from offset_ledger.local.stack import Stack
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record

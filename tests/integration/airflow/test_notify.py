@@ -36,7 +36,7 @@ LINK = f"{BASE_URL}/dags/ingest_orders/runs/manual__1%2B2"
 SEND = """
 import sys; from pathlib import Path
 from offset_ledger.airflow.notify import message, send
-from offset_ledger.config.notification import Cause
+from offset_ledger.config.model import Cause
 from offset_ledger.config.parse import parse_pipeline
 (entry,) = parse_pipeline(Path(sys.argv[1])).notify
 print(send(entry.notifier, message("orders", Cause.RUN_FAILED, "a", "b", ""), 3))

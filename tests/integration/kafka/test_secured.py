@@ -22,9 +22,8 @@ from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_reader
 from offset_ledger.ledger import staging
-from offset_ledger.ledger.database import connect, named_sql, rows, transaction
+from offset_ledger.ledger.database import connect, migrate, named_sql, rows, transaction
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.redrive import RedriveChoice, Selection
 from offset_ledger.ledger.staging import StageFailure
 from offset_ledger.model.batch import Origin

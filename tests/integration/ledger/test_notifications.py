@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from offset_ledger.config.notification import Cause
+from offset_ledger.config.model import Cause
 from offset_ledger.ledger import notifications
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.notifications import DueNotification

@@ -22,10 +22,9 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
 from offset_ledger.local import postgres
 from offset_ledger.local import stack as local
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, PortChoice, free_ports
 from offset_ledger.local.postgres import Postgres
-from offset_ledger.local.process import silent
+from offset_ledger.local.process import Launch, silent
 from offset_ledger.local.stack import Stack
 from offset_ledger.postgres_connection import postgres_arguments
 from tests.fixtures.servers import execute

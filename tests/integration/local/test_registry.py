@@ -14,12 +14,12 @@ import pytest
 from offset_ledger.connections import parse_connection
 from offset_ledger.errors import StackError
 from offset_ledger.local import stack as local
-from offset_ledger.local.java import JavaRuntime, find_java
-from offset_ledger.local.launch import Launch
+from offset_ledger.local.java import find_java
 from offset_ledger.local.layout import PortChoice, free_ports
-from offset_ledger.local.process import silent
+from offset_ledger.local.process import Launch, silent
 from offset_ledger.local.registry import Registry
 from offset_ledger.local.stack import Stack
+from offset_ledger.stage.spark_home import JavaRuntime
 from tests.fixtures.stacks import LOOPBACK, listeners
 
 pytestmark = pytest.mark.full

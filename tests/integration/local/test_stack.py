@@ -17,11 +17,11 @@ import pytest
 from offset_ledger.connections import environment_name, parse_connection
 from offset_ledger.errors import ConfigurationError, StackError
 from offset_ledger.local import stack as local
-from offset_ledger.local.class_archive import ClassArchive
 from offset_ledger.local.kafka import kafka_archive
 from offset_ledger.local.layout import HOST, PortChoice
 from offset_ledger.local.stack import Stack
 from offset_ledger.postgres_connection import postgres_arguments
+from offset_ledger.stage.class_archive import ClassArchive
 from tests.fixtures.stacks import pids, read, write
 
 pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]

@@ -14,9 +14,8 @@ from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Column, ColumnType, Pipeline, Target
 from offset_ledger.errors import ConfigurationError, IncompleteStaging, TargetMismatch, UnknownBatch
 from offset_ledger.ledger import batches, decisions
-from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.ledger.database import Session, connect, migrate, rows, transaction
 from offset_ledger.ledger.decisions import decide_batch
-from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind

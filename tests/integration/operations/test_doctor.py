@@ -14,8 +14,7 @@ from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.client import KafkaClient
 from offset_ledger.kafka.python_client import Admin
-from offset_ledger.ledger.database import connect, rows
-from offset_ledger.ledger.migrate import migrations
+from offset_ledger.ledger.database import connect, migrations, rows
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.servers import Servers, execute
 

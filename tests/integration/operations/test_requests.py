@@ -21,9 +21,8 @@ from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import decisions
 from offset_ledger.ledger.database import rows, transaction
-from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.balance_sheet import Dispositions
-from offset_ledger.model.batch import Origin
+from offset_ledger.model.batch import Origin, current_origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction

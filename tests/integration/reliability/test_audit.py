@@ -33,9 +33,8 @@ from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports, free_ports
-from offset_ledger.local.process import silent
+from offset_ledger.local.process import Launch, silent
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.reliability.audit.facts import ReaderFacts
 from offset_ledger.reliability.audit.finding import AuditFinding, Severity

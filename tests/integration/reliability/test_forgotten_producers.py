@@ -15,9 +15,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Broker, Kafka
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
-from offset_ledger.local.process import silent
+from offset_ledger.local.process import Launch, silent
 from offset_ledger.reliability.publishing.topics import create_topic
 
 pytestmark = pytest.mark.full

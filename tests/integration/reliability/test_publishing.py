@@ -13,8 +13,8 @@ from kafka.admin import KafkaAdminClient
 from offset_ledger.errors import PublishFailed, TopicMismatch
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
+from offset_ledger.local.process import Launch
 from offset_ledger.reliability.publishing import producer
 from offset_ledger.reliability.publishing.disturbances import Disturbance, expected, plan_events
 from offset_ledger.reliability.publishing.feed import PARTITIONS, publish_flights

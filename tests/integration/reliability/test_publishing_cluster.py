@@ -24,8 +24,8 @@ from offset_ledger.connections import environment_name
 from offset_ledger.errors import JournalMismatch, ProducerFenced, PublishFailed, TransactionOutcomeUnknown
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Broker, Kafka
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
+from offset_ledger.local.process import Launch
 from offset_ledger.reliability.publishing import producer
 from offset_ledger.reliability.publishing.file_feed import publish_file
 from offset_ledger.reliability.publishing.forms import Form

@@ -31,10 +31,9 @@ from offset_ledger.errors import (
 from offset_ledger.failpoints import VARIABLE
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, free_ports
-from offset_ledger.local.process import silent
-from offset_ledger.local.spark_connect import SparkConnect
+from offset_ledger.local.process import Launch, silent
+from offset_ledger.local.spark import SparkConnect
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.ranges import OffsetRange

@@ -11,10 +11,9 @@ import pytest
 
 from offset_ledger.errors import TransientError
 from offset_ledger.failpoints import VARIABLE
-from offset_ledger.ledger.database import rows, transaction
+from offset_ledger.ledger.database import open_ledger, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
 from tests.fixtures.following import Bench, bench, ranges

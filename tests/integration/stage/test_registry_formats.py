@@ -22,7 +22,7 @@ from offset_ledger.operations.verify import verify
 from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan_replay
 from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.schema_registry.documents import Reference
+from offset_ledger.schema_registry.client import Reference
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
 from tests.fixtures.http_server import Asked, answering, send_json
 from tests.fixtures.registry_bench import ME, NOON, RegistryBench, away, framed

@@ -25,9 +25,9 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.local import stack as local
-from offset_ledger.local.layout import cache_root
-from offset_ledger.local.spark_standalone import WORKERS, SparkStandalone
+from offset_ledger.local.spark import WORKERS, SparkStandalone
 from offset_ledger.local.stack import SparkKind, Stack
+from offset_ledger.machine_files import cache_root
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.producer import publish

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from offset_ledger.config.model import Column, ColumnType
-from offset_ledger.ledger import batches, unread_fields
+from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.unread import Unread
+from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.operations.diff import diff
 from offset_ledger.plan.step import plan
 from offset_ledger.report.step import report
@@ -48,9 +48,9 @@ def bench(
     return made
 
 
-def counted(bench: RegistryBench, batch_id: int) -> Unread | None:
+def counted(bench: RegistryBench, batch_id: int) -> UnreadCounts | None:
     with transaction(bench.session) as cursor:
-        return unread_fields.read(cursor, batches.read_batch(cursor, batch_id).attempt)
+        return staging.read_unread(cursor, batches.read_batch(cursor, batch_id).attempt)
 
 
 def document(number: int, **more: Any) -> bytes:
@@ -76,7 +76,7 @@ def test_a_batch_that_is_staged_twice_counts_once(bench: RegistryBench, monkeypa
 
     (committed,) = bench.ingest()
 
-    expected = Unread(11, 11, {"$.new": 10, "$.place": 10, "$.rare": 1})
+    expected = UnreadCounts(11, 11, {"$.new": 10, "$.place": 10, "$.rare": 1})
     assert counted(bench, committed.batch.batch_id) == expected
     epochs = rows(bench.session, "SELECT DISTINCT epoch FROM offset_ledger.slice WHERE unread IS NOT NULL ORDER BY 1")
     assert [row[0] for row in epochs] == [1, 2]
@@ -117,5 +117,5 @@ def test_of_records_with_schemas_the_schemas_say_it(bench: RegistryBench, monkey
 
     (committed,) = bench.ingest()
 
-    assert counted(bench, committed.batch.batch_id) == Unread(7, 7, {"$.note": 4})
+    assert counted(bench, committed.batch.batch_id) == UnreadCounts(7, 7, {"$.note": 4})
     assert "<code>$.note</code>" in page(bench, committed.batch.batch_id)

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.quality import Quality
+from offset_ledger.config.model import Pipeline, Quality
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger import dead_letters
 from offset_ledger.ledger.database import Session, connect, rows, transaction

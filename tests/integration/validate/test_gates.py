@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from offset_ledger.commit.step import commit
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.quality import History, NullBand, Quality, Unusual, VolumeBand
+from offset_ledger.config.model import History, NullBand, Pipeline, Quality, Unusual, VolumeBand
 from offset_ledger.errors import BatchRejected, StateConflict
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide

@@ -16,8 +16,7 @@ from offset_ledger.cli.output import table
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationError, Fenced, TerminalError
 from offset_ledger.kafka.errors import unavailable as kafka_unavailable
-from offset_ledger.ledger.database import _is_away
-from offset_ledger.ledger.migrate import check_applied, check_server
+from offset_ledger.ledger.database import _is_away, check_applied, check_server
 from offset_ledger.ledger.sqlstates import meaning
 from offset_ledger.stage.spark_reader import classify
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.config.notification import Cause, Notifier, Notify
+from offset_ledger.config.model import Cause, Notifier, Notify
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import PipelineFileError
 

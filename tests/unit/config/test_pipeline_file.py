@@ -24,21 +24,27 @@ from offset_ledger.config.model import (
     REST,
     Column,
     ColumnType,
-    Condition,
+    DeployMode,
+    FieldCondition,
+    History,
     Limits,
     Merge,
+    NullBand,
     Pipeline,
+    Quality,
     RecordShape,
+    Resources,
+    Spark,
     Stage,
     StageEngine,
     Target,
     Tombstone,
+    Unusual,
+    VolumeBand,
 )
 from offset_ledger.config.parse import find_pipeline, parse_all, parse_pipeline
-from offset_ledger.config.quality import History, NullBand, Quality, Unusual, VolumeBand
 from offset_ledger.config.schema import PIPELINE, schema_text
 from offset_ledger.config.source import OnExpired, Source, StartAt
-from offset_ledger.config.spark_application import DeployMode, Resources, Spark
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 from tests.examples import examples
 from tests.paths import ROOT
@@ -334,7 +340,7 @@ def test_delete_when_is_a_path_and_a_value(tmp_path: Path, tombstone: str, equal
     if tombstone == "delete":
         text = text.replace("$.id", "key").replace("$.at", "kafka_timestamp")
     found = parse_pipeline(written(tmp_path, text)).record.delete_when
-    assert found == Condition(("op",), expected)  # type: ignore[arg-type]
+    assert found == FieldCondition(("op",), expected)  # type: ignore[arg-type]
     assert found is not None
     assert type(found.equals) is type(expected)
     assert schema_accepts(text)
@@ -342,7 +348,7 @@ def test_delete_when_is_a_path_and_a_value(tmp_path: Path, tombstone: str, equal
 
 def test_a_column_may_have_the_value_that_deletes(tmp_path: Path) -> None:
     text = edited("tombstone: skip", "delete_when: {path: $.a, equals: d}")
-    assert parse_pipeline(written(tmp_path, text)).record.delete_when == Condition(("a",), "d")
+    assert parse_pipeline(written(tmp_path, text)).record.delete_when == FieldCondition(("a",), "d")
 
 
 NAME = st.text("aZ09_- .'\\\\\"[]$é\n\0", min_size=1, max_size=6)

@@ -15,7 +15,7 @@ from uuid import UUID
 import numpy as np
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.outcome import Skip
 
 KAFKA_TIME = datetime(2026, 3, 4, 5, 6, 7, 8000, tzinfo=UTC)
@@ -52,17 +52,17 @@ COLUMNS = (
 )
 SHAPE = RecordShape(("event_id",), ("publish_at",), COLUMNS)
 DELETES = (
-    Condition(("words",), "a"),
-    Condition(("words",), ""),
-    Condition(("options", "note"), "Zürich"),
-    Condition(("flag",), True),
-    Condition(("flag",), False),
-    Condition(("medium",), 7),
-    Condition(("price",), 100),
-    Condition(("any",), 0),
-    Condition(("z",), 1),
-    Condition(('x"words',), 1),
-    Condition(("inner", "deep"), "x"),
+    FieldCondition(("words",), "a"),
+    FieldCondition(("words",), ""),
+    FieldCondition(("options", "note"), "Zürich"),
+    FieldCondition(("flag",), True),
+    FieldCondition(("flag",), False),
+    FieldCondition(("medium",), 7),
+    FieldCondition(("price",), 100),
+    FieldCondition(("any",), 0),
+    FieldCondition(("z",), 1),
+    FieldCondition(('x"words',), 1),
+    FieldCondition(("inner", "deep"), "x"),
 )
 
 GOOD = {
@@ -395,7 +395,7 @@ def oracle(value: bytes, shape: RecordShape = SHAPE) -> tuple[Any, ...] | Skip |
         return None
 
 
-def _says(root: Any, when: Condition) -> bool:
+def _says(root: Any, when: FieldCondition) -> bool:
     value: Any = root
     for name in when.path:
         if value is None:

@@ -15,7 +15,7 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.avro.decoder import avro_decoder
@@ -145,7 +145,7 @@ def test_a_value_can_have_moved_into_an_object_of_its_own_name() -> None:
 def test_event_id_and_publish_at_can_have_moved_and_so_can_those_of_a_delete() -> None:
     columns = shape(True).columns
     aliases = {"event_id_aliases": (("key", "id"),), "publish_at_aliases": (("ts",),)}
-    moved = RecordShape(("id",), ("at",), columns, delete_when=Condition(("op",), "d"), **aliases)
+    moved = RecordShape(("id",), ("at",), columns, delete_when=FieldCondition(("op",), "d"), **aliases)
     moments = ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"]
     values = [
         json.dumps(each).encode()

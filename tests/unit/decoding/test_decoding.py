@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape, Tombstone
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape, Tombstone
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, DecodedRow, Refusal, Skip
 
@@ -264,7 +264,7 @@ def test_id_and_moment_come_from_kafka_where_no_path_is_declared() -> None:
 )
 def test_a_record_deletes_if_its_value_is_the_declared_one(equals: str | bool | int, op: str, expected: object) -> None:
     columns = (Column("value", ColumnType("integer"), ("value",)),)
-    shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=Condition(("op",), equals))
+    shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=FieldCondition(("op",), equals))
     outcome = JsonDecoder(shape, Limits()).decode(GOOD.replace(b'"value":1', b'"value":1,' + op.encode()), None, AT)
     if isinstance(outcome, Refusal):
         assert [(reason.path, reason.code, reason.detail) for reason in outcome.reasons] == [expected]
@@ -286,14 +286,14 @@ def test_a_record_deletes_if_its_value_is_the_declared_one(equals: str | bool | 
     ],
 )
 def test_the_value_that_deletes_may_lie_deeper(meta: str, expected: object) -> None:
-    shape = RecordShape(("event_id",), ("publish_at",), (), delete_when=Condition(("meta", "op"), "d"))
+    shape = RecordShape(("event_id",), ("publish_at",), (), delete_when=FieldCondition(("meta", "op"), "d"))
     outcome = JsonDecoder(shape, Limits()).decode(GOOD.replace(b'"value":1', meta.encode()), None, AT)
     assert (outcome.deleted if isinstance(outcome, DecodedRow) else refused(outcome)) == expected
 
 
 def test_a_delete_needs_its_id_and_its_moment_and_no_value() -> None:
     columns = (Column("value", ColumnType("integer"), ("value",)),)
-    shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=Condition(("value",), "d"))
+    shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=FieldCondition(("value",), "d"))
     decoder = JsonDecoder(shape, Limits())
     assert isinstance(decoder.decode(GOOD.replace(b"1}", b'"d"}'), None, AT), DecodedRow)
     assert refused(decoder.decode(b'{"value":"d"}', None, AT)) == [

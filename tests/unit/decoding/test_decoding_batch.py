@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, Condition, RecordShape, Tombstone
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, RecordShape, Tombstone
 from offset_ledger.decoding.arrow import decode_batch, refusal_schema, staging_schema
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.json.decoder import JsonDecoder
@@ -111,8 +111,8 @@ def test_a_batch_is_its_records_one_by_one(
 )
 def test_a_batch_with_deletes_and_other_kinds_is_its_records_one_by_one(
     records: list[tuple[bytes | None, bytes | None]],
-    delete_when: Condition | None,
-    where: Condition | None,
+    delete_when: FieldCondition | None,
+    where: FieldCondition | None,
     kafkas: bool,
 ) -> None:
     values, keys = [value for value, _ in records], [key for _, key in records]
@@ -166,10 +166,10 @@ def test_every_literal_in_every_place_is_read_alike_in_a_batch() -> None:
 def test_every_literal_that_a_condition_reads_is_read_alike_in_a_batch(
     path: tuple[str, ...], equals: str | bool | int
 ) -> None:
-    shape = replace(SHAPE, delete_when=Condition(path, equals))
+    shape = replace(SHAPE, delete_when=FieldCondition(path, equals))
     values: list[bytes | None] = [value_with("__".join(path[:2]).removesuffix("__a"), one) for one in ALL_LITERALS]
     check(JsonDecoder(shape, LIMITS), values, [None] * len(values))
-    check(JsonDecoder(replace(SHAPE, where=Condition(path, equals)), LIMITS), values, [None] * len(values))
+    check(JsonDecoder(replace(SHAPE, where=FieldCondition(path, equals)), LIMITS), values, [None] * len(values))
 
 
 @examples(200)
@@ -205,13 +205,15 @@ def test_good_records_take_the_quick_way() -> None:
     ],
 )
 def test_numbers_that_do_not_delete_take_the_quick_way(equals: int, written: list[str], deleting: list[str]) -> None:
-    decoder = JsonDecoder(replace(SHAPE, delete_when=Condition(("any",), equals)), LIMITS)
+    decoder = JsonDecoder(replace(SHAPE, delete_when=FieldCondition(("any",), equals)), LIMITS)
     values = [value_with("any", literal) for literal in written + deleting]
     proven = decoder.prove(pa.array(values, pa.binary()))
     assert proven is not None
     assert proven.places.tolist() == [*range(len(written))]
     check(decoder, list(values), [None] * len(values))
-    check(JsonDecoder(replace(SHAPE, where=Condition(("any",), equals)), LIMITS), list(values), [None] * len(values))
+    check(
+        JsonDecoder(replace(SHAPE, where=FieldCondition(("any",), equals)), LIMITS), list(values), [None] * len(values)
+    )
 
 
 def test_a_value_cannot_lend_its_end_to_the_next() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Condition
+from offset_ledger.config.model import FieldCondition
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
 from tests.examples import examples
@@ -41,7 +41,7 @@ def slots(row: DecodedRow) -> tuple[Any, ...]:
 @examples(2000)
 @given(documents(), st.sampled_from([None, None, None, *DELETES]), st.sampled_from([None, None, None, *DELETES]))
 def test_decodes_exactly_what_the_oracle_reads(
-    value: bytes, delete_when: Condition | None, where: Condition | None
+    value: bytes, delete_when: FieldCondition | None, where: FieldCondition | None
 ) -> None:
     shape = replace(SHAPE, delete_when=delete_when, where=where)
     outcome = JsonDecoder(shape, LIMITS).decode(value, None, KAFKA_TIME)

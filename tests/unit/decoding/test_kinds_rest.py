@@ -14,13 +14,13 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from offset_ledger.config.model import REST, Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.config.model import REST, Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Refusal, Skip
 from offset_ledger.decoding.protobuf.schema import compile_schema
-from offset_ledger.model.unread import Unread
+from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.stage.unread_fields import UnreadFields
 from tests.unit.decoding.test_decoding_batch import batch_of
@@ -154,14 +154,14 @@ def test_each_kind_has_its_own_place_of_a_moved_value_and_its_own_rest(form: For
 
 @FORMS
 def test_of_a_skipped_record_nothing_is_left_and_nothing_is_refused(form: Form) -> None:
-    decoder, values = made(form, where=Condition(("note",), "a"))
+    decoder, values = made(form, where=FieldCondition(("note",), "a"))
     assert outcomes(decoder, values) == [ROWS[0], Skip, Skip, Skip, ROWS[4]]
     assert proven(decoder, values) == ([0, 4], [1, 2, 3])
 
 
 @FORMS
 def test_where_no_record_is_taken_none_has_a_rest(form: Form) -> None:
-    decoder, values = made(form, where=Condition(("note",), "none of them"))
+    decoder, values = made(form, where=FieldCondition(("note",), "none of them"))
     assert outcomes(decoder, values) == [Skip] * 5
     assert proven(decoder, values) == ([], [0, 1, 2, 3, 4])
 
@@ -179,10 +179,10 @@ def test_records_of_the_named_schema_alone_have_a_rest(form: Form, taken: str) -
 
 @FORMS
 def test_what_conditions_alone_compare_is_left(form: Form) -> None:
-    conditions = {"where": Condition(("note",), "a"), "delete_when": Condition(("total",), 5)}
+    conditions = {"where": FieldCondition(("note",), "a"), "delete_when": FieldCondition(("total",), 5)}
     decoder, values = made(form, **conditions)
     assert outcomes(decoder, values) == [ROWS[0], Skip, Skip, Skip, ("e4", None, None, "deleted")]
-    decoder, values = made(form, delete_when=Condition(("note",), "b"))
+    decoder, values = made(form, delete_when=FieldCondition(("note",), "b"))
     assert outcomes(decoder, values) == [ROWS[0], ROWS[1], ("e2", None, None, "deleted"), ["$.by"], ROWS[4]]
     assert proven(decoder, values) == ([0, 1, 4], [])
 
@@ -193,4 +193,4 @@ def test_the_fields_of_skipped_records_are_not_counted_as_unread(form: Form) -> 
     unread = UnreadFields(source(form[0]), decoder.record)
     unread.remembering(lambda _: {1: WriterSchema(1, _LANGUAGES[form[0]], form[1])})(frozenset())
     unread.add(decode_batch(decoder, batch_of(list(values))).rows)
-    assert unread.result() == Unread(3, 3, {"$.note": 3})
+    assert unread.result() == UnreadCounts(3, 3, {"$.note": 3})

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.config.column_types import parse_type
-from offset_ledger.config.model import Column, Condition, Evolve, Limits, RecordShape
+from offset_ledger.config.model import Column, Evolve, FieldCondition, Limits, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.needed_columns import Difference, Follower, Needed
@@ -151,7 +151,7 @@ def test_texts_are_parsed_where_the_file_says_so_and_not_where_a_schema_had_anot
 
 
 def test_what_conditions_read_is_no_new_field() -> None:
-    shape = replace(record(), where=Condition(("kind",), "order"), delete_when=Condition(("op",), "d"))
+    shape = replace(record(), where=FieldCondition(("kind",), "order"), delete_when=FieldCondition(("op",), "d"))
     assert not needed(ADD, shape, ("kind", "string"), ("op", "string"))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.formats import compile_decoder
@@ -65,15 +65,17 @@ def check(alone: list[Any], batch: Any) -> None:
 @FORMATS
 @pytest.mark.parametrize("equals", ["e1", "none of them"])
 def test_records_of_another_kind_are_skipped(form: TestFormat, equals: str) -> None:
-    alone, batch = read(form, where=Condition(("id",), equals))
+    alone, batch = read(form, where=FieldCondition(("id",), equals))
     check(alone, batch)
     assert [isinstance(each, DecodedRow) for each in alone] == [document["id"] == equals for document in DOCUMENTS]
     assert not any(isinstance(each, Refusal) for each in alone)
 
 
 @FORMATS
-@pytest.mark.parametrize("where", [Condition(("id",), "e1"), Condition(("kind",), "order"), Condition(("amount",), 3)])
-def test_whole_columns_of_other_kinds_are_skipped_the_quick_way(form: TestFormat, where: Condition) -> None:
+@pytest.mark.parametrize(
+    "where", [FieldCondition(("id",), "e1"), FieldCondition(("kind",), "order"), FieldCondition(("amount",), 3)]
+)
+def test_whole_columns_of_other_kinds_are_skipped_the_quick_way(form: TestFormat, where: FieldCondition) -> None:
     decoder, values = made(form, where=where)
     proven = decoder.prove(pa.array(values, pa.binary()))
     assert proven is not None
@@ -85,7 +87,7 @@ def test_whole_columns_of_other_kinds_are_skipped_the_quick_way(form: TestFormat
 @FORMATS
 def test_what_else_is_in_a_record_of_another_kind_is_not_looked_at(form: TestFormat) -> None:
     required = (Column("missing", ColumnType("uuid"), ("missing",)), Column("note", ColumnType("date"), ("note",)))
-    decoder, values = made(form, where=Condition(("id",), "e1"), columns=(AMOUNT, *required))
+    decoder, values = made(form, where=FieldCondition(("id",), "e1"), columns=(AMOUNT, *required))
     alone = [decoder.decode(value, None, KAFKA_TIME) for value in values]
     expected = [Refusal if document["id"] == "e1" else Skip for document in DOCUMENTS]
     assert [type(each) for each in alone] == expected
@@ -97,17 +99,17 @@ def test_what_else_is_in_a_record_of_another_kind_is_not_looked_at(form: TestFor
 
 @FORMATS
 def test_a_record_without_the_value_is_of_another_kind(form: TestFormat) -> None:
-    alone, batch = read(form, where=Condition(("amount",), 3))
+    alone, batch = read(form, where=FieldCondition(("amount",), 3))
     check(alone, batch)
     assert [isinstance(each, DecodedRow) for each in alone] == [document.get("amount") == 3 for document in DOCUMENTS]
-    alone, batch = read(form, where=Condition(("kind",), "order"))
+    alone, batch = read(form, where=FieldCondition(("kind",), "order"))
     check(alone, batch)
     assert all(isinstance(each, Skip) for each in alone)
 
 
 @FORMATS
 def test_a_value_of_another_type_is_refused_because_the_kind_cannot_be_told(form: TestFormat) -> None:
-    alone, batch = read(form, where=Condition(("amount",), "x"))
+    alone, batch = read(form, where=FieldCondition(("amount",), "x"))
     check(alone, batch)
     expected = [Skip if document.get("amount") is None else Refusal for document in DOCUMENTS]
     assert [type(each) for each in alone] == expected
@@ -115,7 +117,7 @@ def test_a_value_of_another_type_is_refused_because_the_kind_cannot_be_told(form
 
 @FORMATS
 def test_a_record_of_the_kind_can_delete_and_no_other(form: TestFormat) -> None:
-    alone, batch = read(form, where=Condition(("id",), "e1"), delete_when=Condition(("amount",), 4))
+    alone, batch = read(form, where=FieldCondition(("id",), "e1"), delete_when=FieldCondition(("amount",), 4))
     check(alone, batch)
     deleted = [isinstance(each, DecodedRow) and each.deleted for each in alone]
     assert deleted == [document.get("amount") == 4 for document in DOCUMENTS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from offset_ledger.ledger.migrate import migrations
+from offset_ledger.ledger.database import migrations
 
 RELEASED = {  # name -> SHA-256; a release adds its own
     "0001_ledger": "09c99ce6d07d91693426b8d515212f8291a26901902b2277cad3f5cfc5c50542",

@@ -28,11 +28,11 @@ from offset_ledger.connections import parse_connection
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.local import postgres
 from offset_ledger.local.jars import KAFKA_VERSION
-from offset_ledger.local.java import SUPPORTED
 from offset_ledger.local.registry import API, APICURIO_VERSION
 from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.schema_registry.connection import registry_settings
 from offset_ledger.stage.remote_session import address, is_remote
+from offset_ledger.stage.spark_home import SUPPORTED_JAVA
 from tests.paths import ROOT
 
 SCHEMA = json.loads((ROOT / "tests/fixtures/compose-spec/compose-spec.json").read_text())
@@ -116,7 +116,7 @@ def test_the_image_has_a_python_and_a_java_that_are_supported() -> None:
     assert wanted
     assert re.findall(r"^FROM python:([\d.]+)-", DOCKERFILE, re.MULTILINE) == [wanted[1]]
     (java,) = re.findall(r"openjdk-(\d+)-jre", DOCKERFILE)
-    assert int(java) in SUPPORTED
+    assert int(java) in SUPPORTED_JAVA
 
 
 # -- starting --------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import pytest
 
 from offset_ledger.errors import StackError
 from offset_ledger.local import java
-from offset_ledger.local.java import JavaRuntime, find_java, spark_java
+from offset_ledger.local.java import find_java
+from offset_ledger.stage.spark_home import JavaRuntime, spark_java
 
 SAYS = """#!/bin/sh
 echo "    java.home = {home}" >&2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from offset_ledger.errors import ConfigurationError, StackError
-from offset_ledger.ledger.migrate import OLDEST
+from offset_ledger.ledger.database import OLDEST
 from offset_ledger.local import postgres
 from offset_ledger.local.jars import KAFKA_VERSION, broker_bundle, kafka_version
 from offset_ledger.local.postgres import binary, locale_options, major_version
@@ -42,7 +42,7 @@ def test_the_packaged_postgres_is_that_of_the_matrix() -> None:
 
 def test_an_older_initdb_is_asked_for_a_locale_of_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OFFSET_LEDGER_POSTGRES_BIN", str(tmp_path))
-    monkeypatch.setattr(postgres, "may_run", lambda _: True)
+    monkeypatch.setattr(postgres, "system_user", lambda: None)
     program(tmp_path, "initdb", "initdb (PostgreSQL) 16.11")
     assert (binary("initdb"), locale_options()) == (str(tmp_path / "initdb"), ["--locale=C.UTF-8"])
 

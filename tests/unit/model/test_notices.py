@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from offset_ledger.config.notification import Cause
+from offset_ledger.config.model import Cause
 from offset_ledger.model import notices
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.notices import Notice, texts

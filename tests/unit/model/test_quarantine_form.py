@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from offset_ledger.errors import ContradictoryRequest
-from offset_ledger.model.quarantine_form import QuarantineAction, QuarantineRequest, parse_quarantine_request
+from offset_ledger.model.request import QuarantineAction, QuarantineRequest, parse_quarantine_request
 
 REDRIVE, DISMISS, UNDO = QuarantineAction
 EMPTY = dict.fromkeys(("action", "reason", "since", "limit", "partition", "offsets", "why", "topic"))

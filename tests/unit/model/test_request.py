@@ -9,8 +9,7 @@ import pytest
 
 from offset_ledger.errors import ContradictoryRequest
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.request import Request, RunAction
-from offset_ledger.model.request_form import parse_request
+from offset_ledger.model.request import Request, RunAction, parse_request
 from offset_ledger.model.states import BatchKind
 
 FIRST, SECOND = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)

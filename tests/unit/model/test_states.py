@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-from offset_ledger.ledger.migrate import migrations
+from offset_ledger.ledger.database import migrations
 from offset_ledger.model.states import TRANSITIONS, BatchKind, State, pairs
 from tests.paths import ROOT
 

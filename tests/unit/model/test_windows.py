@@ -9,7 +9,7 @@ import pytest
 from offset_ledger.model.moments import FirstAt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
-from offset_ledger.model.windows import ReadBefore, RecordWindow, find_window
+from offset_ledger.model.windows import EarlierRead, RecordWindow, find_window
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -22,16 +22,16 @@ SINCE, UNTIL = at(0), at(10)
 
 
 def window(
-    log: tuple[int, int, int], start: FirstAt | None, end: FirstAt | None, *before: ReadBefore, scan: bool = False
+    log: tuple[int, int, int], start: FirstAt | None, end: FirstAt | None, *before: EarlierRead, scan: bool = False
 ) -> RecordWindow:
     log_start, last_stable, high = log
     snapshot = TopicSnapshot("c", "t", "id", False, (PartitionSnapshot(0, log_start, last_stable, high, 1),))
     return find_window(SINCE, UNTIL, snapshot, {0: start}, {0: end}, before, scan)
 
 
-def read(start: int, end: int, first: int | None, last: int | None) -> ReadBefore:
+def read(start: int, end: int, first: int | None, last: int | None) -> EarlierRead:
     moments = [None if minute is None else at(minute) for minute in (first, last)]
-    return ReadBefore(OffsetRange(0, start, end), *moments)
+    return EarlierRead(OffsetRange(0, start, end), *moments)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ INDEX = (FirstAt(10, at(1)), FirstAt(30, at(11)))
     ],
 )
 def test_committed_ranges_beyond_the_index_are_named_and_a_scan_has_them(
-    before: tuple[ReadBefore, ...], left_out: str | None, scanned: tuple[int, int]
+    before: tuple[EarlierRead, ...], left_out: str | None, scanned: tuple[int, int]
 ) -> None:
     log = (0, 90, 90)
     found = window(log, *INDEX, *before)

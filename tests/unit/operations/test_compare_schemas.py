@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, Condition, Evolve, Limits, Pipeline, RecordShape, Target
-from offset_ledger.config.quality import Quality
+from offset_ledger.config.model import (
+    Column,
+    ColumnType,
+    Evolve,
+    FieldCondition,
+    Limits,
+    Pipeline,
+    Quality,
+    RecordShape,
+    Target,
+)
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 from offset_ledger.operations.compare_schemas import KnownSchema, Line, Table, compare
@@ -154,7 +163,8 @@ def test_a_number_of_json(type_: str, mark: str | None) -> None:
 def test_what_the_schema_lacks_and_what_the_file_lacks() -> None:
     file = pipeline(column("text", nullable=True, path="gone"), replace(column("text", path="lost"), name="g"))
     file = replace(
-        file, record=replace(file.record, delete_when=Condition(("op",), "d"), where=Condition(("kind",), "x"))
+        file,
+        record=replace(file.record, delete_when=FieldCondition(("op",), "d"), where=FieldCondition(("kind",), "x")),
     )
 
     schema = known(field(STRING, path="op"), field(STRING, path="kind"), field(LONG, path="new.x", nullable=True))

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.config.model import Limits, Pipeline, RecordShape, Target
-from offset_ledger.config.quality import Quality
+from offset_ledger.config.model import Limits, Pipeline, Quality, RecordShape, Target
 from offset_ledger.config.source import Source
 from offset_ledger.connections import environment_name
 from offset_ledger.errors import ConfigurationError

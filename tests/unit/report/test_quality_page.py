@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.config.quality import Unusual
+from offset_ledger.config.model import Unusual
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.unread import Unread
+from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.report.render import observed
 from offset_ledger.report.step import BatchResults, build_data_docs
 from offset_ledger.validate.history import Comparison, Standing
@@ -183,12 +183,14 @@ def test_a_name_that_leaves_the_folder_is_refused(tmp_path: Path, name: str) -> 
 @pytest.mark.parametrize(
     ("unread", "said"),
     [
-        (Unread.of(1_000_000, 3_900, {"$.new": 1_950, MARKUP: 1}), "In 3,900 sampled of 1,000,000 rows."),
-        (Unread.of(1, 1, {"$.new": 1}), "In 1 row."),
-        (Unread.of(2_000, 2_000, {"$.new": 1}, more=True), "In 2,000 rows. These are the most frequent ones"),
+        (UnreadCounts.of(1_000_000, 3_900, {"$.new": 1_950, MARKUP: 1}), "In 3,900 sampled of 1,000,000 rows."),
+        (UnreadCounts.of(1, 1, {"$.new": 1}), "In 1 row."),
+        (UnreadCounts.of(2_000, 2_000, {"$.new": 1}, more=True), "In 2,000 rows. These are the most frequent ones"),
     ],
 )
-def test_fields_that_nothing_reads_are_named_with_what_was_looked_at(unread: Unread, said: str, tmp_path: Path) -> None:
+def test_fields_that_nothing_reads_are_named_with_what_was_looked_at(
+    unread: UnreadCounts, said: str, tmp_path: Path
+) -> None:
     page = Page(build_data_docs(replace(RESULTS, unread=unread), tmp_path))
 
     assert any(text.startswith(said) for text in page.text)
@@ -200,5 +202,5 @@ def test_fields_that_nothing_reads_are_named_with_what_was_looked_at(unread: Unr
 
 
 def test_nothing_is_said_where_every_field_is_read(tmp_path: Path) -> None:
-    page = Page(build_data_docs(replace(RESULTS, unread=Unread(5, 5)), tmp_path))
+    page = Page(build_data_docs(replace(RESULTS, unread=UnreadCounts(5, 5)), tmp_path))
     assert "Fields that nothing reads" not in page.text

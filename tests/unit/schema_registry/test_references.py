@@ -6,8 +6,7 @@ import pytest
 
 from offset_ledger.errors import UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference
-from offset_ledger.schema_registry.client import MAX_CHARACTERS, MAX_REFERENCES, resolve
-from offset_ledger.schema_registry.documents import Reference, Schema
+from offset_ledger.schema_registry.client import MAX_CHARACTERS, MAX_REFERENCES, Reference, Schema, resolve
 
 
 def to(*subjects: str) -> tuple[Reference, ...]:

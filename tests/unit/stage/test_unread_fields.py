@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, Condition, RecordShape
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, RecordShape
 from offset_ledger.config.source import Format, SchemaFile, Source
 from offset_ledger.decoding.framed import MAX_KINDS
 from offset_ledger.decoding.needed_columns import UnreadMembers, unread
-from offset_ledger.model.unread import MAX_FIELDS, Unread, together
+from offset_ledger.model.unread import MAX_FIELDS, UnreadCounts, together
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.stage.unread_fields import MAX_PATHS, SAMPLE, EvenSample, UnreadFields
 
@@ -27,7 +27,7 @@ SHAPE = RecordShape(
         Column("city", TEXT, ("place", "city"), True, aliases=(("town",),)),
         Column("tags", ColumnType("jsonb"), ("tags",), True),
     ),
-    delete_when=Condition(("op",), "d"),
+    delete_when=FieldCondition(("op",), "d"),
 )
 
 
@@ -36,7 +36,7 @@ def rows(values: list[bytes], deleted: tuple[int, ...] = ()) -> pa.Table:
     return pa.table({"_value": pa.array(values, pa.binary()), "_deleted": pa.array(flags, pa.bool_())})
 
 
-def counted(source: Source, *parts: pa.Table, schemas: dict[int, Any] | None = None) -> Unread:
+def counted(source: Source, *parts: pa.Table, schemas: dict[int, Any] | None = None) -> UnreadCounts:
     fields = UnreadFields(source, SHAPE)
     fields.remembering(lambda _: schemas or {})(frozenset())
     for part in parts:
@@ -60,9 +60,9 @@ def test_members_of_documents_at_the_top_and_where_a_path_leads_into_an_object()
     found = counted(Source("k", "t"), rows(values[:2]), rows(values[2:], deleted=(2,)))
 
     fields = {"$.new": 2, "$.place.zip": 2, "$.place.more": 1, "$['$.odd\\x00 name']": 1}
-    assert found == Unread(4, 4, fields)
+    assert found == UnreadCounts(4, 4, fields)
     assert list(found.fields) == ["$.new", "$.place.zip", "$.place.more", "$['$.odd\\x00 name']"]
-    assert Unread.from_json(json.loads(json.dumps(found.to_json()))) == found
+    assert UnreadCounts.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
 @given(st.integers(1, 400), st.lists(st.integers(1, 90), min_size=1, max_size=30))
@@ -128,9 +128,9 @@ def test_schemas_say_exactly_which_fields_records_have() -> None:
 
     found = counted(source, rows(values, deleted=(4,)), schemas=known)
 
-    assert found == Unread(4, 4, {"$.note": 4, "$.place.zip": 4, "$.spare": 4, "$.new": 2})
+    assert found == UnreadCounts(4, 4, {"$.note": 4, "$.place.zip": 4, "$.spare": 4, "$.new": 2})
     from_file = Source("k", "t", format=Format.AVRO, schema=SchemaFile("r.avsc", avro("id", "at", "new")))
-    assert counted(from_file, rows([b"x"] * 3)) == Unread(3, 3, {"$.new": 3, "$.place.zip": 3, "$.spare": 3})
+    assert counted(from_file, rows([b"x"] * 3)) == UnreadCounts(3, 3, {"$.new": 3, "$.place.zip": 3, "$.spare": 3})
 
 
 def test_each_message_of_a_proto_file_has_its_own_fields() -> None:
@@ -141,7 +141,7 @@ def test_each_message_of_a_proto_file_has_its_own_fields() -> None:
 
     found = counted(Source("k", "t", format=Format.PROTOBUF, registry="r"), rows(values), schemas=known)
 
-    assert found == Unread(4, 4, {"$.new": 3, "$.deep": 1})
+    assert found == UnreadCounts(4, 4, {"$.new": 3, "$.deep": 1})
 
 
 def test_each_branch_of_a_union_has_its_own_fields() -> None:
@@ -161,7 +161,7 @@ def test_each_branch_of_a_union_has_its_own_fields() -> None:
         schemas=known,
     )
 
-    assert found == Unread(4, 4, {"$.new": 2, "$.deep": 2})
+    assert found == UnreadCounts(4, 4, {"$.new": 2, "$.deep": 2})
     from_file = Source("k", "t", format=Format.AVRO, schema=SchemaFile("r.avsc", union))
     assert counted(from_file, rows(payloads)) == found
 
@@ -174,7 +174,7 @@ def test_more_messages_than_are_counted_together_are_counted_one_by_one() -> Non
 
     found = counted(Source("k", "t", format=Format.PROTOBUF, registry="r"), rows(values), schemas=known)
 
-    assert found == Unread(len(values), len(values), {f"$.f{number}": 2 for number in range(2 * MAX_KINDS)})
+    assert found == UnreadCounts(len(values), len(values), {f"$.f{number}": 2 for number in range(2 * MAX_KINDS)})
 
 
 def test_a_schema_of_too_many_fields_is_not_looked_at() -> None:
@@ -185,18 +185,18 @@ def test_a_schema_of_too_many_fields_is_not_looked_at() -> None:
 
     found = counted(Source("k", "t", format=Format.PROTOBUF, registry="r"), rows(values), schemas=known)
 
-    assert found == Unread(3, 1, {"$.x": 1}, more=True)
+    assert found == UnreadCounts(3, 1, {"$.x": 1}, more=True)
 
 
 def test_the_message_that_the_file_names_is_counted() -> None:
     text = 'syntax = "proto3"; message A { string id = 1; } message B { string id = 1; string new = 2; }'
     source = Source("k", "t", format=Format.PROTOBUF, schema=SchemaFile("r.proto", text), message="B")
-    assert counted(source, rows([b"", b"\x0a\1a"])) == Unread(2, 2, {"$.new": 2})
+    assert counted(source, rows([b"", b"\x0a\1a"])) == UnreadCounts(2, 2, {"$.new": 2})
 
 
 def test_slices_are_added_up_and_the_most_frequent_fields_stay() -> None:
-    first = Unread.of(10, 5, {f"$.f{number:03}": number for number in range(1, 101)})
-    second = Unread.of(4, 4, {"$.f001": 200, "$.new": 1})
+    first = UnreadCounts.of(10, 5, {f"$.f{number:03}": number for number in range(1, 101)})
+    second = UnreadCounts.of(4, 4, {"$.f001": 200, "$.new": 1})
 
     found = together([first, second])
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from offset_ledger.config.quality import History, NullBand, Unusual, VolumeBand
-from offset_ledger.model.profile import Profile
+from offset_ledger.config.model import History, NullBand, Unusual, VolumeBand
+from offset_ledger.model.batch import Profile
 from offset_ledger.validate.history import Standing, compare
 from offset_ledger.validate.verdict import GateVerdict
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Condition, JsonPath, Limits, RecordShape
+from offset_ledger.config.model import FieldCondition, JsonPath, Limits, RecordShape
 from offset_ledger.decoding import jsonb
 from offset_ledger.decoding.json import conversions
 from offset_ledger.decoding.json.conversions import conversion, json_kind
@@ -217,7 +217,7 @@ class AliasedWires:
 class Comparison:
     """Says of the records of one pipeline which delete their event, or which are its records at all."""
 
-    def __init__(self, when: Condition) -> None:
+    def __init__(self, when: FieldCondition) -> None:
         self._path = when.path
         self._equals = when.equals
         equals = when.equals

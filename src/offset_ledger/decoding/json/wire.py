@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import Condition, RecordShape
+from offset_ledger.config.model import FieldCondition, RecordShape
 from offset_ledger.decoding.json.conversions import conversion
 from offset_ledger.decoding.json.unique import UniqueNames, duplicate_path
 from offset_ledger.decoding.jsonb import MAX_DEPTH
@@ -77,7 +77,7 @@ class Wire:
 class _Compared:
     """A condition, compared with the values of many texts."""
 
-    def __init__(self, condition: Condition) -> None:
+    def __init__(self, condition: FieldCondition) -> None:
         self._condition = condition
         self._number = None if isinstance(condition.equals, str | bool) else str(condition.equals)
         kind = compared(condition) if self._number is None else ColumnKind("numeric", (), "")

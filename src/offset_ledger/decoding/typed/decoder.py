@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Condition, Limits, RecordShape
+from offset_ledger.config.model import FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, outcome_unread, row_of, slot_count
 from offset_ledger.decoding.kinds import Flags
@@ -173,7 +173,7 @@ class TypedDecoder:
 class _Where:
     """Says of the records of one schema which are the pipeline's; the only leaf of its tree has slot 0."""
 
-    def __init__(self, condition: Condition, make_reader: Callable[[RootOf], Reader]) -> None:
+    def __init__(self, condition: FieldCondition, make_reader: Callable[[RootOf], Reader]) -> None:
         self._condition = condition
         self._reader = make_reader(lambda _: tree_of(condition))
 
@@ -194,7 +194,7 @@ class _Where:
         return proven.places[wanted], proven.places[~wanted]
 
 
-def _truth(condition: Condition, slot: int, reading: Found) -> bool | Reason:
+def _truth(condition: FieldCondition, slot: int, reading: Found) -> bool | Reason:
     """Return whether the condition holds of the record, or why that cannot be told."""
     return dict(reading.reasons).get(slot) or reading.slots[slot] == condition.equals
 

@@ -26,8 +26,7 @@ from offset_ledger.demo.formats.proof import changes, column_types, fingerprint,
 from offset_ledger.demo.formats.publishing import Topic
 from offset_ledger.demo.proof import Claim, DemoProof, Stopwatch, engines
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import Session, connect, named_sql, rows, transaction
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import Session, connect, migrate, named_sql, rows, transaction
 from offset_ledger.local import stack as local
 from offset_ledger.local.airflow import Airflow
 from offset_ledger.local.layout import PortChoice, stack_home

@@ -101,7 +101,7 @@ def check_java() -> Iterator[Finding]:
     """Return whether the Java that Spark would start is one that it runs on; nothing where pyspark is not installed."""
     if _version("pyspark") is None:
         return
-    from offset_ledger.local.java import spark_java
+    from offset_ledger.stage.spark_home import spark_java
 
     try:
         java = spark_java()

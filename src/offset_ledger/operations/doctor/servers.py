@@ -13,9 +13,17 @@ from offset_ledger.errors import AccessDenied, ConfigurationError, UnknownTopic
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.brokers import OLDEST as OLDEST_KAFKA
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.database import Session, connect, named_sql, read_only, rows, transaction
-from offset_ledger.ledger.migrate import OLDEST as OLDEST_POSTGRES
-from offset_ledger.ledger.migrate import check_migrated, migrations
+from offset_ledger.ledger.database import OLDEST as OLDEST_POSTGRES
+from offset_ledger.ledger.database import (
+    Session,
+    check_migrated,
+    connect,
+    migrations,
+    named_sql,
+    read_only,
+    rows,
+    transaction,
+)
 from offset_ledger.ledger.pipelines import read_retirement
 from offset_ledger.operations.doctor.finding import Finding, Level, ok, problem, warning
 from offset_ledger.plan.topics import known_pipelines

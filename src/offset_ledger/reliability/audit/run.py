@@ -16,10 +16,8 @@ from offset_ledger.connections import Connection, get_connection
 from offset_ledger.kafka.brokers import elect_preferred_leaders
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Session, named_sql, transaction
-from offset_ledger.ledger.open import open_ledger, open_ledger_at
-from offset_ledger.ledger.origin import current_origin
-from offset_ledger.model.batch import Origin
+from offset_ledger.ledger.database import Session, named_sql, open_ledger, open_ledger_at, transaction
+from offset_ledger.model.batch import Origin, current_origin
 from offset_ledger.reliability.audit.facts import ReaderFacts, TopicFacts
 from offset_ledger.reliability.audit.finding import AuditFinding, Change, Severity, changes
 from offset_ledger.reliability.audit.gather import Reading, read_facts

@@ -17,8 +17,8 @@ from kafka import errors as kafka_errors
 from offset_ledger.errors import ProducerFenced, UnexpectedError
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, PortChoice, Ports
+from offset_ledger.local.process import Launch
 from offset_ledger.reliability.labs.lossy import Loss, LossyProxy
 from offset_ledger.reliability.labs.trial import Report, close_producer, read_values, table
 from offset_ledger.reliability.publishing.producer import Publisher, publish

@@ -17,8 +17,8 @@ from offset_ledger.errors import StackError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import Ports, free_ports
+from offset_ledger.local.process import Launch
 from offset_ledger.reliability.labs.trial import (
     BROKERS,
     Replication,

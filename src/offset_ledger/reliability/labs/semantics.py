@@ -20,8 +20,7 @@ from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import UnexpectedError
 from offset_ledger.failpoints import VARIABLE, Failpoint
 from offset_ledger.kafka.connection import bootstrap_servers
-from offset_ledger.ledger.database import connect, named_sql, rows, transaction
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import connect, migrate, named_sql, rows, transaction
 from offset_ledger.reliability.labs.consumer import Commit, Orders
 from offset_ledger.reliability.labs.trial import Report, table
 from offset_ledger.reliability.publishing.producer import publish

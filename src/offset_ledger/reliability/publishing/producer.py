@@ -25,7 +25,7 @@ from offset_ledger.errors import (
 )
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.errors import unavailable
-from offset_ledger.kafka.settings import topic_configs
+from offset_ledger.kafka.topics import topic_configs
 from offset_ledger.progress import OnProgress
 from offset_ledger.reliability.publishing.clients import (
     as_kafka_error,

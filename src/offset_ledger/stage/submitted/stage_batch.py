@@ -20,10 +20,9 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, error_line, failure_of
 from offset_ledger.ledger import staging
-from offset_ledger.ledger.database import transaction
-from offset_ledger.ledger.open import open_ledger_at
-from offset_ledger.ledger.origin import current_origin
+from offset_ledger.ledger.database import open_ledger_at, transaction
 from offset_ledger.ledger.staging import StageFailure
+from offset_ledger.model.batch import current_origin
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.stage.scratch import in_use
 from offset_ledger.stage.spark_reader import SparkReader

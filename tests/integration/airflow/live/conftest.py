@@ -15,9 +15,9 @@ from kafka import KafkaAdminClient, TopicPartition
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.local import airflow as local_airflow
 from offset_ledger.local.airflow import Airflow
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import free_ports
-from offset_ledger.local.spark_connect import SparkConnect
+from offset_ledger.local.process import Launch
+from offset_ledger.local.spark import SparkConnect
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.request import Request, RunAction

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.kinds import ColumnKind, kinds, staged_type
 from offset_ledger.decoding.outcome import Code, DecodedRow, Decoder, Refusal, Skip
@@ -146,19 +146,19 @@ def check_row(outcome: Any, written: Written, value: Any, record: RecordShape) -
     return True
 
 
-def draw_condition(draw: Draw, written: Written, value: Any) -> Condition:
+def draw_condition(draw: Draw, written: Written, value: Any) -> FieldCondition:
     """A condition on one of the schema's places that may hold of the value."""
     path, _ = draw(st.sampled_from([*written.places(written.parsed), (("none",), None)]))
     equals = draw(st.sampled_from(["", "a", True, False, 0, 1]))
     try:
         _, found = place(written, written.parsed, value, path)
     except Refused:
-        return Condition(path, equals)
+        return FieldCondition(path, equals)
     own = isinstance(found, str | bool | int) and not (isinstance(found, int) and found >> 63 not in (0, -1))
-    return Condition(path, found if own and draw(st.booleans()) else equals)
+    return FieldCondition(path, found if own and draw(st.booleans()) else equals)
 
 
-def is_wanted(written: Written, value: Any, condition: Condition) -> bool | None:
+def is_wanted(written: Written, value: Any, condition: FieldCondition) -> bool | None:
     """Whether the condition holds of the value, None where that cannot be told."""
     name = {str: "text", bool: "boolean"}.get(type(condition.equals), "bigint")
     try:

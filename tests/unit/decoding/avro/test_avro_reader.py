@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.avro.byte_reader import MAX_DEPTH, SPARE_VALUES
 from offset_ledger.decoding.avro.decoder import avro_decoder, key_text
 from offset_ledger.decoding.avro.steps import MAX_DECIMAL_BYTES
@@ -277,7 +277,7 @@ def test_a_whole_value_goes_into_jsonb_alone() -> None:
 
 def test_deletes_are_told_and_never_proven() -> None:
     schema = record("string", ["null", "boolean"])
-    decodes = decoder(schema, column("f0", "text"), delete_when=Condition(("f1",), True))
+    decodes = decoder(schema, column("f0", "text"), delete_when=FieldCondition(("f1",), True))
     live, dead, unsaid = b"\x02a\x02\x00", b"\x02b\x02\x01", b"\x02c\x00"
     outcomes = [decodes.decode(value, b"key", NOW) for value in (live, dead, unsaid)]
     assert [(each.deleted, each.values) for each in outcomes if isinstance(each, DecodedRow)] == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.outcome import Code, DecodedRow, Mismatch, Refusal
 from offset_ledger.decoding.protobuf.decoder import key_text, protobuf_decoder
 from offset_ledger.decoding.typed.types import SchemaProblem
@@ -38,7 +38,7 @@ def test_a_record_may_have_no_columns() -> None:
 
 def test_a_value_of_the_message_can_delete_its_event() -> None:
     column = Column("c", ColumnType("text"), ("s",))
-    shape = RecordShape(None, None, (column,), delete_when=Condition(("inner", "n"), 1))
+    shape = RecordShape(None, None, (column,), delete_when=FieldCondition(("inner", "n"), 1))
     decoder = protobuf_decoder(writer_schema(TEXT), shape, Limits(), "All")
     assert decoder.decode(chunk(8, number(2, 1)), b"k", AT) == DecodedRow("k", AT, (None,), deleted=True)
     assert decoder.decode(chunk(8, number(2, 2)), b"k", AT) == DecodedRow("k", AT, ("",))

@@ -15,7 +15,7 @@ from google.protobuf.descriptor import FieldDescriptor as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.decoding.protobuf.lockstep import ROUNDS
@@ -46,11 +46,11 @@ def test_what_is_proven_is_what_is_decoded(seed: int, columns: int, random: Rand
     check_proofs(protobuf_decoder(found.writer, shape, Limits(), found.name), shape, values)
 
 
-def condition(random: Random, descriptor: Any) -> Condition:
+def condition(random: Random, descriptor: Any) -> FieldCondition:
     """A condition on one of the message's fields, which holds of messages that have the zero of its type there."""
     path, field = random.choice([*all_fields(descriptor), (("none",), None)])
     zeros = {F.TYPE_STRING: "", F.TYPE_BOOL: False}
-    return Condition(path, zeros.get(field.type, 0) if field and random.random() < 0.8 else "a")
+    return FieldCondition(path, zeros.get(field.type, 0) if field and random.random() < 0.8 else "a")
 
 
 @examples(EXAMPLES // 3)
@@ -63,7 +63,7 @@ def test_takes_exactly_the_messages_of_which_a_condition_holds(seed: int, column
     values = [message.SerializePartialToString() for message in messages]
     for name in names[:2]:
         equals = str(getattr(random.choice(messages), name))
-        where = replace(shape, where=Condition((name,), equals))
+        where = replace(shape, where=FieldCondition((name,), equals))
         decoder = protobuf_decoder(found.writer, where, Limits(), found.name)
         check_proofs(decoder, where, values)
         for message, value in zip(messages, values, strict=True):

@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from offset_ledger.errors import StackError
-from offset_ledger.local.layout import only_one
+from offset_ledger.machine_files import only_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ClassArchive:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What a JVM needs to map the archive; nothing where there is none yet."""
+        """The options with which a JVM maps the archive; none where there is none yet."""
         if not self.place.exists():
             return ()
         # Unless it is silenced, a JVM that does not use the archive says so in the middle of the program's output.

@@ -1,0 +1,41 @@
+"""Files of this machine: those with secrets, for their owner alone, and the folder of what is made once for it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace the file as one step; nobody else may read it at any moment."""
+    draft = path.with_name(f"{path.name}.new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(text)
+    draft.replace(path)
+
+
+def kept_secret(path: Path) -> str:
+    """The secret in the file; the first call creates it."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_private(path, secrets.token_urlsafe(32))
+    return path.read_text()
+
+
+def cache_root() -> Path:
+    """The folder that outlives a clone (fetched jars): OFFSET_LEDGER_CACHE, else ``~/.cache/offset-ledger``."""
+    return Path(os.environ.get("OFFSET_LEDGER_CACHE") or "~/.cache/offset-ledger").expanduser().resolve()
+
+
+@contextmanager
+def only_one(what: str) -> Iterator[None]:
+    """Do what is done once for a machine in one process at a time."""
+    cache_root().mkdir(parents=True, exist_ok=True)
+    with (cache_root() / f".{what}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,80 @@
+"""Spark on this machine: its folder, the Java that it runs on, and where a Spark Connect server listens."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from offset_ledger.errors import StackError
+
+CONNECT_HOST, CONNECT_PORT = "127.0.0.1", 15002
+CONNECT_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+"""The variable that has the token which a server asks for."""
+SUPPORTED_JAVA = (17, 21)
+
+
+def spark_home() -> Path:
+    """The folder of pyspark's own Spark, as ``SPARK_HOME`` names it."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class JavaRuntime:
+    """A Java that Kafka 4 and Spark 4 both run on."""
+
+    home: Path
+    version: int
+    source: str
+
+    @property
+    def executable(self) -> str:
+        """The ``java`` to run."""
+        return str(self.home / "bin" / "java")
+
+
+def spark_java() -> JavaRuntime:
+    """The Java that Spark's own scripts start: of JAVA_HOME, else ``java`` on PATH.
+
+    Raises:
+        StackError: there is none, or Spark does not run on it.
+    """
+    source, executable = next(java_candidates(), ("PATH", "java"))
+    properties = java_properties(executable)
+    if properties and properties[1] in SUPPORTED_JAVA:
+        return JavaRuntime(*properties, source)
+    there = f"is Java {properties[1]}" if properties else f"has no working Java ({executable})"
+    wanted = " or ".join(map(str, SUPPORTED_JAVA))
+    raise StackError(f"Spark needs Java {wanted}, and {source} {there}; set JAVA_HOME to the folder of one")
+
+
+def java_candidates() -> Iterator[tuple[str, str]]:
+    """The programs to try, each with the name of its source: of JAVA_HOME, then of PATH."""
+    if os.environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", str(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
+    on_path = shutil.which("java")
+    if on_path:
+        yield "PATH", on_path
+
+
+def java_properties(executable: str) -> tuple[Path, int] | None:
+    """Home and version of a Java; None where the program does not run."""
+    try:
+        shown = subprocess.run(
+            [executable, "-XshowSettings:properties", "-version"],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    home = re.search(r"^\s*java\.home = (.+)$", shown, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (\d+)$", shown, re.MULTILINE)
+    return (Path(home[1]), int(version[1])) if home and version else None
