@@ -16,12 +16,14 @@ from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.failpoints import Failpoint
 from offset_ledger.kafka import client
+from offset_ledger.stage.slices import SliceTask
 from offset_ledger.validate import step as validate_step
 from tests.machine.kafka import Cluster
 from tests.model.state import File
 
-ANSWERED, SETTLE, LOCK, RESOLVE = "answered", "settle", "lock", "resolve"
-"""Stops that are no failpoints: Kafka has answered a plan; before the transactions of gate, commit and resolve."""
+ANSWERED, TASKS, SETTLE, LOCK, RESOLVE = "answered", "tasks", "settle", "lock", "resolve"
+"""Stops that are no failpoints: Kafka has answered a plan; before tasks are made of a batch that was claimed, and before
+the transactions of gate, commit and resolve."""
 _SECONDS = 300
 
 
@@ -107,12 +109,13 @@ def stopping(cluster: Callable[[], Cluster] | None, kafka: Connection, postgres:
         if cluster:
             patched.enter_context(mock.patch.object(client, "_connect", side_effect=lambda *_: cluster()))
             patched.enter_context(mock.patch.object(client, "KafkaClient", _as_it_is))
-        for module, name, stop in (
+        for place, name, stop in (
+            (SliceTask, "of", TASKS),
             (validate_step, "wait_for", SETTLE),
             (commit_step, "wait_for", LOCK),
             (commit_step, "wait_for_claims", RESOLVE),
         ):
-            patched.enter_context(mock.patch.object(module, name, _stops_before(getattr(module, name), stop)))
+            patched.enter_context(mock.patch.object(place, name, _stops_before(getattr(place, name), stop)))
         yield
 
 

@@ -39,10 +39,12 @@ from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.stage.step import Reader, stage
 from offset_ledger.target.restate import read_unfinished
 from offset_ledger.validate.step import validate
-from tests.machine.actors import ANSWERED, LOCK, RESOLVE, SETTLE, Actor, reach, stopping
+from tests.machine.actors import ANSWERED, LOCK, RESOLVE, SETTLE, TASKS, Actor, reach, stopping
+from tests.machine.earlier import Earlier
 from tests.machine.kafka import Cluster, LogReader
 from tests.machine.mapping import LedgerReader, comparable, differences
 from tests.machine.pipelines import TABLE, pipeline_of
+from tests.model import failover
 from tests.model.batch import slices_of
 from tests.model.invariants import allowed, broken
 from tests.model.rules import Rules, Step, World
@@ -57,6 +59,7 @@ from tests.model.state import (
     Database,
     State,
 )  # fmt: skip
+from tests.model.stories import OF_AN_ATTEMPT
 
 T = TypeVar("T")
 Pick = Callable[[Sequence[T]], T]
@@ -88,24 +91,11 @@ class Bench:
         self.last: Actor | None = None
         self.reached: Counter[str] = Counter()
         self.numbers: dict[int, int] = {}
-        self.copies: dict[str, Any] = {}
         self._admin = psycopg2.connect(**postgres_arguments(postgres))
         self._admin.autocommit = True
-        self._empty()
-
-    def _empty(self) -> None:
-        """The database as it was migrated: much faster than another one."""
-        ledger = "schemaname = 'offset_ledger' AND tablename <> 'migration'"
-        tables = self.query(
-            "SELECT format('%%I.%%I', schemaname, tablename) AS name, schemaname = 'offset_ledger' AS stays"
-            f" FROM pg_tables WHERE {ledger} OR schemaname = %s OR (schemaname, tablename) = ('public', %s)",
-            [SCHEMA, TABLE],
-        )
-        stays = ", ".join(table["name"] for table in tables if table["stays"])
-        self._without_triggers(f"TRUNCATE {stays} RESTART IDENTITY")
-        for table in tables:
-            if not table["stays"]:
-                self.query(f"DROP TABLE {table['name']} CASCADE")
+        self.earlier = Earlier(self.query)
+        self.kept: tuple[int, dict[int, int]] = (0, {})
+        self.earlier.empty()  # much faster than another database
 
     def query(self, statement: Any, arguments: Any = None) -> list[Any]:
         """The rows of a statement of the superuser."""
@@ -151,6 +141,7 @@ class Bench:
             others = self.rules.actions(self.state)
             steps += [each for each in others if (each.name, *each.parameters[:1], each.state.attempts) == of_topic]
         before, self.story = self.state, [*self.story, step]
+        self._let_claims_go_on(step)
         try:
             worked = getattr(self, f"_{step.name.split(',')[0].replace(' ', '_')}")(step, pick)
         except OffsetLedgerError as error:
@@ -172,6 +163,17 @@ class Bench:
         errors = "\n".join(f"{type(a.error).__name__}: {a.error}" for a in actors if a.error)
         return Divergence(f"{self.world.name}, after\n{story}\n  {what}\n{errors}")
 
+    def _let_claims_go_on(self, step: Step) -> None:
+        """An attempt that has claimed reads what it has claimed before anything else happens, as in the model.
+
+        If it dies next, it may have died before that; and if it goes on, it reads by itself.
+        """
+        is_own = step.name == "kill" or step.name in OF_AN_ATTEMPT
+        own = Counter(self.state.attempts) - Counter(step.state.attempts) if is_own else Counter()
+        for attempt, actor in self.actors:
+            if actor.place == Failpoint.AFTER_CLAIM and attempt not in own and actor.run_to(TASKS) != TASKS:
+                raise self._diverged("an attempt ended right after its claim")
+
     # -- attempts ----------------------------------------------------------------------------------------------------
 
     def _drive(self, step: Step, loses: str | None = None) -> None:
@@ -190,9 +192,13 @@ class Bench:
         if now is None:
             self.actors.pop()
 
+    def _actor_of(self, attempt: Attempt) -> Actor:
+        return next(actor for each, actor in self.actors if each == attempt)
+
     def _take_out(self, attempt: Attempt) -> Actor:
-        place = next(place for place, (each, _) in enumerate(self.actors) if each == attempt)
-        return self.actors.pop(place)[1]
+        actor = self._actor_of(attempt)
+        self.actors.remove((attempt, actor))
+        return actor
 
     def _start(self, number: int, doing: str = STAGING) -> Actor:
         """A process that takes the batch through its steps."""
@@ -236,16 +242,22 @@ class Bench:
     def _claim(self, step: Step, pick: Pick[Any]) -> None:
         self._drive(step)
 
-    _take_up = _stage_slice = _validate = _reject = _commit = _resolve = _end = _claim
+    _take_up = _stage_slice = _validate = _reject = _commit = _end = _claim
+
+    def _resolve(self, step: Step, pick: Pick[Any]) -> None:
+        (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
+        actor = self._actor_of(was)
+        self._drive(step)
+        if (actor.error is None) is not (step.parameters[-1] == "committed"):
+            raise self._diverged(f"the attempt took its commit for the opposite: {actor.error}")
 
     def _seal(self, step: Step, pick: Pick[Any]) -> State | None:
         """The session that seals is the one that claimed: the model's crash lets its attempt seal, and that is gone."""
         (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
-        place = next(place for place, (each, _) in enumerate(self.actors) if each == was)
-        if not self.actors[place][1].is_cut_off:
+        if not self._actor_of(was).is_cut_off:
             self._drive(step)
             return None
-        actor = self.actors.pop(place)[1]
+        actor = self._take_out(was)
         actor.run_to(SETTLE)
         if not isinstance(actor.error, OffsetLedgerError):
             raise self._diverged(f"an attempt without a session has sealed: {actor.error}")
@@ -257,9 +269,9 @@ class Bench:
 
     def _kill(self, step: Step, pick: Pick[Any]) -> None:
         (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
-        actor = self._take_out(was)
+        actor, batch = self._take_out(was), self.state.db.batch(was.batch)
         stops: tuple[str | None, ...] = (None,)
-        if was.doing == STAGING and len(was.done) < len(slices_of(self.rules, self._batch(was.batch))):
+        if was.doing == STAGING and batch and len(was.done) < len(slices_of(self.rules, batch)):
             stops = (None, Failpoint.SLICE_COPIED)
         elif was.doing == COMMITTING:
             stops = (None, Failpoint.BEFORE_MERGE, Failpoint.AFTER_MERGE)
@@ -381,11 +393,14 @@ class Bench:
     _add_partition = _add_topic = _edit = _nothing
 
     def _tick(self, step: Step, pick: Pick[Any]) -> None:
-        """A day passes: everything is a day older."""
+        self._age(1)
+
+    def _age(self, days: int) -> None:
+        """Days pass: everything is older by so many."""
         for table, column in (("topic_look", "seen_at"), ("batch", "planned_at"), ("beginning", "recorded_at")):
             names = [sql.Identifier(name) for name in (table, column, column)]
-            statement = sql.SQL("UPDATE offset_ledger.{} SET {} = {} - interval '1 day'").format(*names)
-            self._without_triggers(statement)
+            statement = sql.SQL("UPDATE offset_ledger.{} SET {} = {} - %s * interval '1 day'").format(*names)
+            self._without_triggers(statement, [days])
 
     def _without_triggers(self, statement: Any, arguments: Any = None) -> None:
         self.query("SET session_replication_role = replica")
@@ -404,16 +419,34 @@ class Bench:
                 f"DELETE FROM offset_ledger.slice WHERE {where}", [self._id(batch.number), batch.epoch, list(lost)]
             )
 
-    def _end_sessions(self, step: Step) -> None:
+    def _replicate(self, step: Step, pick: Pick[Any]) -> None:
+        self.earlier.keep()
+        self.kept = self.state.time, dict(self.numbers)
+
+    def _failover(self, step: Step, pick: Pick[Any]) -> None:
+        """The standby has every commit up to a moment, no UNLOGGED row, and no session of the server before it."""
+        self._end_sessions(step, failover.orphaned)
+        self.earlier.bring_back()
+        time, numbers = self.kept
+        self.numbers.clear()
+        self.numbers.update(numbers)
+        if self.state.time > time:
+            self._age(self.state.time - time)
+
+    _restore = _failover
+
+    def _end_sessions(self, step: Step, left_as: Callable[[Attempt], Attempt] = lambda a: a) -> None:
+        """End all sessions, and the attempts that the model ends with them; others are ``left_as`` it has them."""
         self.query(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-        left = list(step.state.attempts)
-        for attempt, actor in list(self.actors):
+        left, actors = list(step.state.attempts), self.actors
+        self.actors = []
+        for attempt, actor in actors:
             actor.is_cut_off = True
-            if attempt in left:
-                left.remove(attempt)
+            if (after := left_as(attempt)) in left:
+                left.remove(after)
+                self.actors.append((after, actor))
             else:
                 actor.kill()
-                self._take_out(attempt)
