@@ -17,7 +17,7 @@ from psycopg2.extras import RealDictCursor
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
-from offset_ledger.errors import BatchRejected, OffsetLedgerError
+from offset_ledger.errors import BatchRejected, OffsetLedgerError, ProducerFenced
 from offset_ledger.failpoints import Failpoint
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.decisions import decide
@@ -28,6 +28,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
 from offset_ledger.operations.accept_topic import accept_topic
+from offset_ledger.operations.dead_letters import deliver
 from offset_ledger.operations.losses import skip_lost
 from offset_ledger.operations.prune import prune_beyond
 from offset_ledger.operations.prune_ages import Ages
@@ -39,11 +40,12 @@ from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.stage.step import Reader, stage
 from offset_ledger.target.restate import read_unfinished
 from offset_ledger.validate.step import validate
-from tests.machine.actors import ANSWERED, LOCK, RESOLVE, SETTLE, TASKS, Actor, reach, stopping
+from tests.machine.actors import ANSWERED, DELIVERS, LOCK, RESOLVE, SETTLE, TASKS, Actor, reach, stopping
 from tests.machine.earlier import Earlier
 from tests.machine.kafka import Cluster, LogReader
-from tests.machine.mapping import LedgerReader, comparable, differences
-from tests.machine.pipelines import TABLE, pipeline_of
+from tests.machine.letters import DeadLetterTopic
+from tests.machine.mapping import LedgerReader, comparable, differences, log_of
+from tests.machine.pipelines import pipeline_of
 from tests.model import failover
 from tests.model.batch import slices_of
 from tests.model.invariants import allowed, broken
@@ -51,6 +53,8 @@ from tests.model.rules import Rules, Step, World
 from tests.model.state import (
     COMMITTING,
     LOOKED,
+    SENDING,
+    SENT,
     STAGING,
     UNSURE,
     VALIDATING,
@@ -69,6 +73,8 @@ STOPS = {
     STAGING: (Failpoint.AFTER_CLAIM, Failpoint.SLICE_COMMITTED),
     VALIDATING: (SETTLE,),
     COMMITTING: (LOCK,),
+    SENDING: (Failpoint.DEAD_LETTERS_SENT,),
+    SENT: (Failpoint.DEAD_LETTERS_COMMITTED,),
     UNSURE: (RESOLVE,),
 }
 _ALL = tuple(stop for doing, stops in STOPS.items() if doing != LOOKED for stop in stops)
@@ -93,6 +99,7 @@ class Bench:
         self.numbers: dict[int, int] = {}
         self._admin = psycopg2.connect(**postgres_arguments(postgres))
         self._admin.autocommit = True
+        self.letters = DeadLetterTopic()
         self.earlier = Earlier(self.query)
         self.kept: tuple[int, dict[int, int]] = (0, {})
         self.earlier.empty()  # much faster than another database
@@ -116,8 +123,7 @@ class Bench:
 
     def _stopping(self) -> AbstractContextManager[None]:
         nowhere = Connection("kafka_default", "kafka", extra={"bootstrap.servers": "none:1"})
-        cluster = lambda: Cluster(self.world, lambda: self.state, lambda: reach(ANSWERED))  # noqa: E731
-        return stopping(cluster, nowhere, self.postgres)
+        return stopping(lambda: self._cluster(lambda: reach(ANSWERED)), self.letters, nowhere, self.postgres)
 
     def _reader(self) -> Reader:
         return LogReader(self.world, lambda: self.state)
@@ -154,6 +160,8 @@ class Bench:
         if taken is None:
             raise self._diverged("\n  ".join(differences(real, comparable(step.state.db))))
         self.state, self.story[-1] = taken.state, taken
+        if self.world.letters:
+            self._check_letters()
         if wrong := broken(self.world, self.state) or allowed(self.world, before, self.state, step.name):
             raise self._diverged(f"the model itself is wrong: {wrong}")
 
@@ -378,11 +386,67 @@ class Bench:
         (part,) = parts
         plan_replay(pipeline, part.ranges, ME, BatchKind.REPLAY, WHY, part.request)
 
-    def _cluster(self) -> Cluster:
-        return Cluster(self.world, lambda: self.state)
+    def _cluster(self, answered: Callable[[], None] = lambda: None) -> Cluster:
+        return Cluster(self.world, lambda: self.state, self.letters.partition, answered)
 
     def _prune(self, step: Step, pick: Pick[Any]) -> None:
         prune_beyond(self._pipeline(step.parameters[0]), Ages.same(timedelta(0)), 1, ME)
+
+    # -- dead letters ------------------------------------------------------------------------------------------------
+
+    def _read_back(self, step: Step, pick: Pick[Any]) -> None:
+        now = next((a for a in step.state.attempts if a.doing == SENDING), None)
+        pipeline = self._pipeline(0)
+        actor = Actor(lambda: deliver(pipeline), self.reached, self.state.file)
+        if actor.run_to(DELIVERS) is None:
+            raise self._diverged(f"nothing is delivered: {actor.error}")
+        place = actor.run_to(DELIVERS, *(STOPS[SENDING] if now else ()))
+        for attempt in self.state.attempts:
+            if attempt.doing == SENDING:
+                self._end_fenced(self._take_out(attempt))
+        if now is None:  # all that waited had been delivered
+            self._end_delivery(actor)
+        elif place in STOPS[SENDING]:
+            self.actors.append((now, actor))
+        else:
+            raise self._diverged(f"the delivery ended with {actor.error}, the model has {now}")
+
+    def _end_fenced(self, actor: Actor) -> None:
+        actor.run_to()
+        if not isinstance(actor.error, ProducerFenced):
+            raise self._diverged(f"a delivery that was overtaken ended with {actor.error}")
+
+    def _end_delivery(self, actor: Actor) -> None:
+        """It looks whether more has come; that is another one for the model."""
+        if actor.place == DELIVERS:
+            actor.kill()
+        self._check_ended(actor)
+
+    def _send(self, step: Step, pick: Pick[Any]) -> None:
+        self._drive(step)
+
+    def _mark(self, step: Step, pick: Pick[Any]) -> State | None:
+        (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
+        actor = self._take_out(was)
+        actor.run_to(DELIVERS)
+        self._end_delivery(actor)
+        if not actor.is_cut_off:
+            return None
+        if not isinstance(actor.error, OffsetLedgerError):
+            raise self._diverged(f"a delivery without a session has marked its letters: {actor.error}")
+        return self.state.with_attempt(was, None)
+
+    def _check_letters(self) -> None:
+        """The topic has the letters of the model, and the outbox says where each one is that was delivered."""
+        sent = tuple(letter.position for letter in self.letters.letters)
+        if sent != self.state.letters:
+            raise self._diverged(f"the dead letter topic has {sent}, the model {self.state.letters}")
+        for row in self.query(
+            'SELECT topic_id, partition, "offset", at_offset FROM offset_ledger.dead_letter'
+            " JOIN offset_ledger.quarantine USING (quarantine_id) WHERE delivered_at IS NOT NULL"
+        ):
+            if sent[row["at_offset"]] != (0, log_of(row["topic_id"]), row["partition"], row["offset"]):
+                raise self._diverged(f"the outbox has {row}, the dead letter topic {sent}")
 
     # -- what happens elsewhere --------------------------------------------------------------------------------------
 
