@@ -21,7 +21,7 @@ from offset_ledger.operations import dead_letters
 from offset_ledger.stage.slices import SliceTask
 from offset_ledger.validate import step as validate_step
 from tests.machine.kafka import Cluster
-from tests.model.state import File
+from tests.model.state import File, Position
 
 ANSWERED, TASKS, SETTLE, LOCK, RESOLVE, DELIVERS = "answered", "tasks", "settle", "lock", "resolve", "delivers"
 """Stops that are no failpoints: Kafka has answered a plan; before a batch that was claimed is read; before the
@@ -31,7 +31,10 @@ _SECONDS = 300
 
 
 class Letters(Protocol):
-    """The dead letter topic."""
+    """The dead letter topic, a value or a real one."""
+
+    def positions(self) -> dict[int, Position]:
+        """Of which record each letter is, by its offset."""
 
     def publisher(self, extra: Mapping[str, str], topic: str, *, transactional_id: str, on_ack: Any) -> Any:
         """Take the place of the publisher of a delivery."""

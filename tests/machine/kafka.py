@@ -41,7 +41,7 @@ class Cluster:
 
     world: World
     now: Now
-    letters: Callable[[], PartitionSnapshot]
+    letters: Callable[[], int]
     answered: Callable[[], None] = lambda: None
 
     def close(self) -> None:
@@ -54,7 +54,8 @@ class Cluster:
     def snapshot(self, topic: str, read_before: bool = False) -> TopicSnapshot:
         """The topic as it is now."""
         if topic == LETTERS:
-            return TopicSnapshot(CLUSTER, topic, topic_id(0, 0), False, (self.letters(),), KEPT_MS)
+            end = self.letters()
+            return TopicSnapshot(CLUSTER, topic, LETTERS, False, (PartitionSnapshot(0, 0, end, end, 0),), KEPT_MS)
         t, found = self._topic(topic)
         partitions = tuple(
             PartitionSnapshot(p, log.start, log.stable, len(log.records), log.era) for p, log in enumerate(found.logs)

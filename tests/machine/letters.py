@@ -7,13 +7,12 @@ broker.py has some deliveries to a real topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from offset_ledger.errors import ProducerFenced
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.snapshot import PartitionSnapshot
 from offset_ledger.operations.dead_letters import source_position
 from tests.machine.actors import DELIVERS, reach
 from tests.machine.mapping import log_of
@@ -27,12 +26,12 @@ class Letter(NamedTuple):
     offset: int
     headers: tuple[tuple[str, bytes], ...]
 
-    @property
-    def position(self) -> Position:
-        """The record that it is the letter of; of worlds with one topic."""
-        found = source_position(self.headers, FILE)
-        assert found is not None
-        return 0, log_of(found.topic_id), found.partition, found.offset
+
+def position_of(headers: Iterable[tuple[str, bytes]], translated: Callable[[str], str] = str) -> Position:
+    """The record that a letter is of, in a world with one topic."""
+    found = source_position(headers, FILE)
+    assert found is not None
+    return 0, log_of(translated(found.topic_id)), found.partition, found.offset
 
 
 @dataclass
@@ -52,9 +51,9 @@ class DeadLetterTopic:
         """The letters that are committed."""
         yield from self.letters[wanted.from_offset : wanted.until_offset]
 
-    def partition(self) -> PartitionSnapshot:
-        """As a snapshot of the topic has it."""
-        return PartitionSnapshot(0, 0, len(self.letters), len(self.letters), 0)
+    def positions(self) -> dict[int, Position]:
+        """Of which record each letter is, by its offset."""
+        return {letter.offset: position_of(letter.headers) for letter in self.letters}
 
 
 class Publisher:

@@ -22,6 +22,7 @@ from tests.machine.broker import BROKER, BrokerBench
 from tests.machine.walk import NAMES, Walker
 from tests.machine.worlds import MACHINE_WORLDS
 from tests.model.rules import Step
+from tests.model.worlds import LETTERS
 
 pytestmark = pytest.mark.minutes(2)
 
@@ -122,8 +123,8 @@ def test_walks_take_every_action(database: Connection) -> None:
 def test_the_code_does_what_the_model_does_with_a_real_broker(database: Connection, stack: Stack) -> None:
     cluster = Connection("kafka_default", "kafka", extra={"bootstrap.servers": stack.kafka.bootstrap})
     walker = Walker(database, 1)
-    (first,) = BROKER.initial()
-    for _ in range(2):
-        with BrokerBench(BROKER, first, database, cluster).running() as bench:
-            walker.wander(bench, 60)
-    assert {"produce", "plan", "load", "commit"} <= {*walker.taken}
+    for world, steps in ((BROKER, 60), (BROKER, 60), (LETTERS, 30)):
+        first = next(world.initial())
+        with BrokerBench(world, first, database, cluster).running() as bench:
+            walker.wander(bench, steps)
+    assert {"produce", "plan", "load", "commit", "read back", "send", "mark"} <= {*walker.taken}
