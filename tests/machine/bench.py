@@ -166,6 +166,15 @@ class Bench:
         if wrong := broken(self.world, self.state) or allowed(self.world, before, self.state, step.name):
             raise self._diverged(f"the model itself is wrong: {wrong}")
 
+    def follow(self, *names: str) -> None:
+        """Take a step of each name, one after the other.
+
+        Raises:
+            Divergence: the ledger is not as the model says.
+        """
+        for name in names:
+            self.take(next(step for step in self.rules.actions(self.state) if step.name == name), lambda some: some[0])
+
     def _diverged(self, what: str) -> Divergence:
         story = "\n".join(f"  {n:2}. {each.name} {each.parameters}" for n, each in enumerate(self.story, start=1))
         actors = [*(actor for _, actor in self.actors), *([self.last] if self.last else [])]

@@ -21,8 +21,8 @@ from tests.machine.bench import Bench
 from tests.machine.broker import BROKER, BrokerBench
 from tests.machine.walk import NAMES, Walker
 from tests.machine.worlds import MACHINE_WORLDS
-from tests.model.rules import Step
-from tests.model.worlds import LETTERS
+from tests.model.rules import Step, World
+from tests.model.worlds import FAILOVER, FENCING, LETTERS
 
 pytestmark = pytest.mark.minutes(2)
 
@@ -112,6 +112,28 @@ def test_the_code_does_what_the_model_does(database: Connection) -> None:
     Machine.taken.clear()
     run_state_machine_as_test(Machine, settings=SHORT)
     assert Machine.taken.total() > 100
+
+
+STORIES = {
+    "tasks outlive a crash": (FENCING, "produce", "plan", "claim", "crash", "stage slice", "seal"),
+    "tasks outlive a failover": (FAILOVER, "produce", "plan", "claim", "replicate", "failover", "stage slice", "end"),
+    "tasks of a lost batch meet another one": (
+        FAILOVER, "produce", "replicate", "plan", "claim", "failover", "plan", "claim", "end", "stage slice", "seal",
+    ),
+    "an outbox that was lost": (LETTERS, "run", "replicate", "read back", "send", "mark", "failover", "read back"),
+    "records that were lost": (
+        LETTERS, "replicate", "run", "read back", "send", "mark", "failover", "run", "read back",
+    ),
+    "a delivery that lost its session": (LETTERS, "run", "replicate", "read back", "restore", "send", "read back"),
+    "one delivery takes over from another": (LETTERS, "run", "read back", "read back", "send", "mark"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_a_story_of_the_model_is_one_of_the_code(database: Connection, story: tuple[World, *tuple[str, ...]]) -> None:
+    world, *names = story
+    with Bench(world, next(world.initial()), database).running() as bench:
+        bench.follow(*names)
 
 
 def test_walks_take_every_action(database: Connection) -> None:
