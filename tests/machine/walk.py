@@ -42,7 +42,7 @@ class Walker:
         while min(self.taken[name] for name in names) < times:
             self.walk(min(names, key=lambda name: self.taken[name]))
 
-    def walk(self, wanted: str, more: int = 15) -> None:
+    def walk(self, wanted: str, more: int = 8) -> None:
         """Go to where a step of that name is possible, take it, and some more."""
         world, first, route = self._route(wanted)
         self.walks += 1
@@ -71,7 +71,7 @@ class Walker:
 
     def _route(self, wanted: str) -> Route:
         """A way of the model to such a step: one of some that were looked for before, or another one."""
-        if self.walks % 3 == 0:
+        if self.walks % 6 == 0:
             return EVERYTHING, next(EVERYTHING.initial()), []
         routes, worlds = self._routes[wanted], self._worlds[wanted]
         while len(routes) < _ROUTES and (worlds or not routes):
