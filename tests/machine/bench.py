@@ -260,7 +260,7 @@ class Bench:
     def _claim(self, step: Step, pick: Pick[Any]) -> None:
         self._drive(step)
 
-    _take_up = _stage_slice = _validate = _reject = _commit = _end = _claim
+    _take_up = _stage_slice = _validate = _reject = _commit = _end = _send = _claim
 
     def _resolve(self, step: Step, pick: Pick[Any]) -> None:
         (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
@@ -431,9 +431,6 @@ class Bench:
         if actor.place == DELIVERS:
             actor.kill()
         self._check_ended(actor)
-
-    def _send(self, step: Step, pick: Pick[Any]) -> None:
-        self._drive(step)
 
     def _mark(self, step: Step, pick: Pick[Any]) -> State | None:
         (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)

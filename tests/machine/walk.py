@@ -17,7 +17,8 @@ NAMES = tuple(sorted({*OF_AN_ATTEMPT, *OTHERS} - OF_DEFECTS))
 
 Route = tuple[World, State, list[Step]]
 _ROUTES = 4  # for each name
-_SEARCHED_WORLDS = [world for world in MACHINE_WORLDS if world not in (OUTBOX, EVERYTHING)]
+_LARGE_WORLDS = (OUTBOX, EVERYTHING)
+_SEARCHED_WORLDS = [world for world in MACHINE_WORLDS if world not in _LARGE_WORLDS]
 
 
 class Walker:
@@ -43,7 +44,7 @@ class Walker:
             self.walk(min(names, key=lambda name: self.taken[name]))
 
     def walk(self, wanted: str, more: int = 8) -> None:
-        """Go to where a step of that name is possible, take it, and some more."""
+        """Go to where a step of that name is possible, take it, and some more; or far into a large world."""
         world, first, route = self._route(wanted)
         self.walks += 1
         bench = Bench(world, first, self.postgres)
@@ -52,7 +53,7 @@ class Walker:
                 self._take(bench, step)
                 if bench.state != step.state:  # a plan has chosen other shares
                     break
-            self.wander(bench, more)
+            self.wander(bench, more if route else 5 * more)
         self.reached += bench.reached
 
     def wander(self, bench: Bench, steps: int) -> None:
@@ -72,7 +73,8 @@ class Walker:
     def _route(self, wanted: str) -> Route:
         """A way of the model to such a step: one of some that were looked for before, or another one."""
         if self.walks % 6 == 0:
-            return EVERYTHING, next(EVERYTHING.initial()), []
+            world = self.random.choice(_LARGE_WORLDS)
+            return world, next(world.initial()), []
         routes, worlds = self._routes[wanted], self._worlds[wanted]
         while len(routes) < _ROUTES and (worlds or not routes):
             if not worlds:
