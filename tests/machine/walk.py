@@ -76,7 +76,8 @@ class Walker:
             world = self.random.choice(_LARGE_WORLDS)
             return world, next(world.initial()), []
         routes, worlds = self._routes[wanted], self._worlds[wanted]
-        while len(routes) < _ROUTES and (worlds or not routes):
+        enough = min(_ROUTES, self.taken[wanted] + 1)  # a search takes longer than a walk
+        while len(routes) < enough and (worlds or not routes):
             if not worlds:
                 self._searched[wanted] *= 4
                 worlds += _SEARCHED_WORLDS
