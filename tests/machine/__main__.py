@@ -7,16 +7,31 @@ import logging
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+from offset_ledger.connections import Connection
 from offset_ledger.ledger.database import connect, migrate
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.postgres import DATA_DATABASE, Postgres
 from offset_ledger.local.process import Launch, silent
-from tests.fixtures.servers import without_sync
+from tests.fixtures.servers import execute, without_sync
 from tests.machine.bench import Divergence
 from tests.machine.walk import NAMES, Walker
+
+
+class Walked(NamedTuple):
+    """What one process has taken, and where code and model went different ways, if they did."""
+
+    walks: int
+    taken: Counter[str]
+    reached: Counter[str]
+    divergence: str | None = None
 
 
 def main() -> int:
@@ -24,8 +39,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.machine", description=__doc__)
     parser.add_argument("--times", type=int, default=2000, help="how often each action is taken at least")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=2, help="walks at a time, each on a database of its own")
     asked = parser.parse_args()
-    logging.disable(logging.CRITICAL)  # every fault is wanted
+    began = time.monotonic()
+    numbers, share = range(asked.processes), -(-asked.times // asked.processes)
+    with _databases(asked.processes) as databases, ProcessPoolExecutor(asked.processes) as pool:
+        seeds = [asked.seed + n * 1000 for n in numbers]
+        walked = list(pool.map(_walk, databases, seeds, [share] * asked.processes))
+    taken, reached = (sum((each[place] for each in walked), Counter[str]()) for place in (1, 2))
+    walks, seconds = sum(each.walks for each in walked), time.monotonic() - began
+    print(f"{walks:,} walks, {taken.total():,} steps, {seconds:.0f} s")
+    print("  " + ", ".join(f"{name} {taken[name]:,}" for name in NAMES))
+    print("  stops: " + ", ".join(f"{name} {count:,}" for name, count in sorted(reached.items())), flush=True)
+    divergences = [each.divergence for each in walked if each.divergence]
+    print(*divergences, sep="\n")
+    return 1 if divergences else 0
+
+
+@contextmanager
+def _databases(count: int) -> Iterator[list[Connection]]:
     with tempfile.TemporaryDirectory(prefix="offset-ledger-") as home:
         postgres = Postgres(Path(home), free_ports(1)[0])
         postgres.up(Launch(silent))
@@ -33,27 +65,22 @@ def main() -> int:
             without_sync(postgres)
             with connect(postgres.connection()) as session:
                 migrate(session)
-            own = replace(postgres.superuser(DATA_DATABASE), conn_id="postgres_default")
-            return _walk(Walker(own, asked.seed), asked.times)
+            names = [f"machine_{number}" for number in range(count)]
+            for name in names:
+                execute(postgres.superuser(), f"CREATE DATABASE {name} TEMPLATE {DATA_DATABASE}")
+            yield [replace(postgres.superuser(name), conn_id="postgres_default") for name in names]
         finally:
             postgres.stop()
 
 
-def _walk(walker: Walker, times: int) -> int:
-    began = time.monotonic()
+def _walk(postgres: Connection, seed: int, times: int) -> Walked:
+    logging.disable(logging.CRITICAL)  # every fault is wanted
+    walker, divergence = Walker(postgres, seed), None
     try:
         walker.walk_until(times)
-    except Divergence as divergence:
-        print(divergence)
-        return 1
-    finally:
-        total = sum(walker.taken.values())
-        print(f"{walker.walks:,} walks, {total:,} steps, {time.monotonic() - began:.0f} s")
-        print("  " + ", ".join(f"{name} {walker.taken[name]:,}" for name in NAMES))
-        print(
-            "  stops: " + ", ".join(f"{name} {count:,}" for name, count in sorted(walker.reached.items())), flush=True
-        )
-    return 0
+    except Divergence as found:
+        divergence = str(found)
+    return Walked(walker.walks, walker.taken, walker.reached, divergence)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Protocol
 from unittest import mock
 
 from offset_ledger import failpoints, retry
@@ -16,13 +16,31 @@ from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.failpoints import Failpoint
 from offset_ledger.kafka import client
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.operations import dead_letters
+from offset_ledger.stage.slices import SliceTask
 from offset_ledger.validate import step as validate_step
 from tests.machine.kafka import Cluster
-from tests.model.state import File
+from tests.model.state import File, Position
 
-ANSWERED, SETTLE, LOCK, RESOLVE = "answered", "settle", "lock", "resolve"
-"""Stops that are no failpoints: Kafka has answered a plan; before the transactions of gate, commit and resolve."""
+ANSWERED, TASKS, SETTLE, LOCK, RESOLVE, DELIVERS = "answered", "tasks", "settle", "lock", "resolve", "delivers"
+"""Stops that are no failpoints: Kafka has answered a plan; before a batch that was claimed is read; before the
+transactions of gate, commit and resolve; before a delivery of dead letters takes its transactional id.
+"""
 _SECONDS = 300
+
+
+class Letters(Protocol):
+    """The dead letter topic, a value or a real one."""
+
+    def positions(self) -> dict[int, Position]:
+        """Of which record each letter is, by its offset."""
+
+    def publisher(self, extra: Mapping[str, str], topic: str, *, transactional_id: str, on_ack: Any) -> Any:
+        """Take the place of the publisher of a delivery."""
+
+    def read(self, connection: Connection, topic: str, wanted: OffsetRange, isolation: str) -> Iterator[Any]:
+        """Take the place of ``read_records``."""
 
 
 class Killed(BaseException):
@@ -94,7 +112,9 @@ def reach(stop: str) -> None:
 
 
 @contextmanager
-def stopping(cluster: Callable[[], Cluster] | None, kafka: Connection, postgres: Connection) -> Iterator[None]:
+def stopping(
+    cluster: Callable[[], Cluster] | None, letters: Letters, kafka: Connection, postgres: Connection
+) -> Iterator[None]:
     """Steps of this process stop at failpoints, ask this cluster, or the real one, and write into this database."""
     environment = {
         **{environment_name(each.conn_id): each.to_json() for each in (kafka, postgres)},
@@ -107,12 +127,15 @@ def stopping(cluster: Callable[[], Cluster] | None, kafka: Connection, postgres:
         if cluster:
             patched.enter_context(mock.patch.object(client, "_connect", side_effect=lambda *_: cluster()))
             patched.enter_context(mock.patch.object(client, "KafkaClient", _as_it_is))
-        for module, name, stop in (
+        patched.enter_context(mock.patch.object(dead_letters, "Publisher", letters.publisher))
+        patched.enter_context(mock.patch.object(dead_letters, "read_records", letters.read))
+        for place, name, stop in (
+            (SliceTask, "of", TASKS),
             (validate_step, "wait_for", SETTLE),
             (commit_step, "wait_for", LOCK),
             (commit_step, "wait_for_claims", RESOLVE),
         ):
-            patched.enter_context(mock.patch.object(module, name, _stops_before(getattr(module, name), stop)))
+            patched.enter_context(mock.patch.object(place, name, _stops_before(getattr(place, name), stop)))
         yield
 
 

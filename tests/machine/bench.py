@@ -17,7 +17,7 @@ from psycopg2.extras import RealDictCursor
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
-from offset_ledger.errors import BatchRejected, OffsetLedgerError
+from offset_ledger.errors import BatchRejected, OffsetLedgerError, ProducerFenced
 from offset_ledger.failpoints import Failpoint
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.decisions import decide
@@ -28,6 +28,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
 from offset_ledger.operations.accept_topic import accept_topic
+from offset_ledger.operations.dead_letters import deliver
 from offset_ledger.operations.losses import skip_lost
 from offset_ledger.operations.prune import prune_beyond
 from offset_ledger.operations.prune_ages import Ages
@@ -39,16 +40,21 @@ from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.stage.step import Reader, stage
 from offset_ledger.target.restate import read_unfinished
 from offset_ledger.validate.step import validate
-from tests.machine.actors import ANSWERED, LOCK, RESOLVE, SETTLE, Actor, reach, stopping
+from tests.machine.actors import ANSWERED, DELIVERS, LOCK, RESOLVE, SETTLE, TASKS, Actor, Letters, reach, stopping
+from tests.machine.earlier import Earlier
 from tests.machine.kafka import Cluster, LogReader
-from tests.machine.mapping import LedgerReader, comparable, differences
-from tests.machine.pipelines import TABLE, pipeline_of
+from tests.machine.letters import DeadLetterTopic
+from tests.machine.mapping import LedgerReader, comparable, differences, log_of
+from tests.machine.pipelines import pipeline_of
+from tests.model import failover
 from tests.model.batch import slices_of
 from tests.model.invariants import allowed, broken
 from tests.model.rules import Rules, Step, World
 from tests.model.state import (
     COMMITTING,
     LOOKED,
+    SENDING,
+    SENT,
     STAGING,
     UNSURE,
     VALIDATING,
@@ -57,6 +63,7 @@ from tests.model.state import (
     Database,
     State,
 )  # fmt: skip
+from tests.model.stories import OF_AN_ATTEMPT
 
 T = TypeVar("T")
 Pick = Callable[[Sequence[T]], T]
@@ -66,6 +73,8 @@ STOPS = {
     STAGING: (Failpoint.AFTER_CLAIM, Failpoint.SLICE_COMMITTED),
     VALIDATING: (SETTLE,),
     COMMITTING: (LOCK,),
+    SENDING: (Failpoint.DEAD_LETTERS_SENT,),
+    SENT: (Failpoint.DEAD_LETTERS_COMMITTED,),
     UNSURE: (RESOLVE,),
 }
 _ALL = tuple(stop for doing, stops in STOPS.items() if doing != LOOKED for stop in stops)
@@ -80,7 +89,7 @@ class Divergence(AssertionError):
 class Bench:
     """A world of the model and a real ledger, which go through the same steps."""
 
-    def __init__(self, world: World, first: State, postgres: Connection) -> None:
+    def __init__(self, world: World, first: State, postgres: Connection, letters: Letters | None = None) -> None:
         self.world, self.rules, self.state = world, Rules(world), first
         self.postgres = postgres
         self.actors: list[tuple[Attempt, Actor]] = []
@@ -88,24 +97,12 @@ class Bench:
         self.last: Actor | None = None
         self.reached: Counter[str] = Counter()
         self.numbers: dict[int, int] = {}
-        self.copies: dict[str, Any] = {}
         self._admin = psycopg2.connect(**postgres_arguments(postgres))
         self._admin.autocommit = True
-        self._empty()
-
-    def _empty(self) -> None:
-        """The database as it was migrated: much faster than another one."""
-        ledger = "schemaname = 'offset_ledger' AND tablename <> 'migration'"
-        tables = self.query(
-            "SELECT format('%%I.%%I', schemaname, tablename) AS name, schemaname = 'offset_ledger' AS stays"
-            f" FROM pg_tables WHERE {ledger} OR schemaname = %s OR (schemaname, tablename) = ('public', %s)",
-            [SCHEMA, TABLE],
-        )
-        stays = ", ".join(table["name"] for table in tables if table["stays"])
-        self._without_triggers(f"TRUNCATE {stays} RESTART IDENTITY")
-        for table in tables:
-            if not table["stays"]:
-                self.query(f"DROP TABLE {table['name']} CASCADE")
+        self.letters: Letters = letters or DeadLetterTopic()
+        self.earlier = Earlier(self.query)
+        self.kept: tuple[int, dict[int, int]] = (0, {})
+        self.earlier.empty()  # much faster than another database
 
     def query(self, statement: Any, arguments: Any = None) -> list[Any]:
         """The rows of a statement of the superuser."""
@@ -126,8 +123,7 @@ class Bench:
 
     def _stopping(self) -> AbstractContextManager[None]:
         nowhere = Connection("kafka_default", "kafka", extra={"bootstrap.servers": "none:1"})
-        cluster = lambda: Cluster(self.world, lambda: self.state, lambda: reach(ANSWERED))  # noqa: E731
-        return stopping(cluster, nowhere, self.postgres)
+        return stopping(lambda: self._cluster(lambda: reach(ANSWERED)), self.letters, nowhere, self.postgres)
 
     def _reader(self) -> Reader:
         return LogReader(self.world, lambda: self.state)
@@ -135,7 +131,8 @@ class Bench:
     def database(self) -> Database:
         """The real database, as the model has it."""
         reader = LedgerReader(self.query, len(self.state.topics), self.world.keys, self.numbers, self.state.time)
-        return reader.database()
+        db = reader.database()
+        return db._replace(mark=sum(offset < db.mark for offset in self.letters.positions()) if db.mark else 0)
 
     # -- a step ------------------------------------------------------------------------------------------------------
 
@@ -151,6 +148,7 @@ class Bench:
             others = self.rules.actions(self.state)
             steps += [each for each in others if (each.name, *each.parameters[:1], each.state.attempts) == of_topic]
         before, self.story = self.state, [*self.story, step]
+        self._let_claims_go_on(step)
         try:
             worked = getattr(self, f"_{step.name.split(',')[0].replace(' ', '_')}")(step, pick)
         except OffsetLedgerError as error:
@@ -163,14 +161,36 @@ class Bench:
         if taken is None:
             raise self._diverged("\n  ".join(differences(real, comparable(step.state.db))))
         self.state, self.story[-1] = taken.state, taken
+        if self.world.letters:
+            self._check_letters()
         if wrong := broken(self.world, self.state) or allowed(self.world, before, self.state, step.name):
             raise self._diverged(f"the model itself is wrong: {wrong}")
+
+    def follow(self, *names: str) -> None:
+        """Take a step of each name, one after the other.
+
+        Raises:
+            Divergence: the ledger is not as the model says.
+        """
+        for name in names:
+            self.take(next(step for step in self.rules.actions(self.state) if step.name == name), lambda some: some[0])
 
     def _diverged(self, what: str) -> Divergence:
         story = "\n".join(f"  {n:2}. {each.name} {each.parameters}" for n, each in enumerate(self.story, start=1))
         actors = [*(actor for _, actor in self.actors), *([self.last] if self.last else [])]
         errors = "\n".join(f"{type(a.error).__name__}: {a.error}" for a in actors if a.error)
         return Divergence(f"{self.world.name}, after\n{story}\n  {what}\n{errors}")
+
+    def _let_claims_go_on(self, step: Step) -> None:
+        """An attempt that has claimed reads what it has claimed before anything else happens, as in the model.
+
+        If it dies next, it may have died before that; and if it goes on, it reads by itself.
+        """
+        is_own = step.name == "kill" or step.name in OF_AN_ATTEMPT
+        own = Counter(self.state.attempts) - Counter(step.state.attempts) if is_own else Counter()
+        for attempt, actor in self.actors:
+            if actor.place == Failpoint.AFTER_CLAIM and attempt not in own and actor.run_to(TASKS) != TASKS:
+                raise self._diverged("an attempt ended right after its claim")
 
     # -- attempts ----------------------------------------------------------------------------------------------------
 
@@ -190,9 +210,13 @@ class Bench:
         if now is None:
             self.actors.pop()
 
+    def _actor_of(self, attempt: Attempt) -> Actor:
+        return next(actor for each, actor in self.actors if each == attempt)
+
     def _take_out(self, attempt: Attempt) -> Actor:
-        place = next(place for place, (each, _) in enumerate(self.actors) if each == attempt)
-        return self.actors.pop(place)[1]
+        actor = self._actor_of(attempt)
+        self.actors.remove((attempt, actor))
+        return actor
 
     def _start(self, number: int, doing: str = STAGING) -> Actor:
         """A process that takes the batch through its steps."""
@@ -236,16 +260,22 @@ class Bench:
     def _claim(self, step: Step, pick: Pick[Any]) -> None:
         self._drive(step)
 
-    _take_up = _stage_slice = _validate = _reject = _commit = _resolve = _end = _claim
+    _take_up = _stage_slice = _validate = _reject = _commit = _end = _send = _claim
+
+    def _resolve(self, step: Step, pick: Pick[Any]) -> None:
+        (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
+        actor = self._actor_of(was)
+        self._drive(step)
+        if (actor.error is None) is not (step.parameters[-1] == "committed"):
+            raise self._diverged(f"the attempt took its commit for the opposite: {actor.error}")
 
     def _seal(self, step: Step, pick: Pick[Any]) -> State | None:
         """The session that seals is the one that claimed: the model's crash lets its attempt seal, and that is gone."""
         (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
-        place = next(place for place, (each, _) in enumerate(self.actors) if each == was)
-        if not self.actors[place][1].is_cut_off:
+        if not self._actor_of(was).is_cut_off:
             self._drive(step)
             return None
-        actor = self.actors.pop(place)[1]
+        actor = self._take_out(was)
         actor.run_to(SETTLE)
         if not isinstance(actor.error, OffsetLedgerError):
             raise self._diverged(f"an attempt without a session has sealed: {actor.error}")
@@ -257,9 +287,9 @@ class Bench:
 
     def _kill(self, step: Step, pick: Pick[Any]) -> None:
         (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
-        actor = self._take_out(was)
+        actor, batch = self._take_out(was), self.state.db.batch(was.batch)
         stops: tuple[str | None, ...] = (None,)
-        if was.doing == STAGING and len(was.done) < len(slices_of(self.rules, self._batch(was.batch))):
+        if was.doing == STAGING and batch and len(was.done) < len(slices_of(self.rules, batch)):
             stops = (None, Failpoint.SLICE_COPIED)
         elif was.doing == COMMITTING:
             stops = (None, Failpoint.BEFORE_MERGE, Failpoint.AFTER_MERGE)
@@ -366,11 +396,64 @@ class Bench:
         (part,) = parts
         plan_replay(pipeline, part.ranges, ME, BatchKind.REPLAY, WHY, part.request)
 
-    def _cluster(self) -> Cluster:
-        return Cluster(self.world, lambda: self.state)
+    def _cluster(self, answered: Callable[[], None] = lambda: None) -> Cluster:
+        return Cluster(self.world, lambda: self.state, lambda: len(self.letters.positions()), answered)
 
     def _prune(self, step: Step, pick: Pick[Any]) -> None:
         prune_beyond(self._pipeline(step.parameters[0]), Ages.same(timedelta(0)), 1, ME)
+
+    # -- dead letters ------------------------------------------------------------------------------------------------
+
+    def _read_back(self, step: Step, pick: Pick[Any]) -> None:
+        now = next((a for a in step.state.attempts if a.doing == SENDING), None)
+        pipeline = self._pipeline(0)
+        actor = Actor(lambda: deliver(pipeline), self.reached, self.state.file)
+        if actor.run_to(DELIVERS) is None:
+            raise self._diverged(f"nothing is delivered: {actor.error}")
+        place = actor.run_to(DELIVERS, *(STOPS[SENDING] if now else ()))
+        for attempt in self.state.attempts:
+            if attempt.doing == SENDING:
+                self._end_fenced(self._take_out(attempt))
+        if now is None:  # all that waited had been delivered
+            self._end_delivery(actor)
+        elif place in STOPS[SENDING]:
+            self.actors.append((now, actor))
+        else:
+            raise self._diverged(f"the delivery ended with {actor.error}, the model has {now}")
+
+    def _end_fenced(self, actor: Actor) -> None:
+        actor.run_to()
+        if not isinstance(actor.error, ProducerFenced):
+            raise self._diverged(f"a delivery that was overtaken ended with {actor.error}")
+
+    def _end_delivery(self, actor: Actor) -> None:
+        """It looks whether more has come; that is another one for the model."""
+        if actor.place == DELIVERS:
+            actor.kill()
+        self._check_ended(actor)
+
+    def _mark(self, step: Step, pick: Pick[Any]) -> State | None:
+        (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
+        actor = self._take_out(was)
+        actor.run_to(DELIVERS)
+        self._end_delivery(actor)
+        if not actor.is_cut_off:
+            return None
+        if not isinstance(actor.error, OffsetLedgerError):
+            raise self._diverged(f"a delivery without a session has marked its letters: {actor.error}")
+        return self.state.with_attempt(was, None)
+
+    def _check_letters(self) -> None:
+        """The topic has the letters of the model, and the outbox says where each one is that was delivered."""
+        sent = self.letters.positions()
+        if tuple(sent.values()) != self.state.letters:
+            raise self._diverged(f"the dead letter topic has {sent}, the model {self.state.letters}")
+        for row in self.query(
+            'SELECT topic_id, partition, "offset", at_offset FROM offset_ledger.dead_letter'
+            " JOIN offset_ledger.quarantine USING (quarantine_id) WHERE delivered_at IS NOT NULL"
+        ):
+            if sent.get(row["at_offset"]) != (0, log_of(row["topic_id"]), row["partition"], row["offset"]):
+                raise self._diverged(f"the outbox has {row}, the dead letter topic {sent}")
 
     # -- what happens elsewhere --------------------------------------------------------------------------------------
 
@@ -381,11 +464,14 @@ class Bench:
     _add_partition = _add_topic = _edit = _nothing
 
     def _tick(self, step: Step, pick: Pick[Any]) -> None:
-        """A day passes: everything is a day older."""
+        self._age(1)
+
+    def _age(self, days: int) -> None:
+        """Days pass: everything is older by so many."""
         for table, column in (("topic_look", "seen_at"), ("batch", "planned_at"), ("beginning", "recorded_at")):
             names = [sql.Identifier(name) for name in (table, column, column)]
-            statement = sql.SQL("UPDATE offset_ledger.{} SET {} = {} - interval '1 day'").format(*names)
-            self._without_triggers(statement)
+            statement = sql.SQL("UPDATE offset_ledger.{} SET {} = {} - %s * interval '1 day'").format(*names)
+            self._without_triggers(statement, [days])
 
     def _without_triggers(self, statement: Any, arguments: Any = None) -> None:
         self.query("SET session_replication_role = replica")
@@ -404,16 +490,34 @@ class Bench:
                 f"DELETE FROM offset_ledger.slice WHERE {where}", [self._id(batch.number), batch.epoch, list(lost)]
             )
 
-    def _end_sessions(self, step: Step) -> None:
+    def _replicate(self, step: Step, pick: Pick[Any]) -> None:
+        self.earlier.keep()
+        self.kept = self.state.time, dict(self.numbers)
+
+    def _failover(self, step: Step, pick: Pick[Any]) -> None:
+        """The standby has every commit up to a moment, no UNLOGGED row, and no session of the server before it."""
+        self._end_sessions(step, failover.orphaned)
+        self.earlier.bring_back()
+        time, numbers = self.kept
+        self.numbers.clear()
+        self.numbers.update(numbers)
+        if self.state.time > time:
+            self._age(self.state.time - time)
+
+    _restore = _failover
+
+    def _end_sessions(self, step: Step, left_as: Callable[[Attempt], Attempt] = lambda a: a) -> None:
+        """End all sessions, and the attempts that the model ends with them; others are ``left_as`` it has them."""
         self.query(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-        left = list(step.state.attempts)
-        for attempt, actor in list(self.actors):
+        left, actors = list(step.state.attempts), self.actors
+        self.actors = []
+        for attempt, actor in actors:
             actor.is_cut_off = True
-            if attempt in left:
-                left.remove(attempt)
+            if (after := left_as(attempt)) in left:
+                left.remove(after)
+                self.actors.append((after, actor))
             else:
                 actor.kill()
-                self._take_out(attempt)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import zip_longest
 from typing import Any
@@ -15,16 +15,20 @@ from kafka import KafkaAdminClient, TopicPartition
 from offset_ledger.connections import Connection
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.records import read_records
 from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.stage.process_reader import ProcessReader
 from offset_ledger.stage.step import Reader
 from tests.machine import kafka as fake
-from tests.machine.actors import stopping
+from tests.machine.actors import DELIVERS, reach, stopping
 from tests.machine.bench import Bench, Pick
-from tests.machine.pipelines import HEADER, moment, text_of, topic_name, value_of
+from tests.machine.letters import position_of
+from tests.machine.pipelines import HEADER, LETTERS, moment, text_of, topic_name, value_of
 from tests.model import failover, kafka, repair
 from tests.model.rules import Step, World
-from tests.model.state import ABORTED, MARKER, OPEN, Log, Record, State, Topic
+from tests.model.state import ABORTED, MARKER, OPEN, Log, Position, Record, State, Topic
 from tests.model.worlds import AT_ONCE, PRODUCE, bad, delete, row, to_come
 
 _SECONDS = 120
@@ -74,13 +78,14 @@ class BrokerBench(Bench):
     """A bench whose topics are those of a cluster."""
 
     def __init__(self, world: World, first: State, postgres: Connection, cluster: Connection) -> None:
-        super().__init__(world, first, postgres)
-        self.cluster = cluster
-        self.topics = Topics(cluster)
+        self.cluster, self.topics = cluster, Topics(cluster)
+        super().__init__(world, first, postgres, BrokerLetters(cluster, self.topics))
+        if world.letters:
+            self.topics.create(LETTERS, 1)
         self.topics.follow(tuple(Topic(0, ()) for _ in first.topics), first.topics)
 
     def _stopping(self) -> AbstractContextManager[None]:
-        return stopping(None, self.cluster, self.postgres)
+        return stopping(None, self.letters, self.cluster, self.postgres)
 
     @contextmanager
     def running(self) -> Iterator[Bench]:
@@ -106,6 +111,37 @@ class BrokerBench(Bench):
             if line.get("topic_id"):
                 line["topic_id"] = self.topics.translated(line["topic_id"])
         return rows
+
+
+class BrokerLetters:
+    """The dead letter topic of a cluster, with one partition, behind the real publisher and reader."""
+
+    def __init__(self, cluster: Connection, topics: Topics) -> None:
+        self.cluster, self.topics = cluster, topics
+        self._known: dict[int, Position] = {}
+        self._published = False
+
+    def publisher(self, extra: Mapping[str, str], topic: str, **options: Any) -> Publisher:
+        """The real one."""
+        reach(DELIVERS)
+        self._published = True
+        return Publisher(extra, topic, **options)
+
+    def read(self, connection: Connection, topic: str, wanted: OffsetRange, isolation: str) -> Iterator[Any]:
+        """As the delivery reads."""
+        return read_records(connection, topic, wanted, isolation)
+
+    def positions(self) -> dict[int, Position]:
+        """Of which record each letter is, by its offset. Control records and aborted letters take offsets too."""
+        if self._published:
+            with connect_kafka(self.cluster) as client:
+                (partition,) = client.snapshot(LETTERS).partitions
+            start = max(self._known, default=-1) + 1
+            if start < partition.last_stable:
+                unread = OffsetRange(0, start, partition.last_stable)
+                for record in read_records(self.cluster, LETTERS, unread, "read_committed"):
+                    self._known[record.offset] = position_of(record.headers, self.topics.translated)
+        return self._known
 
 
 class Topics:
@@ -139,7 +175,8 @@ class Topics:
     def _follow(self, t: int, was: Topic, now: Topic) -> None:
         name = topic_name(t)
         if was.id != now.id:
-            self._create(t, now)
+            self._open = {place: each for place, each in self._open.items() if place[0] != t}
+            self.create(name, len(now.logs))
             was = now._replace(logs=())
         elif len(was.logs) < len(now.logs):
             _done(self._admin.create_partitions([NewPartitions(name, len(now.logs))]))
@@ -156,15 +193,14 @@ class Topics:
                 self._expire(name, p, new.start)
         self._wait(t, now)
 
-    def _create(self, t: int, now: Topic) -> None:
-        name = topic_name(t)
+    def create(self, name: str, partitions: int) -> None:
+        """Create a topic, in the place of the one of that name."""
         self._names.add(name)
-        self._open = {place: each for place, each in self._open.items() if place[0] != t}
         if name in self._admin.list_topics(timeout=_SECONDS).topics:
             _done(self._admin.delete_topics([name]))
             while name in self._admin.list_topics(timeout=_SECONDS).topics:
                 time.sleep(0.05)
-        _done(self._admin.create_topics([NewTopic(name, len(now.logs), 1, config={"retention.ms": "-1"})]))
+        _done(self._admin.create_topics([NewTopic(name, partitions, 1, config={"retention.ms": "-1"})]))
 
     def _end_transaction(self, t: int, p: int, fate: str) -> None:
         producer = self._open.pop((t, p))

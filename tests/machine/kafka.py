@@ -21,7 +21,7 @@ from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.stage.record_batches import record_batch
 from offset_ledger.stage.slices import SliceTask, slice_writer
-from tests.machine.pipelines import HEADER, moment, text_of, topic_name, value_of
+from tests.machine.pipelines import HEADER, LETTERS, moment, text_of, topic_name, value_of
 from tests.model.rules import World
 from tests.model.state import Log, State, Topic
 
@@ -41,6 +41,7 @@ class Cluster:
 
     world: World
     now: Now
+    letters: Callable[[], int]
     answered: Callable[[], None] = lambda: None
 
     def close(self) -> None:
@@ -52,6 +53,9 @@ class Cluster:
 
     def snapshot(self, topic: str, read_before: bool = False) -> TopicSnapshot:
         """The topic as it is now."""
+        if topic == LETTERS:
+            end = self.letters()
+            return TopicSnapshot(CLUSTER, topic, LETTERS, False, (PartitionSnapshot(0, 0, end, end, 0),), KEPT_MS)
         t, found = self._topic(topic)
         partitions = tuple(
             PartitionSnapshot(p, log.start, log.stable, len(log.records), log.era) for p, log in enumerate(found.logs)

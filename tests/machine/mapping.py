@@ -17,8 +17,10 @@ from tests.machine.pipelines import FILE, HEADER, TABLE, moment_of, record_of, t
 from tests.model.state import (
     BAD,
     DELETE,
+    DELIVERED,
     PATH,
     TIMESTAMP,
+    WAITING,
     Batch,
     Database,
     File,
@@ -65,6 +67,7 @@ class LedgerReader:
             forgotten=self._forgotten(),
             parts=parts,
             columns=columns,
+            mark=self._mark(),
             last=max(self.numbers.values(), default=0),
         )
 
@@ -167,15 +170,25 @@ class LedgerReader:
 
     def _quarantine(self) -> tuple[Quarantined, ...]:
         found = []
-        for row in self.query("SELECT * FROM offset_ledger.quarantine ORDER BY quarantine_id"):
+        for row in self.query(
+            "SELECT q.*, d.quarantine_id IS NOT NULL AS posted, delivered_at FROM offset_ledger.quarantine q"
+            " LEFT JOIN offset_ledger.dead_letter d USING (quarantine_id) ORDER BY quarantine_id"
+        ):
             place = (self.topic[row["pipeline"]], log_of(row["topic_id"]), row["partition"], row["offset"])
             record = self._record(row, "timestamp", "headers")
             assert record.what == BAD
             batch, resolved, retried = (
                 self.numbers.get(row[name], 0) for name in ("batch_id", "resolved_by", "retried_by")
             )
-            found.append(Quarantined(*place, record, batch, resolved, retried, row["dismissed_by"] is not None))
+            letter = "" if not row["posted"] else DELIVERED if row["delivered_at"] else WAITING
+            dismissed = row["dismissed_by"] is not None
+            found.append(Quarantined(*place, record, batch, resolved, retried, dismissed, letter))
         return tuple(found)
+
+    def _mark(self) -> int:
+        """Of the one partition of the dead letter topic."""
+        marks = self.query("SELECT next_offset FROM offset_ledger.dead_letter_mark")
+        return int(marks[0]["next_offset"]) if marks else 0
 
     def _forgotten(self) -> tuple[tuple[int, LogId, int, int], ...]:
         spans = "(SELECT array_agg(ARRAY[lower(o), upper(o)]) FROM unnest(offsets) o) AS spans"
@@ -246,7 +259,6 @@ def comparable(db: Database) -> Database:
         quarantine=tuple(sorted(db.quarantine, key=lambda each: each.position)),
         forgotten=tuple(sorted(set(db.forgotten))),
         columns=db.columns if any(db.table) else 0,
-        mark=0,
     )
 
 

@@ -24,7 +24,7 @@ from tests.model.rules import World
 from tests.model.state import BAD, DELETE, PATH, File, Record
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-FILE, TABLE, HEADER = "orders", "orders", "record"
+FILE, TABLE, HEADER, LETTERS = "orders", "orders", "record", "letters"
 TYPES = (ColumnType("integer"), ColumnType("bigint"))
 
 
@@ -63,7 +63,9 @@ def pipeline_of(world: World, file: File, topics: int, topic: int) -> Pipeline:
             Merge.SKIP_EXISTING if world.skip_existing else Merge.NEWEST_WINS,
             Evolve.WIDEN,
         ),
-        quality=Quality(max_quarantined_share=0.0 if world.rejects else 1.0),
+        quality=Quality(
+            max_quarantined_share=0.0 if world.rejects else 1.0, dead_letter_topic=LETTERS if world.letters else None
+        ),
         limits=Limits(records_per_slice=world.width),
         path=Path(f"{FILE}.yaml"),
         config_hash=json.dumps(file),

@@ -22,7 +22,8 @@ from tests.machine.bench import Bench
 from tests.machine.broker import BROKER, BrokerBench
 from tests.machine.walk import NAMES, Walker
 from tests.machine.worlds import MACHINE_WORLDS
-from tests.model.rules import Step
+from tests.model.rules import Step, World
+from tests.model.worlds import FAILOVER, FENCING, LETTERS
 
 pytestmark = pytest.mark.minutes(2)
 
@@ -107,6 +108,28 @@ def test_the_code_does_what_the_model_does(database: Connection) -> None:
     assert Machine.taken.total() > 9 * SHORT.max_examples
 
 
+STORIES = {
+    "tasks outlive a crash": (FENCING, "produce", "plan", "claim", "crash", "stage slice", "seal"),
+    "tasks outlive a failover": (FAILOVER, "produce", "plan", "claim", "replicate", "failover", "stage slice", "end"),
+    "tasks of a lost batch meet another one": (
+        FAILOVER, "produce", "replicate", "plan", "claim", "failover", "plan", "claim", "end", "stage slice", "seal",
+    ),
+    "an outbox that was lost": (LETTERS, "run", "replicate", "read back", "send", "mark", "failover", "read back"),
+    "records that were lost": (
+        LETTERS, "replicate", "run", "read back", "send", "mark", "failover", "run", "read back",
+    ),
+    "a delivery that lost its session": (LETTERS, "run", "replicate", "read back", "restore", "send", "read back"),
+    "one delivery takes over from another": (LETTERS, "run", "read back", "read back", "send", "mark"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_a_story_of_the_model_is_one_of_the_code(database: Connection, story: tuple[World, *tuple[str, ...]]) -> None:
+    world, *names = story
+    with Bench(world, next(world.initial()), database).running() as bench:
+        bench.follow(*names)
+
+
 def test_walks_take_every_action(database: Connection) -> None:
     walker = Walker(database, 1)
     walker.walk_until(1)
@@ -116,8 +139,8 @@ def test_walks_take_every_action(database: Connection) -> None:
 def test_the_code_does_what_the_model_does_with_a_real_broker(database: Connection, stack: Stack) -> None:
     cluster = Connection("kafka_default", "kafka", extra={"bootstrap.servers": stack.kafka.bootstrap})
     walker = Walker(database, 1)
-    (first,) = BROKER.initial()
-    for _ in range(2):
-        with BrokerBench(BROKER, first, database, cluster).running() as bench:
-            walker.wander(bench, 60)
-    assert {"produce", "plan", "load", "commit"} <= {*walker.taken}
+    for world, steps in ((BROKER, 60), (BROKER, 60), (LETTERS, 30)):
+        first = next(world.initial())
+        with BrokerBench(world, first, database, cluster).running() as bench:
+            walker.wander(bench, steps)
+    assert {"produce", "plan", "load", "commit", "read back", "send", "mark"} <= {*walker.taken}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.model import batch, failover, kafka, repair
 from tests.model.rules import World
 from tests.model.state import OPEN, Log
-from tests.model.worlds import AT_ONCE, COMPACTION, FAILOVER, LETTERS, PRODUCE, STEPS, WORLDS, bad, delete, row, to_come
+from tests.model.worlds import AT_ONCE, COMPACTION, GO_BACK, PRODUCE, STEPS, WORLDS, bad, delete, row, to_come
 
 EVERYTHING = World(
     "everything",
@@ -35,7 +35,7 @@ EVERYTHING = World(
         repair.replay_part,
         repair.prune,
         failover.crash,
-        failover.kill,
+        *GO_BACK,
     ),
     scripts=(
         (
@@ -51,6 +51,7 @@ EVERYTHING = World(
         **dict.fromkeys(("expire", "truncate", "recreate", "replay", "redrive", "dismiss", "prune"), 2),
         **dict.fromkeys(("edits", "fix", "widen"), 1),
         **dict.fromkeys(("rival", "abandon", "crash", "kill", "lost answer"), 3),
+        **dict.fromkeys(("replicate", "failover or restore"), 2),
     },
     attempts=2,
     keys=2,
@@ -58,9 +59,17 @@ EVERYTHING = World(
     transactional=True,
     rejects=True,
 )
+OUTBOX = replace(
+    EVERYTHING,
+    name="outbox",
+    about="one topic whose letters are delivered while all else happens",
+    actions=(*EVERYTHING.actions, failover.read_back, failover.send, failover.mark),
+    scripts=tuple(topics[:1] for topics in EVERYTHING.scripts),
+    letters=True,
+)
 TOMBSTONES = replace(
     COMPACTION,
     name="tombstones",
     actions=(*(each for each in COMPACTION.actions if each not in AT_ONCE), batch.plan_at_once, *STEPS),
 )
-MACHINE_WORLDS = (*(world for world in WORLDS if world not in (LETTERS, FAILOVER)), TOMBSTONES, EVERYTHING)
+MACHINE_WORLDS = (*WORLDS, TOMBSTONES, OUTBOX, EVERYTHING)

@@ -70,10 +70,11 @@ def _gone_back(state: State, earlier: Database) -> State:
     claimed = (b for b in earlier.batches if b.state.is_open and b.epoch)
     staging = tuple(Staging(b.number, b.epoch, b.file) for b in claimed)
     attempts = (a for a in state.attempts if a.doing in (STAGING, UNSURE, SENDING))
-    return state._replace(db=earlier, staging=staging, attempts=tuple(sorted(map(_orphaned, attempts))))
+    return state._replace(db=earlier, staging=staging, attempts=tuple(sorted(map(orphaned, attempts))))
 
 
-def _orphaned(a: Attempt) -> Attempt:
+def orphaned(a: Attempt) -> Attempt:
+    """The attempt without a session."""
     return a if a.doing == UNSURE or a.memory[-1:] == ("orphan",) else a._replace(memory=(*a.memory, "orphan"))
 
 
@@ -82,7 +83,7 @@ def _orphaned(a: Attempt) -> Attempt:
 
 def read_back(rules: Rules, state: State) -> Iterator[Step]:
     """A delivery takes the transactional id, marks the letters above the mark, and takes those that still wait."""
-    if rules.is_free(state) and any(each.letter == WAITING for each in state.db.quarantine):
+    if rules.is_free(state) and any(q.letter == WAITING and not q.dismissed for q in state.db.quarantine):
         unmarked = state.letters[state.db.mark :]
         known = {each.position for each in state.db.quarantine}
         ahead = {each for each in unmarked if each not in known and not _is_read(state.db, each)}

@@ -28,6 +28,7 @@ from tests.model.state import (
     LogId,
     Part,
     Place,
+    Quarantined,
     Range,
     Sheet,
     Source,
@@ -196,24 +197,29 @@ def redrive(rules: Rules, state: State) -> Iterator[Step]:
     if rules.may(state, "redrive"):
         for t, source in enumerate(state.db.sources):
             held = {place for b in state.db.of(t) if b.state.is_open for place in b.chosen}
-            chosen = tuple(
-                sorted(
-                    (q.partition, q.offset)
+            free = sorted(
+                (
+                    q
                     for q in state.db.quarantine
                     if (q.topic, q.log) == (t, source.log) and not q.resolved_by and not q.dismissed
                     and (q.partition, q.offset) not in held
-                )
+                ),
+                key=lambda q: q.position,
             )  # fmt: skip
-            if chosen and source.log and in_order(rules, state.db, state.file, t):
-                ranges = tuple(_span(p, [o for _, o in some]) for p, some in groupby(chosen, key=lambda each: each[0]))
-                number = state.db.last + 1
+            if free and source.log and in_order(rules, state.db, state.file, t):
+                spans = groupby(free, key=lambda q: q.partition)
+                ranges = tuple(_span(state.db, p, list(some)) for p, some in spans)
+                number, chosen = state.db.last + 1, tuple((q.partition, q.offset) for q in free)
                 batch = Batch(number, t, BatchKind.REDRIVE, BatchState.PLANNED, source.log, ranges, chosen=chosen)
                 db = record_order(rules, state.db.with_batch(batch), t, state.file.order)
                 yield Step("redrive", (t, *chosen), rules.spend(state, "redrive")._replace(db=db))
 
 
-def _span(partition: int, offsets: list[int]) -> Range:
-    return Range(partition, min(offsets), max(offsets) + 1)
+def _span(db: Database, partition: int, chosen: list[Quarantined]) -> Range:
+    """With the leader epoch that the last batch has seen which quarantined one of them."""
+    batch = db.batch(max(q.batch for q in chosen))
+    era = next((r.era for r in batch.ranges if r.partition == partition), 0) if batch else 0
+    return Range(partition, chosen[0].offset, chosen[-1].offset + 1, era)
 
 
 def dismiss(rules: Rules, state: State) -> Iterator[Step]:

@@ -18,6 +18,7 @@ from tests.model.state import State
 from tests.model.stories import OF_AN_ATTEMPT, OTHERS, violation
 from tests.paths import ROOT
 
+FILES = [*Path(kafka.__file__).parent.glob("*.py")]
 PAGE = (ROOT / "docs/model.md").read_text()
 
 
@@ -70,10 +71,12 @@ def end_of(walk: Walk) -> State:
 
 
 def test_the_model_imports_only_the_vocabulary() -> None:
-    for path in Path(kafka.__file__).parent.glob("*.py"):
+    ours = {"offset_ledger.model.states", *(f"tests.model.{path.stem}" for path in FILES), "tests.model", "tests.paths"}
+    for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("offset_ledger"):
-                assert node.module == "offset_ledger.model.states", path.name
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+            assert {name for name in names if name.split(".")[0] in ("", "offset_ledger", "tests")} <= ours, path.name
 
 
 def test_the_page_names_every_action_statement_and_world() -> None:
