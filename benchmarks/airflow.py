@@ -20,9 +20,9 @@ from benchmarks.ingest import PIPELINE, events
 from tabulate import tabulate
 
 from offset_ledger.ledger.database import connect, rows
-from offset_ledger.local.stack import SparkKind, Stack
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.sandbox.stack import SparkKind, Stack
 from offset_ledger.stage.spark_server import make_archive
 
 _PAUSE = 0.05

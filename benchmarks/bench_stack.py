@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from offset_ledger.ledger.database import connect, migrate
-from offset_ledger.local import stack as local
-from offset_ledger.local.layout import PortChoice
-from offset_ledger.local.stack import Stack
+from offset_ledger.sandbox import stack as local
+from offset_ledger.sandbox.layout import PortChoice
+from offset_ledger.sandbox.stack import Stack
 
 
 @contextmanager

@@ -25,10 +25,10 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.local.stack import SparkKind, Stack
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.states import State
 from offset_ledger.plan.step import plan
+from offset_ledger.sandbox.stack import SparkKind, Stack
 from offset_ledger.stage.session import end_session, session_ended, staging_session
 from offset_ledger.stage.step import stage
 

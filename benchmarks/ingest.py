@@ -32,14 +32,14 @@ from offset_ledger.connections import Connection
 from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.ledger.database import connect, named_sql, transaction
 from offset_ledger.ledger.staging import StagingTables, create, row_columns
-from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Attempt, current_origin
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.plan.step import plan
 from offset_ledger.progress import progress
-from offset_ledger.reliability.publishing.producer import publish as publish_records
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish as publish_records
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.stage.session import local_session
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate

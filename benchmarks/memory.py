@@ -24,9 +24,9 @@ from tabulate import tabulate
 
 from offset_ledger.commit.step import commit
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import current_origin
 from offset_ledger.plan.step import plan
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.stage.session import local_session
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate

@@ -28,16 +28,16 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import environment_name, get_connection
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import connect, migrate, transaction
-from offset_ledger.local.layout import free_ports
-from offset_ledger.local.postgres import Postgres
-from offset_ledger.local.process import Launch
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind
+from offset_ledger.sandbox.layout import free_ports
+from offset_ledger.sandbox.postgres import Postgres
+from offset_ledger.sandbox.process import Launch
 from offset_ledger.stage.claim import Written, claim, seal
-from offset_ledger.target.table import ensure_target
+from offset_ledger.table.change import ensure_target
 from offset_ledger.validate.step import validate
 
 ME = Origin("benchmark")

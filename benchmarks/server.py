@@ -27,11 +27,11 @@ from tabulate import tabulate
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.local.layout import free_ports
-from offset_ledger.local.process import Launch
-from offset_ledger.local.spark import SparkConnect
 from offset_ledger.model.batch import current_origin
 from offset_ledger.plan.step import plan
+from offset_ledger.sandbox.layout import free_ports
+from offset_ledger.sandbox.process import Launch
+from offset_ledger.sandbox.spark import SparkConnect
 from offset_ledger.stage.remote_session import remote_session
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate

@@ -16,11 +16,11 @@ from kafka import KafkaConsumer, TopicPartition
 
 from offset_ledger.errors import StackError
 from offset_ledger.ledger.database import Cursor, connect, transaction
-from offset_ledger.local.jars import KAFKA_VERSION, Artifact, Bundle, artifact_name, fetch
-from offset_ledger.local.stack import Stack
 from offset_ledger.progress import progress
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.sandbox.jars import KAFKA_VERSION, Artifact, Bundle, artifact_name, fetch
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.stage.spark_server import make_archive
 
 PEERS = Path(".venv-peers")

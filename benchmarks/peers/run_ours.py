@@ -24,13 +24,13 @@ from offset_ledger.connections import get_connection
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.local.layout import free_ports
-from offset_ledger.local.process import Launch
-from offset_ledger.local.spark import SparkConnect
 from offset_ledger.pandas_later import this_process_is_ours
+from offset_ledger.sandbox.layout import free_ports
+from offset_ledger.sandbox.process import Launch
+from offset_ledger.sandbox.spark import SparkConnect
 from offset_ledger.stage.remote_session import remote_session
 from offset_ledger.stage.session import local_session
-from offset_ledger.target.table import ensure_target
+from offset_ledger.table.change import ensure_target
 
 WARM_UP = 500_000  # records of each batch that makes a session warm
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from offset_ledger.config.parse import parse_pipeline as parse_pipeline
     from offset_ledger.errors import *  # noqa: F403
     from offset_ledger.model.ranges import OffsetRange as OffsetRange
-    from offset_ledger.operations.ingest import Ingested as Ingested
-    from offset_ledger.operations.status import PipelineStatus as PipelineStatus
+    from offset_ledger.run.ingest import Ingested as Ingested
+    from offset_ledger.standing.status import PipelineStatus as PipelineStatus
     from offset_ledger.version import __version__ as __version__
 
 _MODULES = {
@@ -48,8 +48,8 @@ _MODULES = {
     "offset_ledger.config.parse": ("find_pipeline", "parse_all", "parse_pipeline"),
     "offset_ledger.errors": tuple(_errors.names()),
     "offset_ledger.model.ranges": ("OffsetRange",),
-    "offset_ledger.operations.ingest": ("Ingested",),
-    "offset_ledger.operations.status": ("PipelineStatus",),
+    "offset_ledger.run.ingest": ("Ingested",),
+    "offset_ledger.standing.status": ("PipelineStatus",),
     "offset_ledger.version": ("__version__",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from offset_ledger.checks.diff import compare_table
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_named
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
-from offset_ledger.operations import ingest as _ingest
-from offset_ledger.operations import requests as _replay
-from offset_ledger.operations import verify as _verify
-from offset_ledger.operations.diff import compare_table
-from offset_ledger.operations.ingest import Ingested
-from offset_ledger.operations.status import PipelineStatus
-from offset_ledger.operations.status import status as _status
 from offset_ledger.plan.topics import find_pipelines
+from offset_ledger.repair import verify as _verify
+from offset_ledger.run import ingest as _ingest
+from offset_ledger.run import requests as _replay
+from offset_ledger.run.ingest import Ingested
+from offset_ledger.standing.status import PipelineStatus
+from offset_ledger.standing.status import status as _status
 from offset_ledger.validate.step import read_suite
 
 AnyPipeline = Pipeline | str | Path
@@ -138,7 +138,7 @@ def verify(pipeline: AnyPipeline, *, against_topic: bool = False) -> Verified:
     violations, checked = _verify.verify(known)
     notes = [note] if (note := _verify.uncounted_reason(known)) else []
     if against_topic:
-        from offset_ledger.operations.verify_against_topic import compare_with_topic
+        from offset_ledger.repair.verify_against_topic import compare_with_topic
 
         compared = compare_with_topic(known)
         violations, notes = [*violations, *compared.violations], [*notes, *compared.notes]

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import connect, migrate
-from offset_ledger.local import stack as local
-from offset_ledger.local.layout import PortChoice
+from offset_ledger.sandbox import stack as local
+from offset_ledger.sandbox.layout import PortChoice
 from offset_ledger.schema_registry.client import connect_registry
 from tests.chaos.bench import ELSEWHERE, Bench
 from tests.chaos.cycle import Outcome, run_cycle

@@ -24,12 +24,12 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.errors import PublishFailed, TransactionOutcomeUnknown
 from offset_ledger.ledger.database import connect, rows
-from offset_ledger.local.kafka import Kafka
-from offset_ledger.local.process import Daemon
 from offset_ledger.postgres_connection import postgres_arguments
-from offset_ledger.reliability.publishing.producer import Publisher
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import Publisher
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.sandbox.kafka import Kafka
+from offset_ledger.sandbox.process import Daemon
 from tests.chaos import oracle
 from tests.chaos.added_columns import PREFIX, AddedColumns
 from tests.chaos.lab import Answer, Lab, Worker

@@ -19,8 +19,8 @@ from kafka.errors import KafkaError
 
 from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.failpoints import NOT_ALWAYS, Failpoint
-from offset_ledger.reliability.publishing.producer import Publisher
-from offset_ledger.reliability.publishing.settings import read_settings
+from offset_ledger.publishing.producer import Publisher
+from offset_ledger.publishing.settings import read_settings
 from tests.chaos.bench import Bench
 from tests.chaos.cluster import leaders, move_leaders
 from tests.chaos.lab import Answer, Worker

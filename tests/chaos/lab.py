@@ -17,12 +17,12 @@ from typing import Any
 import psutil
 
 from offset_ledger.failpoints import ONCE, VARIABLE
-from offset_ledger.local.layout import free_ports
-from offset_ledger.local.process import Launch, silent
-from offset_ledger.local.registry import Registry
-from offset_ledger.local.spark import SparkConnect
-from offset_ledger.local.stack import Stack
-from offset_ledger.reliability.labs.lossy import Proxy
+from offset_ledger.labs.lossy import Proxy
+from offset_ledger.sandbox.layout import free_ports
+from offset_ledger.sandbox.process import Launch, silent
+from offset_ledger.sandbox.registry import Registry
+from offset_ledger.sandbox.spark import SparkConnect
+from offset_ledger.sandbox.stack import Stack
 from tests.paths import ROOT
 
 

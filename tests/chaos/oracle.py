@@ -11,8 +11,8 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.ledger.database import Session, rows
-from offset_ledger.operations.verify import verify
-from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.publishing.record import Record
+from offset_ledger.repair.verify import verify
 from tests.chaos.added_columns import PREFIX
 
 Place = tuple[int, int]

@@ -29,8 +29,8 @@ from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.states import State
 from offset_ledger.plan.step import plan
-from offset_ledger.reliability.publishing.producer import Publisher
-from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
+from offset_ledger.publishing.producer import Publisher
+from offset_ledger.publishing.topics import create_topic, delete_topic
 from offset_ledger.stage.spark_reader import SparkReader, classify
 from offset_ledger.stage.step import stage
 from offset_ledger.stage.topic_check import TopicChecks

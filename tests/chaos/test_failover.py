@@ -29,14 +29,14 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.batches import read_batch
 from offset_ledger.ledger.database import connect, migrate, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.local.postgres import ROLE, Postgres
-from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.engine import EngineChoice
-from offset_ledger.operations.dead_letters import Delivery, deliver, source_position
 from offset_ledger.plan.step import plan
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.repair.dead_letters import Delivery, deliver, source_position
 from offset_ledger.report.consumer_group import mirror
+from offset_ledger.sandbox.postgres import ROLE, Postgres
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.stage.runs import SharedSlices
 from offset_ledger.stage.slice_reader import slice_reader
 from offset_ledger.stage.slices import SliceTask, stage_slices

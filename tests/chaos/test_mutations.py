@@ -23,12 +23,12 @@ from offset_ledger.errors import Fenced, IncompleteStaging, LedgerViolation, Off
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.local.stack import Stack
 from offset_ledger.model.balance_sheet import MergeCounts, StagedCounts
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.manifest import by_partition
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import stage_with

@@ -18,11 +18,11 @@ import pytest
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.failpoints import ONCE, VARIABLE
 from offset_ledger.ledger.database import connect, migrate
-from offset_ledger.local.java import find_java
-from offset_ledger.local.kafka import Kafka
-from offset_ledger.local.layout import HOST, PortChoice, Ports
-from offset_ledger.local.postgres import Postgres
-from offset_ledger.local.process import Launch, silent
+from offset_ledger.sandbox.java import find_java
+from offset_ledger.sandbox.kafka import Kafka
+from offset_ledger.sandbox.layout import HOST, PortChoice, Ports
+from offset_ledger.sandbox.postgres import Postgres
+from offset_ledger.sandbox.process import Launch, silent
 from tests.chaos import oracle
 from tests.chaos.bench import Bench
 from tests.chaos.lab import Answer, Lab, Worker

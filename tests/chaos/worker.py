@@ -26,10 +26,10 @@ from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
-from offset_ledger.operations.remerge import replay_parts, restate_rows
 from offset_ledger.plan.step import PlannedBatch, plan, plan_replay
 from offset_ledger.plan.topics import find_pipelines
 from offset_ledger.report.step import report
+from offset_ledger.run.remerge import replay_parts, restate_rows
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
 from tests.fixtures.engines import BY_PROCESS, by_spark

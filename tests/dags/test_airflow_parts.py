@@ -21,9 +21,9 @@ from offset_ledger.errors import BatchRejected
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.states import State
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic, delete_topic
 from tests.dags.fresh import answer_of
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
@@ -41,7 +41,7 @@ _METRICS = """
 import json
 from airflow.sdk.observability import stats
 from offset_ledger.airflow.metrics import emit
-from offset_ledger.operations.metrics import BatchMetrics
+from offset_ledger.standing.metrics import BatchMetrics
 
 sent = []
 

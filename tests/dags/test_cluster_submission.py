@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 from offset_ledger.connections import Connection
-from offset_ledger.local.java import find_java
+from offset_ledger.sandbox.java import find_java
 from tests.dags.fresh import answer_of
 from tests.dags.test_airflow_parts import PIPELINE
 from tests.paths import ROOT

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import offset_ledger
 from offset_ledger.connections import Connection
-from offset_ledger.local.layout import free_ports
+from offset_ledger.sandbox.layout import free_ports
 from tests.dags.fresh import answer_of
 from tests.dags.test_airflow_parts import PIPELINE
 from tests.paths import ROOT

@@ -19,7 +19,7 @@ from offset_ledger import (
     status,
     verify,
 )
-from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.publishing.record import Record
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from offset_ledger.connections import Connection
 from offset_ledger.ledger.database import connect, migrate
-from offset_ledger.local.layout import free_ports
-from offset_ledger.local.postgres import DATA_DATABASE, Postgres
-from offset_ledger.local.process import Launch, silent
+from offset_ledger.sandbox.layout import free_ports
+from offset_ledger.sandbox.postgres import DATA_DATABASE, Postgres
+from offset_ledger.sandbox.process import Launch, silent
 from tests.fixtures.servers import execute, without_sync
 from tests.machine.bench import Divergence
 from tests.machine.walk import NAMES, Walker

@@ -17,7 +17,7 @@ from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.failpoints import Failpoint
 from offset_ledger.kafka import client
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.operations import dead_letters
+from offset_ledger.repair import dead_letters
 from offset_ledger.stage.slices import SliceTask
 from offset_ledger.validate import step as validate_step
 from tests.machine.kafka import Cluster

@@ -17,6 +17,9 @@ from psycopg2.extras import RealDictCursor
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
+from offset_ledger.decisions.accept_topic import accept_topic
+from offset_ledger.decisions.losses import skip_lost
+from offset_ledger.decisions.tombstones import approve_tombstones
 from offset_ledger.errors import BatchRejected, OffsetLedgerError, ProducerFenced
 from offset_ledger.failpoints import Failpoint
 from offset_ledger.ledger.database import connect, transaction
@@ -27,18 +30,15 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
-from offset_ledger.operations.accept_topic import accept_topic
-from offset_ledger.operations.dead_letters import deliver
-from offset_ledger.operations.losses import skip_lost
-from offset_ledger.operations.prune import prune_beyond
-from offset_ledger.operations.prune_ages import Ages
-from offset_ledger.operations.redrive import dismiss, plan_redrive, stage_redrive
-from offset_ledger.operations.remerge import restate_rows
-from offset_ledger.operations.tombstones import approve_tombstones
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.postgres_connection import postgres_arguments
+from offset_ledger.repair.dead_letters import deliver
+from offset_ledger.repair.prune import prune_beyond
+from offset_ledger.repair.prune_ages import Ages
+from offset_ledger.repair.redrive import dismiss, plan_redrive, stage_redrive
+from offset_ledger.run.remerge import restate_rows
 from offset_ledger.stage.step import Reader, stage
-from offset_ledger.target.restate import read_unfinished
+from offset_ledger.table.restate import read_unfinished
 from offset_ledger.validate.step import validate
 from tests.machine.actors import ANSWERED, DELIVERS, LOCK, RESOLVE, SETTLE, TASKS, Actor, Letters, reach, stopping
 from tests.machine.earlier import Earlier

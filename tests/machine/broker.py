@@ -18,7 +18,7 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.reliability.publishing.producer import Publisher
+from offset_ledger.publishing.producer import Publisher
 from offset_ledger.stage.process_reader import ProcessReader
 from offset_ledger.stage.step import Reader
 from tests.machine import kafka as fake

@@ -15,8 +15,9 @@ from offset_ledger.connections import Connection
 from offset_ledger.ledger import batches, dead_letters, pipelines, row_order
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.dead_letters import RecordPosition
-from offset_ledger.local.stack import Stack
-from offset_ledger.target import restate, table
+from offset_ledger.sandbox.stack import Stack
+from offset_ledger.table import change as table
+from offset_ledger.table import restate
 from tests.fixtures.servers import new_database
 from tests.machine.bench import Bench, Divergence
 from tests.model.defects import CAUGHT

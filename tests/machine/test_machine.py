@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from offset_ledger.connections import Connection
-from offset_ledger.local.stack import Stack
+from offset_ledger.sandbox.stack import Stack
 from tests.examples import examples
 from tests.fixtures.servers import new_database
 from tests.machine.bench import Bench

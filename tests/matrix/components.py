@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from offset_ledger.local.jars import KAFKA_VERSION, KAFKA_VERSION_VARIABLE, Artifact, Bundle, broker_bundle, fetch
-from offset_ledger.local.java import find_java
-from offset_ledger.local.postgres import FOLDER_VARIABLE
 from offset_ledger.machine_files import cache_root
+from offset_ledger.sandbox.jars import KAFKA_VERSION, KAFKA_VERSION_VARIABLE, Artifact, Bundle, broker_bundle, fetch
+from offset_ledger.sandbox.java import find_java
+from offset_ledger.sandbox.postgres import FOLDER_VARIABLE
 from tests.paths import ROOT
 
 LOCAL = f"{ROOT}/.venv/bin/python"
@@ -33,12 +33,12 @@ _OF_THE_TABLE = "test_the_table_of_the_readme_has_every_version_once_with_its_re
 TESTS: Mapping[str, tuple[str, ...]] = {
     "Postgres": (
         "tests/chaos/test_mutations.py",
-        "tests/integration/target/test_evolve.py",
+        "tests/integration/table/test_evolve.py",
         *(f"{_OPERATIONS}/test_{name}.py" for name in ("between_steps", "ingest", "redrive", "prune")),
     ),
     "Kafka": (
         "tests/chaos/test_brokers.py::test_an_unclean_election_is_reported_before_anything_is_committed",
-        "tests/integration/reliability/test_publishing.py",
+        "tests/integration/publishing/test_publishing.py",
         *(f"{_OPERATIONS}/test_{name}.py" for name in ("against_topic", "compaction", "ingest")),
     ),
     "Spark": (
@@ -47,7 +47,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     ),
     "Spark Connect": (f"{_STAGE}/test_connect.py",),
     # A row that failed before is no fault of the Python.
-    "Python": ("tests/unit", "tests/dags", f"--deselect=tests/unit/local/test_versions.py::{_OF_THE_TABLE}"),
+    "Python": ("tests/unit", "tests/dags", f"--deselect=tests/unit/sandbox/test_versions.py::{_OF_THE_TABLE}"),
 }
 
 

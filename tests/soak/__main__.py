@@ -19,12 +19,12 @@ from urllib.request import urlopen
 from tabulate import tabulate
 
 from offset_ledger.connections import environment_name
-from offset_ledger.local import stack as local
-from offset_ledger.local.layout import PortChoice, free_ports
-from offset_ledger.operations.status import status
-from offset_ledger.operations.verify import verify
 from offset_ledger.page import answers
 from offset_ledger.page.queries import BatchFilter
+from offset_ledger.repair.verify import verify
+from offset_ledger.sandbox import stack as local
+from offset_ledger.sandbox.layout import PortChoice, free_ports
+from offset_ledger.standing.status import status
 from tests.chaos.__main__ import new_bench, replayed
 from tests.chaos.bench import Bench
 from tests.chaos.lab import Lab, Worker

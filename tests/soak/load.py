@@ -13,9 +13,9 @@ from random import Random
 from offset_ledger.connections import environment_name
 from offset_ledger.ledger.redrive import Selection
 from offset_ledger.model.batch import Origin
-from offset_ledger.operations.prune import Pruned, prune_beyond
-from offset_ledger.operations.prune_ages import Ages
-from offset_ledger.operations.redrive import dismiss
+from offset_ledger.repair.prune import Pruned, prune_beyond
+from offset_ledger.repair.prune_ages import Ages
+from offset_ledger.repair.redrive import dismiss
 from tests.chaos.bench import Bench
 from tests.chaos.cycle import EXPECTED, rerun
 from tests.chaos.faults import choose, injected

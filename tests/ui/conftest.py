@@ -18,18 +18,18 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sy
 from offset_ledger.demo.run import SEED, TOPIC
 from offset_ledger.errors import BatchRejected, TombstonesMayBeGone
 from offset_ledger.ledger.database import connect, migrate
-from offset_ledger.local import airflow as local_airflow
-from offset_ledger.local import stack as local
-from offset_ledger.local.layout import PortChoice
-from offset_ledger.local.process import Launch
-from offset_ledger.local.stack import SparkKind, Stack
 from offset_ledger.model.batch import Origin
-from offset_ledger.operations.ingest import ingest
 from offset_ledger.plan.step import plan
-from offset_ledger.reliability.publishing.feed import publish_flights
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
+from offset_ledger.publishing.feed import publish_flights
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic, delete_topic
+from offset_ledger.run.ingest import ingest
+from offset_ledger.sandbox import airflow as local_airflow
+from offset_ledger.sandbox import stack as local
+from offset_ledger.sandbox.layout import PortChoice
+from offset_ledger.sandbox.process import Launch
+from offset_ledger.sandbox.stack import SparkKind, Stack
 from tests.fixtures.airflow_project import record
 from tests.fixtures.airflow_world import World
 from tests.fixtures.compaction import NEVER, OFTEN, WEEK, CompactedTopic

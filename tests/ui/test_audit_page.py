@@ -14,11 +14,11 @@ import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
 from offset_ledger.ledger.database import connect, migrate, rows
-from offset_ledger.local import stack as local
-from offset_ledger.local.airflow import USER, VIEWER
-from offset_ledger.local.layout import PortChoice
-from offset_ledger.local.stack import SparkKind, Stack
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.sandbox import stack as local
+from offset_ledger.sandbox.airflow import USER, VIEWER
+from offset_ledger.sandbox.layout import PortChoice
+from offset_ledger.sandbox.stack import SparkKind, Stack
 from tests.fixtures.airflow_world import until
 from tests.fixtures.audited import audited
 from tests.paths import ROOT

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import FrameLocator, Locator, Page, expect
 
-from offset_ledger.local.airflow import USER, VIEWER
-from offset_ledger.local.java import find_java
 from offset_ledger.model.balance_sheet import Dispositions
-from offset_ledger.operations.verify import verify
+from offset_ledger.repair.verify import verify
+from offset_ledger.sandbox.airflow import USER, VIEWER
+from offset_ledger.sandbox.java import find_java
 from tests.fixtures.airflow_world import World
 from tests.fixtures.java_clients import JavaClients
 from tests.ui.airflow_ui import ask_by_hand, cells, confirmed, ours, rows_of, says, shot, shown_run, theme

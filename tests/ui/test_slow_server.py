@@ -17,9 +17,9 @@ import uvicorn
 from playwright.sync_api import Page, expect
 
 from offset_ledger.errors import BrokerUnavailable
-from offset_ledger.local.layout import free_ports
 from offset_ledger.page.app import create_app
 from offset_ledger.page.rights import Rights
+from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.standing.brokers import BrokerCache
 from offset_ledger.standing.files import read_pipelines
 from tests.fixtures.airflow_world import until

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
 from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.local.airflow import USER
-from offset_ledger.operations.verify import verify
+from offset_ledger.repair.verify import verify
+from offset_ledger.sandbox.airflow import USER
 from tests.fixtures.airflow_world import World
 from tests.ui.airflow_ui import answer, numbers, open_question, ours, rows_of, run_tab, says, shot
 

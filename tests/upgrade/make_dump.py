@@ -20,12 +20,12 @@ from pathlib import Path
 from offset_ledger.connections import Connection
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import connect, rows
-from offset_ledger.local import stack as local
-from offset_ledger.local.layout import PortChoice
-from offset_ledger.local.postgres import binary
-from offset_ledger.local.stack import Stack
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.sandbox import stack as local
+from offset_ledger.sandbox.layout import PortChoice
+from offset_ledger.sandbox.postgres import binary
+from offset_ledger.sandbox.stack import Stack
 from tests.paths import ROOT
 from tests.upgrade.scenario import FIRST, PARTITIONS, PIPELINES, REST, write_pipeline
 

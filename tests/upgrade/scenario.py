@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.publishing.record import Record
 
 NOON = int(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp() * 1000)
 PARTITIONS = 2

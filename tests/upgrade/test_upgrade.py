@@ -16,12 +16,12 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import Session, check_migrated, connect, migrate, migrations, rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.states import State
-from offset_ledger.operations.ingest import ingest
-from offset_ledger.operations.verify import verify
-from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.postgres_connection import postgres_arguments
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.repair.verify import verify
+from offset_ledger.repair.verify_against_topic import compare_with_topic
+from offset_ledger.run.ingest import ingest
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.topic_bench import quiet
 from tests.upgrade.scenario import FIRST, PARTITIONS, PIPELINES, QUARANTINE, REST, ROWS, write_pipeline

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from offset_ledger.connections import Connection
 from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.local import stack as local
-from offset_ledger.local.layout import stack_home
+from offset_ledger.sandbox import stack as local
+from offset_ledger.sandbox.layout import stack_home
 from tests.witness.ledger import Line
 from tests.witness.replay import Counts, NotAllowedError, witness
 

@@ -17,7 +17,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 
 if TYPE_CHECKING:
-    from offset_ledger.reliability.audit.run import Audit
+    from offset_ledger.audit.run import Audit
 
 DOC = """
 ### audit_topics
@@ -54,9 +54,9 @@ def _audit(pipeline: Pipeline) -> Any:
 
     @task(task_id=ids.audit_task(pipeline.name), owner=pipeline.owner)
     def audit_one() -> dict[str, int]:
+        from offset_ledger.audit.finding import Severity
+        from offset_ledger.audit.run import audit_pipeline
         from offset_ledger.plan.topics import find_pipelines
-        from offset_ledger.reliability.audit.finding import Severity
-        from offset_ledger.reliability.audit.run import audit_pipeline
 
         with airflow_failures():
             file = parse_pipeline(path)
@@ -74,7 +74,7 @@ def _audit(pipeline: Pipeline) -> Any:
 
 def _log(audit: Audit) -> str | None:
     """Log what was found; what fails the task in one line."""
-    from offset_ledger.reliability.audit.finding import Severity
+    from offset_ledger.audit.finding import Severity
 
     log = logging.getLogger("offset_ledger.audit")
     for finding in audit.failing(Severity.INFO):

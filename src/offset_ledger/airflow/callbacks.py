@@ -24,9 +24,9 @@ from offset_ledger.model import notices
 from offset_ledger.model.request import NOTHING_NEW, OUTCOME
 
 if TYPE_CHECKING:
+    from offset_ledger.audit.run import Audit
     from offset_ledger.model.batch import Batch
     from offset_ledger.model.questions import Question
-    from offset_ledger.reliability.audit.run import Audit
 
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ def not_fresh(known: Mapping[str, Any], run_id: str, seconds: int) -> None:
 
 def audited(file: Pipeline, audit: Audit, context: Any) -> None:
     """The topic of one of the file's pipelines was audited: errors, errors that have ended, and a loss ahead."""
-    from offset_ledger.reliability.audit.finding import Severity
+    from offset_ledger.audit.finding import Severity
 
     pipeline = file.of_topic(audit.topic) if file.source.several else file
     errors, link = audit.failing(Severity.ERROR), run_link(context)

@@ -58,7 +58,7 @@ class Gate(HITLOperator):
 
     def execute(self, context: Context) -> Any:
         """Ask and defer, or continue at once."""
-        from offset_ledger.operations.answers import record_question
+        from offset_ledger.decisions.answers import record_question
 
         with airflow_failures():
             pipeline = read_pipeline(self.pipeline_file, self.topic)
@@ -75,8 +75,8 @@ class Gate(HITLOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Record the answer and act on it."""
+        from offset_ledger.decisions.answers import answer_question
         from offset_ledger.model.batch import current_origin
-        from offset_ledger.operations.answers import answer_question
 
         given = super().execute_complete(context, event)
         answer, person = QuestionAnswer(given["chosen_options"][0].lower()), given["responded_by_user"]
@@ -104,7 +104,7 @@ class LossGate(Gate):
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """The loss, or the changed schema, as it is now."""
         from offset_ledger.airflow.concurrent_runs import other_run
-        from offset_ledger.operations.answers import question_before_staging
+        from offset_ledger.decisions.answers import question_before_staging
 
         if busy := other_run(pipeline, context["ti"]):
             raise AirflowSkipException(f"nothing to do: {busy}")
@@ -125,7 +125,7 @@ class BatchGate(Gate):
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """None for a batch that is not, or no longer, rejected."""
-        from offset_ledger.operations.answers import batch_question
+        from offset_ledger.decisions.answers import batch_question
 
         batch_id = batch_id_of(context["ti"])
         assert batch_id is not None

@@ -100,7 +100,7 @@ def _schedule(pipeline: Pipeline) -> Any:
 def _topics(path: Path) -> Any:
     @task(task_id=ids.TOPICS)
     def find_topics() -> list[str]:
-        from offset_ledger.operations.requests import requested_topics
+        from offset_ledger.run.requests import requested_topics
 
         with airflow_failures():
             pipelines = requested_topics(parse_pipeline(path), request_of(get_current_context()))

@@ -26,7 +26,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.ledger.database import open_ledger, transaction
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import catalog_type
-from offset_ledger.target.fit import target_columns
+from offset_ledger.table.fit import target_columns
 from offset_ledger.validate.suite import SuiteAction
 
 BATCH_FACET = "offsetLedger_batch"

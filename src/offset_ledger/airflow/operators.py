@@ -105,7 +105,7 @@ class PlanOperator(_AskingOperator):
                 raise ContradictoryRequest(f"the pipeline reads one topic; clear topic, found {request.topic}")
             pipeline = read_pipeline(self.pipeline_file, self.topic)
             if request.dry_run:
-                from offset_ledger.operations.preview import preview
+                from offset_ledger.run.preview import preview
 
                 shown = preview(pipeline, request)
                 self.log.info("%s", shown)
@@ -120,8 +120,8 @@ class PlanOperator(_AskingOperator):
             self.skip_question(context)
 
     def _plan(self, session: Session, pipeline: Pipeline, request: Request, context: Context) -> int | None:
-        from offset_ledger.operations.losses import loss_question
-        from offset_ledger.operations.requests import plan_request
+        from offset_ledger.decisions.losses import loss_question
+        from offset_ledger.run.requests import plan_request
 
         try:
             planned = plan_request(pipeline, request, by_person(context), session)
@@ -144,8 +144,8 @@ class PlanOperator(_AskingOperator):
 
     def _question(self, session: Session, pipeline: Pipeline, planned: PlannedBatch) -> Question | None:
         """Return what a person has to decide first: a loss since the batch was planned, or a changed schema."""
-        from offset_ledger.operations.accept_topic import schema_question
-        from offset_ledger.operations.answers import question_before_staging
+        from offset_ledger.decisions.accept_topic import schema_question
+        from offset_ledger.decisions.answers import question_before_staging
 
         if planned.batch is None or planned.batch.judged:
             return None

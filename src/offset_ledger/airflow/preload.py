@@ -12,8 +12,8 @@ from importlib import import_module
 
 # Without Airflow's own modules: its settings are not complete while airflow_local_settings.py is imported.
 _STEPS = (
-    "offset_ledger.operations.requests",
-    "offset_ledger.operations.losses",
+    "offset_ledger.run.requests",
+    "offset_ledger.decisions.losses",
     "offset_ledger.stage.step",
     "offset_ledger.stage.slices",
     "offset_ledger.stage.record_batches",

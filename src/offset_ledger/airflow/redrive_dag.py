@@ -135,7 +135,7 @@ def _topics(path: Path) -> Any:
 def _plan(path: Path, of: Any) -> Any:
     @task(task_id=ids.PLAN, map_index_template=shown_by(of))
     def plan_batch(topic: str | None) -> int:
-        from offset_ledger.operations.redrive import parse_choice, plan_redrive
+        from offset_ledger.repair.redrive import parse_choice, plan_redrive
 
         context = get_current_context()
         with airflow_failures():
@@ -157,7 +157,7 @@ def _dismiss(pipeline: Pipeline, asked: QuarantineRequest, person: Origin) -> st
     """Dismiss the records of the form, or undo that; the line for the log."""
     from offset_ledger.ledger.redrive import Selection
     from offset_ledger.model.moments import parse_since
-    from offset_ledger.operations.redrive import dismiss
+    from offset_ledger.repair.redrive import dismiss
 
     selection = Selection(asked.partition, asked.offsets, asked.reason, parse_since(asked.since))
     done = dismiss(pipeline, selection, person, asked.why, asked.action is QuarantineAction.UNDO)
@@ -168,7 +168,7 @@ def _stage(path: Path, of: Any, batch_id: Any) -> Any:
     @task(task_id=ids.STAGE, map_index_template=shown_by(of))
     def stage_batch(topic: str | None, batch_id: int) -> None:
         from offset_ledger.model.batch import current_origin
-        from offset_ledger.operations.redrive import stage_redrive
+        from offset_ledger.repair.redrive import stage_redrive
 
         with airflow_failures():
             print(stage_redrive(read_pipeline(path, topic), batch_id, current_origin()))

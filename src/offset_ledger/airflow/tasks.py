@@ -95,7 +95,7 @@ def _report(path: Path, of: Any) -> Any:
     @task(task_id=ids.REPORT, map_index_template=shown_by(of))
     def report_batch(topic: str | None) -> str:
         from offset_ledger.airflow.metrics import measure
-        from offset_ledger.operations.ingest import finish
+        from offset_ledger.run.ingest import finish
 
         batch_id = batch_id_of(get_current_context()["ti"])
         assert batch_id is not None
@@ -111,7 +111,7 @@ def _report(path: Path, of: Any) -> Any:
 def _dead_letters(path: Path, of: Any) -> Any:
     @task(task_id=ids.DEAD_LETTERS, map_index_template=shown_by(of))
     def deliver_dead_letters(topic: str | None) -> None:
-        from offset_ledger.operations.dead_letters import deliver
+        from offset_ledger.repair.dead_letters import deliver
 
         with airflow_failures():
             print(deliver(read_pipeline(path, topic)))

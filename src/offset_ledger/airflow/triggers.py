@@ -59,7 +59,7 @@ class NewRecords(BaseEventTrigger):
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
         from offset_ledger.airflow.concurrent_runs import nothing_to_wake_for
-        from offset_ledger.operations.tombstones import record_stable_offsets
+        from offset_ledger.decisions.tombstones import record_stable_offsets
         from offset_ledger.plan.topics import find_pipelines
 
         try:
@@ -86,8 +86,8 @@ def _lagging(pipeline: Pipeline) -> Waiting:
     Raises:
         UnknownTopic: the topic does not exist, and there is nothing to ask.
     """
-    from offset_ledger.operations.losses import loss_question
-    from offset_ledger.operations.status import status
+    from offset_ledger.decisions.losses import loss_question
+    from offset_ledger.standing.status import status
 
     prefix = f"{pipeline.source.topic}-" if pipeline.record.topic_names else ""
     try:

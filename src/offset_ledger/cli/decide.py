@@ -62,9 +62,9 @@ def run_abandon(arguments: Namespace) -> Outcome:
 )
 def run_skip(arguments: Namespace) -> Outcome:
     """Approve a loss (offsets, or tombstones, that were removed before they were read), or accept a changed topic."""
+    from offset_ledger.decisions.answers import settle
+    from offset_ledger.decisions.losses import loss_question
     from offset_ledger.model.batch import current_origin
-    from offset_ledger.operations.answers import settle
-    from offset_ledger.operations.losses import loss_question
 
     pipeline = pipeline_of(arguments)
     if question := loss_question(pipeline):
@@ -88,7 +88,7 @@ def run_dismiss(arguments: Namespace) -> Outcome:
     """Dismiss quarantined records that will never be loaded; no redrive takes them."""
     from offset_ledger.ledger.redrive import Selection
     from offset_ledger.model.batch import current_origin
-    from offset_ledger.operations.redrive import dismiss, parse_choice
+    from offset_ledger.repair.redrive import dismiss, parse_choice
 
     pipeline = pipeline_of(arguments)
     choice = parse_choice(arguments.reason, arguments.since)
@@ -107,8 +107,8 @@ def run_dismiss(arguments: Namespace) -> Outcome:
 )
 def run_accept_topic(arguments: Namespace) -> Outcome:
     """Continue with a recreated topic, a truncated log, or without one of several topics that was deleted."""
+    from offset_ledger.decisions.answers import settle_topic
     from offset_ledger.model.batch import current_origin
-    from offset_ledger.operations.answers import settle_topic
 
     settled = settle_topic(pipeline_of(arguments), None, current_origin(), arguments.why)
     return Outcome(settled.data, settled.message)
@@ -117,8 +117,8 @@ def run_accept_topic(arguments: Namespace) -> Outcome:
 @verb(PIPELINE, why("decision"), example='offset-ledger accept-schema flights --why "nobody needs the new field"')
 def run_accept_schema(arguments: Namespace) -> Outcome:
     """Leave the columns as they are although the next records have a schema that does not fit them."""
+    from offset_ledger.decisions.answers import settle_schema
     from offset_ledger.model.batch import current_origin
-    from offset_ledger.operations.answers import settle_schema
 
     settled = settle_schema(pipeline_of(arguments), None, current_origin(), arguments.why)
     return Outcome(settled.data, settled.message)
@@ -132,8 +132,8 @@ def run_accept_schema(arguments: Namespace) -> Outcome:
 )
 def run_accept_table(arguments: Namespace) -> Outcome:
     """Continue with a table that was emptied, restored or corrected on purpose."""
+    from offset_ledger.decisions.accept_topic import accept_table
     from offset_ledger.model.batch import current_origin
-    from offset_ledger.operations.accept_topic import accept_table
 
     pipeline = pipeline_of(arguments)
     event_ids = accept_table(pipeline, current_origin(), arguments.why)
@@ -146,7 +146,7 @@ def run_accept_table(arguments: Namespace) -> Outcome:
 def run_remerge(arguments: Namespace) -> Outcome:
     """Order all rows of a table by Kafka's timestamps, and replay what the topic still has."""
     from offset_ledger.model.batch import current_origin
-    from offset_ledger.operations.remerge import replay_parts, restate_rows
+    from offset_ledger.run.remerge import replay_parts, restate_rows
 
     pipeline = pipeline_of(arguments)
     restated = restate_rows(pipeline, current_origin(), arguments.why)

@@ -14,8 +14,8 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
-    from offset_ledger.operations.overview import PipelineLine
-    from offset_ledger.operations.status import PipelineStatus
+    from offset_ledger.standing.overview import PipelineLine
+    from offset_ledger.standing.status import PipelineStatus
 
 
 @verb(optional_pipeline(), example="offset-ledger status\n  offset-ledger status flights")
@@ -23,7 +23,7 @@ def run_status(arguments: Namespace) -> Outcome:
     """Show where a pipeline stands, and what blocks it; without a name, a line for each."""
     if arguments.pipeline is None:
         return _all()
-    from offset_ledger.operations.status import status
+    from offset_ledger.standing.status import status
 
     current = status(pipeline_of(arguments))
     return Outcome(asdict(current), _text(current))
@@ -31,7 +31,7 @@ def run_status(arguments: Namespace) -> Outcome:
 
 def _all() -> Outcome:
     """Every pipeline; exit code 1 if something of one cannot be read."""
-    from offset_ledger.operations.overview import overview
+    from offset_ledger.standing.overview import overview
 
     lines = overview()
     notes = [
@@ -94,7 +94,7 @@ def _text(current: PipelineStatus) -> str:
 )
 def run_batches(arguments: Namespace) -> Outcome:
     """List the newest batches with their balance sheets."""
-    from offset_ledger.operations.status import recent_batches
+    from offset_ledger.standing.status import recent_batches
 
     batches = recent_batches(pipeline_of(arguments), arguments.limit)
     return Outcome(batches, table(batches) if batches else "no batches yet")
@@ -113,8 +113,8 @@ def run_batches(arguments: Namespace) -> Outcome:
 )
 def run_quarantine(arguments: Namespace) -> Outcome:
     """List the quarantined records by reason, with examples."""
-    from offset_ledger.operations.redrive import list_quarantined, parse_choice
-    from offset_ledger.operations.status import rejected_batch
+    from offset_ledger.repair.redrive import list_quarantined, parse_choice
+    from offset_ledger.standing.status import rejected_batch
 
     choice, pipeline = parse_choice(arguments.reason, arguments.since, arguments.limit), pipeline_of(arguments)
     total, *reasons = list_quarantined(pipeline, choice, arguments.resolved, arguments.dismissed)
@@ -145,7 +145,7 @@ def _by_reason(reasons: Sequence[Mapping[str, Any]]) -> str:
 )
 def run_verify(arguments: Namespace) -> Outcome:
     """Check every invariant of the ledger, and the number of rows in the table."""
-    from offset_ledger.operations.verify import explain_gaps, uncounted_reason, verify
+    from offset_ledger.repair.verify import explain_gaps, uncounted_reason, verify
 
     pipeline, more = pipeline_of(arguments), dict[str, Any]()
     violations, checked = verify(pipeline)
@@ -158,7 +158,7 @@ def run_verify(arguments: Namespace) -> Outcome:
         lines += [*deep.violations, *deep.unreadable, *map(str, deep.gaps)]
         more |= {"gaps": [str(gap) for gap in deep.gaps], "unreadable": list(deep.unreadable)}
     if arguments.against_topic:
-        from offset_ledger.operations.verify_against_topic import compare_with_topic
+        from offset_ledger.repair.verify_against_topic import compare_with_topic
 
         compared = compare_with_topic(pipeline)
         violations += compared.violations

@@ -24,9 +24,9 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.extras import require
 
 if TYPE_CHECKING:
-    from offset_ledger.reliability.audit.run import Audit
-    from offset_ledger.reliability.labs.trial import Report
-    from offset_ledger.reliability.topics.settings import TopicSettings
+    from offset_ledger.audit.run import Audit
+    from offset_ledger.labs.trial import Report
+    from offset_ledger.topics.settings import TopicSettings
 
 
 @verb(
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 )
 def run_audit(arguments: Namespace) -> Outcome:
     """Check a topic against the reliability rules."""
-    from offset_ledger.reliability.audit.finding import Severity
+    from offset_ledger.audit.finding import Severity
 
     audit = _audit(arguments)
     data = asdict(audit) | {"changes": [{**asdict(change), "change": change.word} for change in audit.changes]}
@@ -48,8 +48,8 @@ def run_audit(arguments: Namespace) -> Outcome:
 
 
 def _audit(arguments: Namespace) -> Audit:
+    from offset_ledger.audit.run import audit_pipeline, audit_topic
     from offset_ledger.connections import get_connection
-    from offset_ledger.reliability.audit.run import audit_pipeline, audit_topic
 
     if (arguments.pipeline is None) == (arguments.topic is None):
         raise ConfigurationError("audit takes a PIPELINE or --topic TOPIC, one of the two")
@@ -92,7 +92,7 @@ def _text(audit: Audit) -> str:
 def run_topic(arguments: Namespace) -> Outcome:
     """Plan, create or describe a topic, with the effect of each setting."""
     from offset_ledger.connections import get_connection
-    from offset_ledger.reliability.publishing.topics import create_topic
+    from offset_ledger.publishing.topics import create_topic
 
     name = arguments.topic
     if arguments.action == "describe":
@@ -108,9 +108,9 @@ def run_topic(arguments: Namespace) -> Outcome:
 
 def _existing(arguments: Namespace) -> TopicSettings:
     """The settings that the topic has."""
+    from offset_ledger.audit.gather import read_facts
     from offset_ledger.connections import get_connection
-    from offset_ledger.reliability.audit.gather import read_facts
-    from offset_ledger.reliability.topics.settings import TopicSettings
+    from offset_ledger.topics.settings import TopicSettings
 
     facts = read_facts(get_connection(arguments.connection), arguments.topic)
     copies, partitions = facts.replication_factor, len(facts.partitions)
@@ -121,8 +121,8 @@ def _planned(arguments: Namespace) -> tuple[TopicSettings, dict[str, str]]:
     """The plan with the caller's own settings, and the same as Kafka's configuration."""
     from offset_ledger.connections import get_connection
     from offset_ledger.kafka.client import connect_kafka
-    from offset_ledger.reliability.topics.plan import Durability, TopicRequirements, plan
-    from offset_ledger.reliability.topics.settings import TopicSettings
+    from offset_ledger.topics.plan import Durability, TopicRequirements, plan
+    from offset_ledger.topics.settings import TopicSettings
     from offset_ledger.units import parse_size, parse_span
 
     volume, brokers = _volume(arguments), arguments.brokers
@@ -156,7 +156,7 @@ def _volume(arguments: Namespace) -> int | None:
 def _explained(name: str, settings: TopicSettings, head: str) -> Outcome:
     from tabulate import tabulate
 
-    from offset_ledger.reliability.topics.explain import explain
+    from offset_ledger.topics.explain import explain
 
     rows = explain(settings)
     data = [{"setting": e.setting, "value": e.value, "buys": e.gives} for e in rows]
@@ -165,9 +165,9 @@ def _explained(name: str, settings: TopicSettings, head: str) -> Outcome:
 
 
 def _semantics(folder: Path, seed: int) -> Report:
-    from offset_ledger.local import stack as local
-    from offset_ledger.local.layout import PortChoice
-    from offset_ledger.reliability.labs.semantics import Bench, SemanticsPlan, report, semantics
+    from offset_ledger.labs.semantics import Bench, SemanticsPlan, report, semantics
+    from offset_ledger.sandbox import stack as local
+    from offset_ledger.sandbox.layout import PortChoice
 
     plan = SemanticsPlan.draw(seed)
     stack = local.up(brokers=1, ports=PortChoice.any_free(), home=folder / "stack", project=folder, say=say)
@@ -179,15 +179,15 @@ def _semantics(folder: Path, seed: int) -> Report:
 
 
 def _replication(folder: Path, seed: int) -> Report:
-    from offset_ledger.reliability.labs.replication import replication
-    from offset_ledger.reliability.labs.trial import TrialPlan, report
+    from offset_ledger.labs.replication import replication
+    from offset_ledger.labs.trial import TrialPlan, report
 
     plan = TrialPlan.draw(seed)
     return report(plan, replication(plan, folder, say))
 
 
 def _ordering(folder: Path, seed: int) -> Report:
-    from offset_ledger.reliability.labs.ordering import OrderingPlan, ordering, report
+    from offset_ledger.labs.ordering import OrderingPlan, ordering, report
 
     plan = OrderingPlan.draw(seed)
     return report(plan, ordering(plan, folder, say))

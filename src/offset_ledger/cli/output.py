@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
-    from offset_ledger.operations.ingest import Ingested
+    from offset_ledger.run.ingest import Ingested
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> str:

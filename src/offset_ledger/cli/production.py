@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from offset_ledger.cli.verbs import PIPELINE, OneOf, Option, Outcome, Topics, name_and_value, pipeline_of, say, verb
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.operations.prune_ages import KINDS
+from offset_ledger.repair.prune_ages import KINDS
 from offset_ledger.stage.spark_home import CONNECT_HOST, CONNECT_PORT
 
 if TYPE_CHECKING:
-    from offset_ledger.operations.prune import Pruned
+    from offset_ledger.repair.prune import Pruned
 
 
 _DEFAULT = "127.0.0.1:9464"
@@ -87,8 +87,8 @@ def run_notify(arguments: Namespace) -> Outcome:
 def run_prune(arguments: Namespace) -> Outcome:
     """Remove history by age from the ledger; what verify needs is kept as sums."""
     from offset_ledger.model.batch import current_origin
-    from offset_ledger.operations.prune import prune_history
-    from offset_ledger.operations.prune_ages import Ages
+    from offset_ledger.repair.prune import prune_history
+    from offset_ledger.repair.prune_ages import Ages
 
     ages = Ages.parse(arguments.older_than, arguments.keep)
     pruned = prune_history(pipeline_of(arguments), ages, current_origin(), arguments.dry_run)

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 from offset_ledger.cli.completer import complete_topics
 from offset_ledger.cli.verbs import Option, Outcome, connection, name_and_value, say, verb
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
-from offset_ledger.reliability.publishing.serializers import SERIALIZERS
-from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Danger
+from offset_ledger.publishing.serializers import SERIALIZERS
+from offset_ledger.publishing.settings import COMPRESSIONS, Danger
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.config.model import JsonPath
     from offset_ledger.connections import Connection
     from offset_ledger.progress import OnProgress
-    from offset_ledger.reliability.publishing.formats.registered import SchemaChoice
-    from offset_ledger.reliability.publishing.forms import Form
-    from offset_ledger.reliability.publishing.producer import Summary
-    from offset_ledger.reliability.publishing.record import RecordLimits
-    from offset_ledger.reliability.publishing.record_file import CheckedFile, RecordFile
-    from offset_ledger.reliability.publishing.serializers import Serializer
-    from offset_ledger.reliability.publishing.settings import ProducerSettings
+    from offset_ledger.publishing.formats.registered import SchemaChoice
+    from offset_ledger.publishing.forms import Form
+    from offset_ledger.publishing.producer import Summary
+    from offset_ledger.publishing.record import RecordLimits
+    from offset_ledger.publishing.record_file import CheckedFile, RecordFile
+    from offset_ledger.publishing.serializers import Serializer
+    from offset_ledger.publishing.settings import ProducerSettings
     from offset_ledger.schema_registry.client import Reference
 
 CLIENTS = ("librdkafka", "kafka-python")
@@ -104,8 +104,8 @@ def run_publish(arguments: Namespace) -> Outcome:
 
 def _options(connection: Connection, arguments: Namespace) -> dict[str, Any]:
     """Return how to publish, as far as the arguments alone say it."""
-    from offset_ledger.reliability.publishing.partitioner import Custom, find_partitioner
-    from offset_ledger.reliability.publishing.settings import read_settings
+    from offset_ledger.publishing.partitioner import Custom, find_partitioner
+    from offset_ledger.publishing.settings import read_settings
 
     transactional = arguments.transactional_id is not None
     settings = read_settings(connection.extra, _given(arguments), allow=arguments.allow, transactional=transactional)
@@ -115,7 +115,7 @@ def _options(connection: Connection, arguments: Namespace) -> dict[str, Any]:
 
 
 def _publish(connection: Connection, arguments: Namespace, checked: CheckedFile, **options: Any) -> tuple[Summary, int]:
-    from offset_ledger.reliability.publishing.file_feed import publish_file
+    from offset_ledger.publishing.file_feed import publish_file
 
     return publish_file(
         connection.extra,
@@ -153,7 +153,7 @@ def _unfinished(
 
 
 def _committed(extra: Mapping[str, str], arguments: Namespace, total: int) -> str:
-    from offset_ledger.reliability.publishing.file_feed import Journal
+    from offset_ledger.publishing.file_feed import Journal
 
     again = "the same command sends what is missing"
     try:
@@ -190,7 +190,7 @@ def _given(arguments: Namespace) -> dict[str, str]:
 
 
 def _file(arguments: Namespace, form: Form) -> RecordFile:
-    from offset_ledger.reliability.publishing.record_file import RecordFile
+    from offset_ledger.publishing.record_file import RecordFile
 
     by_name = "csv" if arguments.file.suffix.lower() == ".csv" else "jsonl"
     given = by_name if arguments.format in (None, *SCHEMA_SERIALIZERS) else arguments.format
@@ -209,7 +209,7 @@ def _path(option: str, text: str | None) -> JsonPath | None:
 
 def _limits(connection: Connection, arguments: Namespace) -> RecordLimits:
     from offset_ledger.kafka.client import connect_kafka
-    from offset_ledger.reliability.publishing.record import RecordLimits, fetch_bytes
+    from offset_ledger.publishing.record import RecordLimits, fetch_bytes
 
     with connect_kafka(connection) as kafka:
         count = len(kafka.describe(arguments.topic)["partitions"])
@@ -228,7 +228,7 @@ def find_form(arguments: Namespace) -> Form:
     Raises:
         ConfigurationError: they contradict each other, or a schema is not there.
     """
-    from offset_ledger.reliability.publishing.forms import Form
+    from offset_ledger.publishing.forms import Form
 
     names = _names(arguments)
     given = {side: _schema_options(arguments, option) for side, option in _OPTIONS.items()}
@@ -258,7 +258,7 @@ def _check(side: str, name: str, options: Mapping[str, Any]) -> None:
 
 def _with_schemas(arguments: Namespace, names: Mapping[str, str]) -> Iterator[Serializer]:
     from offset_ledger.connections import get_connection
-    from offset_ledger.reliability.publishing.formats.registered import find_serializer
+    from offset_ledger.publishing.formats.registered import find_serializer
     from offset_ledger.schema_registry.client import connect_registry
 
     registry = connect_registry(get_connection(arguments.registry))
@@ -271,7 +271,7 @@ def _with_schemas(arguments: Namespace, names: Mapping[str, str]) -> Iterator[Se
 
 def _choice(arguments: Namespace, side: str, name: str) -> SchemaChoice:
     from offset_ledger.config.source import SubjectStrategy
-    from offset_ledger.reliability.publishing.formats.registered import SchemaChoice
+    from offset_ledger.publishing.formats.registered import SchemaChoice
 
     option = _OPTIONS[side]
     given = _schema_options(arguments, option)

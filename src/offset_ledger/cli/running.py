@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def run_ingest(arguments: Namespace) -> Outcome:
     """Plan, stage, validate, commit and report, without Airflow."""
     from offset_ledger.model.batch import current_origin
-    from offset_ledger.operations.ingest import ingest
+    from offset_ledger.run.ingest import ingest
     from offset_ledger.stage.session import session_ended
 
     pipeline, done = pipeline_of(arguments), []
@@ -41,8 +41,8 @@ def run_ingest(arguments: Namespace) -> Outcome:
 
 def _preview(pipeline: Pipeline, limit: int | None) -> Outcome:
     from offset_ledger.model.request import Request
-    from offset_ledger.operations.preview import preview
     from offset_ledger.plan.topics import find_pipelines
+    from offset_ledger.run.preview import preview
 
     request = Request(dry_run=True, limit=limit)
     planned = {each.name: preview(each, request) for each in find_pipelines(pipeline, record=False)}
@@ -70,8 +70,8 @@ def _preview(pipeline: Pipeline, limit: int | None) -> Outcome:
 def run_replay(arguments: Namespace) -> Outcome:
     """Read offset ranges, or a window of time, again; the cursors do not move."""
     from offset_ledger.model.batch import current_origin
-    from offset_ledger.operations.preview import preview
-    from offset_ledger.operations.requests import replay
+    from offset_ledger.run.preview import preview
+    from offset_ledger.run.requests import replay
     from offset_ledger.stage.session import session_ended
 
     pipeline, request = pipeline_of(arguments), _request(arguments)
@@ -108,8 +108,8 @@ def _request(arguments: Namespace) -> Request:
 def run_redrive(arguments: Namespace) -> Outcome:
     """Retry quarantined records, with the current pipeline file and suite."""
     from offset_ledger.model.batch import current_origin
-    from offset_ledger.operations.ingest import run_batch
-    from offset_ledger.operations.redrive import parse_choice, plan_redrive
+    from offset_ledger.repair.redrive import parse_choice, plan_redrive
+    from offset_ledger.run.ingest import run_batch
 
     pipeline = pipeline_of(arguments)
     choice = parse_choice(arguments.reason, arguments.since, arguments.limit)
@@ -124,7 +124,7 @@ def run_redrive(arguments: Namespace) -> Outcome:
 @verb(PIPELINE, example="offset-ledger dead-letters flights")
 def run_dead_letters(arguments: Namespace) -> Outcome:
     """Deliver pending dead letters."""
-    from offset_ledger.operations.dead_letters import deliver
+    from offset_ledger.repair.dead_letters import deliver
 
     delivered = deliver(pipeline_of(arguments))
     entry = {"published": delivered.published, "found": delivered.already_delivered}

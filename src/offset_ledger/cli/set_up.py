@@ -29,9 +29,9 @@ from offset_ledger.model.moments import parse_since
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
-    from offset_ledger.operations.compare_schemas import Line
-    from offset_ledger.operations.decode_sample import Sample, SampleRefusal, SampleRow
-    from offset_ledger.operations.diff import Diff
+    from offset_ledger.checks.compare_schemas import Line
+    from offset_ledger.checks.decode_sample import Sample, SampleRefusal, SampleRow
+    from offset_ledger.checks.diff import Diff
 
 
 @verb(
@@ -52,7 +52,7 @@ def run_stack(arguments: Namespace) -> Outcome:
     require("local", "the local stack")
     from tabulate import tabulate
 
-    from offset_ledger.local import stack
+    from offset_ledger.sandbox import stack
     from offset_ledger.stage.spark_server import make_archive
 
     if arguments.action == "down":
@@ -99,7 +99,7 @@ def run_migrate(arguments: Namespace) -> Outcome:
 )
 def run_init(arguments: Namespace) -> Outcome:
     """Propose a pipeline file and a suite for a topic, from a sample of its records."""
-    from offset_ledger.operations.init.run import PRINTED, initialize
+    from offset_ledger.init.run import PRINTED, initialize
 
     a = arguments
     done = initialize(a.topic, a.connection, a.registry, a.records, a.name, a.table, a.output, a.force)
@@ -127,7 +127,7 @@ def run_init(arguments: Namespace) -> Outcome:
 def run_check(arguments: Namespace) -> Outcome:
     """Check a pipeline file, and whether its table fits."""
     from offset_ledger.airflow.notify import wrong_notifiers
-    from offset_ledger.operations.diff import compare_table
+    from offset_ledger.checks.diff import compare_table
     from offset_ledger.validate.step import read_suite
 
     pipeline = pipeline_of(arguments)
@@ -140,7 +140,7 @@ def run_check(arguments: Namespace) -> Outcome:
 
 
 def _records(text: str) -> int:
-    from offset_ledger.operations.decode_sample import MAX_RECORDS
+    from offset_ledger.checks.decode_sample import MAX_RECORDS
 
     if (count := from_1(text)) > MAX_RECORDS:
         raise ArgumentTypeError(f"should be at most {MAX_RECORDS}, found {count}")
@@ -160,7 +160,7 @@ def _records(text: str) -> int:
 )
 def run_preview(arguments: Namespace) -> Outcome:
     """Decode some records of the topic, the next ones for example; nothing is written."""
-    from offset_ledger.operations.decode_sample import Choice, decode_sample
+    from offset_ledger.checks.decode_sample import Choice, decode_sample
 
     choice = Choice(arguments.partition, arguments.from_offset, parse_since(arguments.since))
     pipeline = pipeline_of(arguments)
@@ -242,7 +242,7 @@ _WIDTH = 200  # wider than most terminals: side by side is what it is for
 @verb(PIPELINE, example="offset-ledger diff orders_avro")
 def run_diff(arguments: Namespace) -> Outcome:
     """Compare the latest schema, the pipeline file and the table, and say what each difference means."""
-    from offset_ledger.operations.diff import diff
+    from offset_ledger.checks.diff import diff
 
     pipeline = pipeline_of(arguments)
     compared = diff(pipeline)
@@ -318,7 +318,7 @@ def fitting(rows: Sequence[Mapping[str, str]], width: int | None = None) -> str:
 )
 def run_doctor(arguments: Namespace) -> Outcome:
     """Check what pipelines need: packages, servers, versions, rights, clocks, tables and topics."""
-    from offset_ledger.operations.doctor.run import examine_all, examine_pipelines
+    from offset_ledger.doctor.run import examine_all, examine_pipelines
 
     findings = list(examine_pipelines([pipeline_of(arguments)]) if arguments.pipeline else examine_all())
     levels = Counter(str(finding.level) for finding in findings)

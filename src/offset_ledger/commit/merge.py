@@ -23,7 +23,7 @@ from offset_ledger.ledger.row_order import order_formats
 from offset_ledger.ledger.sqlstates import RAISED, REFUSED, in_a_function, meaning, refusal
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts
-from offset_ledger.target.fit import enabled_triggers, no_longer_declared, record_columns
+from offset_ledger.table.fit import enabled_triggers, no_longer_declared, record_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def merge(
     Raises:
         IncompleteStaging: the staging table holds other rows than that.
         LedgerViolation: a row that should stand does not, or not as it was staged.
-        OffsetLedgerError: as :func:`offset_ledger.commit.merge_errors.explained`.
+        OffsetLedgerError: as :func:`explained`.
     """
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     with explained(pipeline, tables):

@@ -37,8 +37,8 @@ from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.retry import retrying
-from offset_ledger.target import row_counts
-from offset_ledger.target.table import change_target
+from offset_ledger.table import row_counts
+from offset_ledger.table.change import change_target
 
 log = logging.getLogger(__name__)
 

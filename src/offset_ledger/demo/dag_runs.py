@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from offset_ledger.errors import OffsetLedgerError, TransientError, one_line
-from offset_ledger.local.airflow import Airflow
 from offset_ledger.model.request import BUSY, OUTCOME
+from offset_ledger.sandbox.airflow import Airflow
 
 _STEPS = ("plan", "approve_loss", "stage", "validate", "approve_batch", "commit", "report")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from offset_ledger.config.model import Stage
 from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.reliability.publishing.disturbances import Expected
-from offset_ledger.reliability.publishing.flights import Event, winning_events
+from offset_ledger.publishing.disturbances import Expected
+from offset_ledger.publishing.flights import Event, winning_events
 
 
 @dataclass(frozen=True, slots=True)

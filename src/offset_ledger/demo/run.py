@@ -14,12 +14,12 @@ from offset_ledger.errors import StackError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import connect, migrate, named_sql, rows, transaction
 from offset_ledger.ledger.pipelines import read_cursors
-from offset_ledger.local import stack as local
-from offset_ledger.local.stack import Stack
 from offset_ledger.model.request import NOTHING_NEW
 from offset_ledger.progress import progress
-from offset_ledger.reliability.publishing.disturbances import Expected, expected
-from offset_ledger.reliability.publishing.feed import publish_flights
+from offset_ledger.publishing.disturbances import Expected, expected
+from offset_ledger.publishing.feed import publish_flights
+from offset_ledger.sandbox import stack as local
+from offset_ledger.sandbox.stack import Stack
 
 TOPIC = "flights.events"
 PIPELINE = "flights"

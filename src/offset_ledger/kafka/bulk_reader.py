@@ -25,12 +25,12 @@ from offset_ledger.errors import (
     UnreadableRecords,
     one_line,
 )
+from offset_ledger.http.exchange import untrusted
 from offset_ledger.kafka.connection import bootstrap_servers, librdkafka_arguments
 from offset_ledger.kafka.security import login_of, security_of
 from offset_ledger.kafka.tokens import oauth_callback
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
-from offset_ledger.web.exchange import untrusted
 
 __all__ = ["Message", "Next", "ReadLists", "bulk_reader"]
 

@@ -23,12 +23,12 @@ from kafka.record.default_records import DefaultRecordBatch
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, OffsetLedgerError
 from offset_ledger.extras import require
+from offset_ledger.http.exchange import tls_failure
 from offset_ledger.kafka.connection import bootstrap_servers, kafka_python_settings
 from offset_ledger.kafka.security import KEYTAB, extensions, login_of, security_of
 from offset_ledger.kafka.tokens import CurrentToken, current_token
 from offset_ledger.model.header_name import HeaderName
 from offset_ledger.retry import retry_seconds
-from offset_ledger.web.exchange import tls_failure
 
 _WITHOUT_TLS = "write another security.protocol, or the port that has TLS"
 

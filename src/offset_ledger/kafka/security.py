@@ -9,7 +9,7 @@ from pathlib import Path
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.web.oauth import Keys, is_token_url
+from offset_ledger.http.oauth import Keys, is_token_url
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 USERNAME, PASSWORD = "sasl.username", "sasl.password"

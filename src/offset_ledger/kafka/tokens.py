@@ -10,9 +10,9 @@ from functools import cache
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, one_line
 from offset_ledger.extras import require
+from offset_ledger.http.oauth import OAuth, TokenSource
 from offset_ledger.kafka import security
 from offset_ledger.kafka.security import OIDC, aws_region, extensions, security_of
-from offset_ledger.web.oauth import OAuth, TokenSource
 
 _ENDPOINT_SECONDS = 15.0
 

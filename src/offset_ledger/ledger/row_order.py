@@ -30,9 +30,7 @@ def read_orders(cursor: Cursor, pipeline: Pipeline) -> set[str]:
 
 def write_order(cursor: Cursor, pipeline: Pipeline, moment: str) -> None:
     """Record the moment by which the rows of the table are ordered from now on."""
-    cursor.execute(
-        named_sql("target/write_order"), {"pipeline": pipeline.name, "file": pipeline.file, "moment": moment}
-    )
+    cursor.execute(named_sql("table/write_order"), {"pipeline": pipeline.name, "file": pipeline.file, "moment": moment})
 
 
 def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bool:

@@ -18,6 +18,7 @@ from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, JSONResponse
 from pydantic import AfterValidator, AwareDatetime
 
+from offset_ledger.audit.finding import Severity
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, TransientError, UnknownBatch
 from offset_ledger.page import answers
@@ -27,7 +28,6 @@ from offset_ledger.page.history import WINDOWS
 from offset_ledger.page.quarantine import RecordFilter, RecordState
 from offset_ledger.page.queries import NEWEST, AuditFilter, BatchFilter
 from offset_ledger.page.rights import Rights
-from offset_ledger.reliability.audit.finding import Severity
 from offset_ledger.report.step import reports_folder
 from offset_ledger.standing.brokers import BrokerCache
 from offset_ledger.standing.files import KnownPipelines

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from offset_ledger.reliability.audit.finding import Severity, changes
+from offset_ledger.audit.finding import Severity, changes
 
 Severities = Mapping[str, Severity]
 """The severity of each rule that an audit checked."""

@@ -31,7 +31,7 @@ from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.plan.head import backlogs, boundaries, nothing_new, plan_head, start_offsets
 from offset_ledger.retry import retrying
-from offset_ledger.target.table import ensure_target
+from offset_ledger.table.change import ensure_target
 from offset_ledger.units import counted
 
 

@@ -21,10 +21,10 @@ from offset_ledger.errors import (
     UnusableSchema,
     one_line,
 )
+from offset_ledger.http.exchange import Answer, HttpClient, Request, Service, exchange
+from offset_ledger.http.oauth import TokenSource
 from offset_ledger.retry import retrying
 from offset_ledger.schema_registry.connection import CA, CERTIFICATE, KEY, KEY_PASSWORD, OAUTH_KEYS, Settings
-from offset_ledger.web.exchange import Answer, HttpClient, Request, Service, exchange
-from offset_ledger.web.oauth import TokenSource
 
 _SERVICE = Service("schema registry", RegistryUnavailable, UnusableSchema)
 _MEDIA = "application/vnd.schemaregistry.v1+json"

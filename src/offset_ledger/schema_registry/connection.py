@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.web.oauth import Keys, OAuth, is_token_url
+from offset_ledger.http.oauth import Keys, OAuth, is_token_url
 
 BASIC = "basic.auth.user.info"
 SOURCE = "bearer.auth.credentials.source"

@@ -26,7 +26,7 @@ from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.model.tombstones import LateRange, ReadDelay, as_json, in_words, kept_of, late_ranges, shortest
 from offset_ledger.stage.schemas import take_columns
-from offset_ledger.target.table import ensure_target
+from offset_ledger.table.change import ensure_target
 from offset_ledger.units import kafka_span, show_span
 
 

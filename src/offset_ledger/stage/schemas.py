@@ -29,7 +29,7 @@ from offset_ledger.model.batch import Batch
 from offset_ledger.model.followed_columns import FollowedColumn, effective
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
-from offset_ledger.target.fit import foreign_columns
+from offset_ledger.table.fit import foreign_columns
 
 if TYPE_CHECKING:
     from offset_ledger.schema_registry.client import Registry

@@ -15,13 +15,13 @@ import pytest
 
 from offset_ledger.connections import Connection
 from offset_ledger.ledger.database import connect, rows
-from offset_ledger.local.airflow import Airflow
-from offset_ledger.local.layout import free_ports
-from offset_ledger.local.process import Launch
-from offset_ledger.local.stack import Stack
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.sandbox.airflow import Airflow
+from offset_ledger.sandbox.layout import free_ports
+from offset_ledger.sandbox.process import Launch
+from offset_ledger.sandbox.stack import Stack
 from tests.fixtures.airflow_world import until
 from tests.fixtures.servers import execute, new_database
 from tests.fixtures.wheel import Environment, build_wheel, install

@@ -18,7 +18,7 @@ import pytest
 from offset_ledger.cli.main import main
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.failpoints import VARIABLE
-from offset_ledger.local.layout import free_ports
+from offset_ledger.sandbox.layout import free_ports
 from tests.fixtures.http_server import Answering, Asked, answering, send, send_json
 from tests.fixtures.notifying import Hooks, Notifying
 from tests.fixtures.servers import Servers, execute

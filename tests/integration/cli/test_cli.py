@@ -17,9 +17,9 @@ from offset_ledger.cli.main import main
 from offset_ledger.connections import environment_name
 from offset_ledger.ledger.database import connect
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import a_pipeline, planned
 from tests.unit.cli.test_completion import PRESS, shell

@@ -14,7 +14,7 @@ import pytest
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import FROM_AIRFLOW, environment_name, without_secrets
-from offset_ledger.operations.doctor.airflow import check_airflow
+from offset_ledger.doctor.airflow import check_airflow
 from tests.paths import ROOT
 
 ASK = """

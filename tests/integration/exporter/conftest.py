@@ -9,7 +9,7 @@ import pytest
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.ledger.database import connect
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.topics import create_topic
 from tests.fixtures.exporter_bench import PIPELINE, WEEK, Bench
 from tests.fixtures.servers import Servers
 

@@ -16,10 +16,10 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.exporter import serve
 from offset_ledger.exporter.collector import LedgerCollector
 from offset_ledger.ledger.database import rows
-from offset_ledger.local.layout import HOST, free_ports
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.operations.prune import prune_beyond
-from offset_ledger.operations.prune_ages import Ages
+from offset_ledger.repair.prune import prune_beyond
+from offset_ledger.repair.prune_ages import Ages
+from offset_ledger.sandbox.layout import HOST, free_ports
 from tests.fixtures.exporter_bench import WEEK, Bench, Samples, behind, parsed, scraped
 from tests.fixtures.staged import ME
 

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from offset_ledger.exporter import serve
-from offset_ledger.local.layout import HOST, free_ports
+from offset_ledger.sandbox.layout import HOST, free_ports
 from tests.fixtures.exporter_bench import Bench, behind
 from tests.fixtures.expressions import RULES, RULES_TEST, alerts, queries, selectors
 

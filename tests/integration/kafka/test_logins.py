@@ -19,10 +19,10 @@ from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.operations.ingest import ingest
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.run.ingest import ingest
 from tests.fixtures.certificates import Authority
 from tests.fixtures.secured import PASSWORD, USER, Secured, secured_broker
 from tests.fixtures.servers import Servers

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 from psycopg2 import errors as pg
 
+from offset_ledger.audit.gather import read_facts
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
+from offset_ledger.decisions.accept_topic import accept_table
+from offset_ledger.doctor.run import examine_pipelines
 from offset_ledger.errors import AccessDenied, PublishFailed
 from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.kafka.client import connect_kafka
@@ -29,18 +32,15 @@ from offset_ledger.ledger.staging import StageFailure
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
-from offset_ledger.operations.accept_topic import accept_table
-from offset_ledger.operations.doctor.run import examine_pipelines
-from offset_ledger.operations.ingest import ingest, run_batch, validate_or_raise
-from offset_ledger.operations.redrive import dismiss, list_quarantined, plan_redrive, stage_redrive
-from offset_ledger.operations.status import status
-from offset_ledger.operations.verify import verify
-from offset_ledger.reliability.audit.gather import read_facts
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.settings import read_settings
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.settings import read_settings
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.repair.redrive import dismiss, list_quarantined, plan_redrive, stage_redrive
+from offset_ledger.repair.verify import verify
+from offset_ledger.run.ingest import ingest, run_batch, validate_or_raise
 from offset_ledger.standing.brokers import ask_broker
+from offset_ledger.standing.status import status
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.secured import Secured, secured_broker
 from tests.fixtures.servers import Servers, execute

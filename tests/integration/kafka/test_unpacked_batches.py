@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from offset_ledger.errors import UnreadableRecords
 from offset_ledger.kafka import bulk_reader
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.topics import create_topic
 from tests.fixtures.servers import Servers
 
 RECORDS, WIDTH = 90, 1_000_000

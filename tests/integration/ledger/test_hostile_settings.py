@@ -17,11 +17,11 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.redrive import RedriveChoice
-from offset_ledger.operations.ingest import validate_or_raise
-from offset_ledger.operations.redrive import list_quarantined, plan_redrive, stage_redrive
-from offset_ledger.operations.verify import verify
 from offset_ledger.page import queries
+from offset_ledger.repair.redrive import list_quarantined, plan_redrive, stage_redrive
+from offset_ledger.repair.verify import verify
 from offset_ledger.report.step import report
+from offset_ledger.run.ingest import validate_or_raise
 from offset_ledger.standing.reader import read_ledger, reading
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers, configure, execute

@@ -27,8 +27,8 @@ from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.operations.verify import verify
-from offset_ledger.target.table import ensure_target
+from offset_ledger.repair.verify import verify
+from offset_ledger.table.change import ensure_target
 from tests.examples import examples
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, planned, staged, validated

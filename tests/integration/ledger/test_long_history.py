@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from offset_ledger.ledger.database import Session, connect
-from offset_ledger.operations.prune import prune_beyond, prune_history
-from offset_ledger.operations.prune_ages import Ages
-from offset_ledger.operations.verify import verify
+from offset_ledger.repair.prune import prune_beyond, prune_history
+from offset_ledger.repair.prune_ages import Ages
+from offset_ledger.repair.verify import verify
 from tests.fixtures.grown import BIG, Statement, grow, grown_pipeline, ranges_read, reads_of, recorded
 from tests.fixtures.grown_steps import Recorded, looks, run_batch
 from tests.fixtures.servers import Servers, execute

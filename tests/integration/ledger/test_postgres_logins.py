@@ -14,8 +14,8 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.sessions import session_arguments
-from offset_ledger.local.layout import HOST
 from offset_ledger.postgres_connection import postgres_arguments, postgres_url, takes_token, with_token
+from offset_ledger.sandbox.layout import HOST
 from tests.fixtures.certificates import Authority
 from tests.fixtures.servers import Servers
 from tests.fixtures.tls_front import tls_front

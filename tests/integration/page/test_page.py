@@ -23,17 +23,17 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.redrive import Selection
-from offset_ledger.local.layout import free_ports
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
-from offset_ledger.operations.redrive import dismiss
 from offset_ledger.page.app import create_app
 from offset_ledger.page.rights import Rights
 from offset_ledger.plan.step import plan, plan_replay
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic, delete_topic
+from offset_ledger.repair.redrive import dismiss
+from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.standing import reader
 from offset_ledger.standing.brokers import BrokerCache
 from offset_ledger.standing.files import read_pipelines

@@ -14,8 +14,8 @@ import pytest
 
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import connect, rows
-from offset_ledger.local.layout import free_ports
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.sandbox.layout import free_ports
 from tests.fixtures.audited import audited
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import NOON, a_pipeline, planned

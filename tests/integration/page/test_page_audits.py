@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
+from offset_ledger.audit.rules import RULES
+from offset_ledger.audit.run import audit_pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import Session, connect, rows
-from offset_ledger.local.layout import free_ports
 from offset_ledger.model.batch import Origin
 from offset_ledger.page.app import create_app
 from offset_ledger.page.rights import Rights
-from offset_ledger.reliability.audit.rules import RULES
-from offset_ledger.reliability.audit.run import audit_pipeline
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.standing.files import read_pipelines
 from tests.fixtures.asgi import Client
 from tests.fixtures.audited import audited

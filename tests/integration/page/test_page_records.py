@@ -17,11 +17,11 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.ledger.redrive import Selection
-from offset_ledger.local.stack import Stack
 from offset_ledger.model.balance_sheet import Dispositions
-from offset_ledger.operations.redrive import dismiss
 from offset_ledger.page.app import create_app
 from offset_ledger.page.rights import Rights
+from offset_ledger.repair.redrive import dismiss
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.standing.brokers import BrokerCache
 from offset_ledger.standing.files import read_pipelines
 from tests.fixtures.asgi import Client

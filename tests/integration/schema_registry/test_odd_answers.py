@@ -21,7 +21,7 @@ from offset_ledger.errors import (
     SchemaRejected,
     UnusableSchema,
 )
-from offset_ledger.local.layout import free_ports
+from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.schema_registry.client import Registry, connect_registry
 from tests.fixtures.http_server import Asked, answering, send, send_json
 

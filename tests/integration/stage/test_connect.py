@@ -31,16 +31,16 @@ from offset_ledger.errors import (
 from offset_ledger.failpoints import VARIABLE
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.local.layout import HOST, free_ports
-from offset_ledger.local.process import Launch, silent
-from offset_ledger.local.spark import SparkConnect
-from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.plan.step import plan
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.sandbox.layout import HOST, free_ports
+from offset_ledger.sandbox.process import Launch, silent
+from offset_ledger.sandbox.spark import SparkConnect
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.stage import remote_session as remote
 from offset_ledger.stage import same_code, session
 from offset_ledger.stage.remote_session import remote_session

@@ -11,13 +11,13 @@ from offset_ledger.errors import UndecidedSchema
 from offset_ledger.ledger.database import rows
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
-from offset_ledger.operations.verify import verify
-from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan_replay
 from offset_ledger.plan.topics import find_pipelines
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.repair.verify import verify
+from offset_ledger.repair.verify_against_topic import compare_with_topic
 from tests.fixtures.following import Bench, avro, bench, ranges, written
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
 from tests.fixtures.registry_bench import ME

@@ -17,10 +17,10 @@ from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.engine import FROM_QUARANTINE, Engine, EngineChoice
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.operations.ingest import ingest, run_batch
-from offset_ledger.operations.redrive import plan_redrive
-from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.publishing.record import Record
+from offset_ledger.repair.redrive import plan_redrive
 from offset_ledger.report.step import reports_folder
+from offset_ledger.run.ingest import ingest, run_batch
 from offset_ledger.stage.claim import claim
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import a_pipeline, planned

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from offset_ledger.checks.decode_sample import Choice, decode_sample
 from offset_ledger.errors import LostRange
+from offset_ledger.init.infer import read_sample
 from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_offsets, record_reader
@@ -22,14 +24,12 @@ from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.moments import moment
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.operations.decode_sample import Choice, decode_sample
-from offset_ledger.operations.ingest import run_batch
-from offset_ledger.operations.init.infer import read_sample
-from offset_ledger.operations.redrive import plan_redrive
-from offset_ledger.operations.verify import explain_gaps, verify
-from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan, plan_replay
-from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.publishing.record import Record
+from offset_ledger.repair.redrive import plan_redrive
+from offset_ledger.repair.verify import explain_gaps, verify
+from offset_ledger.repair.verify_against_topic import compare_with_topic
+from offset_ledger.run.ingest import run_batch
 from offset_ledger.stage import slice_reader
 from offset_ledger.stage.step import stage
 from tests.fixtures.engines import BY_PROCESS

@@ -15,9 +15,9 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.plan.step import plan
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
 from offset_ledger.stage import submitted
 from offset_ledger.stage.spark_server import with_archive
 from offset_ledger.stage.spark_settings import SETTINGS

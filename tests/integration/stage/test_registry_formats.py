@@ -10,18 +10,18 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from offset_ledger.checks.diff import diff
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import RegistryUnavailable, SchemaChanged
 from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.writer_schema import SchemaLanguage
-from offset_ledger.operations.diff import diff
-from offset_ledger.operations.redrive import parse_choice, plan_redrive
-from offset_ledger.operations.verify import verify
-from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan_replay
-from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.publishing.record import Record
+from offset_ledger.repair.redrive import parse_choice, plan_redrive
+from offset_ledger.repair.verify import verify
+from offset_ledger.repair.verify_against_topic import compare_with_topic
 from offset_ledger.schema_registry.client import Reference
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
 from tests.fixtures.http_server import Asked, answering, send_json

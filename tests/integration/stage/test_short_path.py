@@ -19,9 +19,9 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import SparkFailed
 from offset_ledger.ledger.database import Cursor, rows
 from offset_ledger.model.batch import Origin
-from offset_ledger.operations.ingest import ingest
 from offset_ledger.plan.step import plan
-from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.publishing.record import Record
+from offset_ledger.run.ingest import ingest
 from offset_ledger.stage.claim import claim
 from offset_ledger.stage.step import stage
 from tests.dags.fresh import answer_of

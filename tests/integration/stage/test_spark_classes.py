@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.local.stack import Stack
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.stage import spark_server
 from offset_ledger.stage.class_archive import ClassArchive
 from offset_ledger.stage.spark_settings import JAVA_OPTIONS, SETTINGS

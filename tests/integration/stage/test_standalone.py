@@ -24,15 +24,15 @@ from kafka import KafkaAdminClient, TopicPartition
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import Session, connect, rows
-from offset_ledger.local import stack as local
-from offset_ledger.local.spark import WORKERS, SparkStandalone
-from offset_ledger.local.stack import SparkKind, Stack
 from offset_ledger.machine_files import cache_root
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.plan.step import plan
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.sandbox import stack as local
+from offset_ledger.sandbox.spark import WORKERS, SparkStandalone
+from offset_ledger.sandbox.stack import SparkKind, Stack
 from offset_ledger.stage.runs import runs_of, shares_of
 from tests.dags.fresh import answer_of
 from tests.fixtures.servers import Servers

@@ -13,11 +13,11 @@ import pytest
 from offset_ledger.ledger.database import rows
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.batch import Origin
-from offset_ledger.operations.ingest import run_batch
-from offset_ledger.operations.redrive import plan_redrive
-from offset_ledger.operations.verify import verify
-from offset_ledger.operations.verify_against_topic import compare_with_topic
-from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.publishing.record import Record
+from offset_ledger.repair.redrive import plan_redrive
+from offset_ledger.repair.verify import verify
+from offset_ledger.repair.verify_against_topic import compare_with_topic
+from offset_ledger.run.ingest import run_batch
 from offset_ledger.stage import copy_rows
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet

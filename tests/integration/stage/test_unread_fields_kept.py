@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
+from offset_ledger.checks.diff import diff
 from offset_ledger.config.model import Column, ColumnType
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.unread import UnreadCounts
-from offset_ledger.operations.diff import diff
 from offset_ledger.plan.step import plan
 from offset_ledger.report.step import report
 from offset_ledger.stage.step import stage
 from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.formats import AVRO
 from tests.fixtures.registry_bench import RegistryBench, framed
-from tests.integration.operations.test_decode_sample import JSON
+from tests.integration.checks.test_decode_sample import JSON
 
 ME = Origin("test")
 OF_AVRO = """

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from offset_ledger.failpoints import VARIABLE, Failpoint
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
 from tests.fixtures.servers import Servers
 
 pytestmark = pytest.mark.full

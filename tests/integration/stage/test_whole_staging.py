@@ -13,6 +13,8 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.decisions.accept_topic import accept_topic
+from offset_ledger.decisions.losses import loss_question, skip_lost
 from offset_ledger.errors import OffsetExpired, StateConflict, TopicRecreated
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
@@ -20,14 +22,12 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.engine import EngineChoice
 from offset_ledger.model.states import State
-from offset_ledger.operations.accept_topic import accept_topic
-from offset_ledger.operations.ingest import ingest, validate_or_raise
-from offset_ledger.operations.losses import loss_question, skip_lost
-from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic, delete_topic
+from offset_ledger.repair.verify import verify
+from offset_ledger.run.ingest import ingest, validate_or_raise
 from offset_ledger.stage import session as spark_session
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice

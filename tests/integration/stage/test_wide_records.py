@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.settings import read_settings
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.settings import read_settings
+from offset_ledger.publishing.topics import create_topic
 from offset_ledger.stage.record_batches import MAX_BYTES
 from offset_ledger.stage.slice_reader import _Librdkafka
 from tests.fixtures.servers import Servers

@@ -23,8 +23,8 @@ from offset_ledger.ledger import database
 from offset_ledger.ledger.database import rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.operations.ingest import ingest
 from offset_ledger.plan.step import plan, plan_replay
+from offset_ledger.run.ingest import ingest
 from offset_ledger.stage import session, topic_check
 from offset_ledger.stage import spark_reader as slices_progress
 from offset_ledger.stage.step import stage

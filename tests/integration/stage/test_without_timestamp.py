@@ -12,9 +12,9 @@ from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger import dead_letters
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.redrive import RedriveChoice
-from offset_ledger.operations.dead_letters import to_record
-from offset_ledger.operations.ingest import run_batch
-from offset_ledger.operations.redrive import plan_redrive
+from offset_ledger.repair.dead_letters import to_record
+from offset_ledger.repair.redrive import plan_redrive
+from offset_ledger.run.ingest import run_batch
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, a_pipeline

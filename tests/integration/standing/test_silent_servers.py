@@ -15,15 +15,15 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.local.kafka import Kafka
-from offset_ledger.local.layout import free_ports
-from offset_ledger.local.stack import Stack
-from offset_ledger.operations.metrics import batch_metrics
-from offset_ledger.operations.overview import overview
 from offset_ledger.page.app import create_app
 from offset_ledger.page.rights import Rights
+from offset_ledger.sandbox.kafka import Kafka
+from offset_ledger.sandbox.layout import free_ports
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.standing.brokers import BrokerCache
 from offset_ledger.standing.files import read_pipelines
+from offset_ledger.standing.metrics import batch_metrics
+from offset_ledger.standing.overview import overview
 from offset_ledger.standing.unread_deadline import unread_deadline
 from tests.fixtures.asgi import Client
 from tests.fixtures.exporter_bench import Bench, scraped

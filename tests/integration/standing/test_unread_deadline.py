@@ -12,10 +12,10 @@ import pytest
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.retention import Deadline
-from offset_ledger.operations.ingest import ingest
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.run.ingest import ingest
 from offset_ledger.standing.brokers import ask_broker
 from offset_ledger.standing.positions import LedgerPartition, positions
 from offset_ledger.standing.unread_deadline import unread_deadline

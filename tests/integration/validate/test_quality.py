@@ -17,7 +17,7 @@ import pytest
 from msgspec import UNSET
 
 from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging
-from offset_ledger.reliability.publishing.flights import Actual, Event, events_of, read_rows, winning_events
+from offset_ledger.publishing.flights import Actual, Event, events_of, read_rows, winning_events
 from offset_ledger.validate.gate import run_gate
 from offset_ledger.validate.suite import Suite, SuiteAction, load_suite
 from offset_ledger.validate.verdict import GateVerdict

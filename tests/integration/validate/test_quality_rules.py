@@ -15,7 +15,7 @@ from offset_ledger.commit.step import commit
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.staging import SCHEMA
 from offset_ledger.model.states import State
-from offset_ledger.operations.verify import verify
+from offset_ledger.repair.verify import verify
 from offset_ledger.validate import expectations as gx
 from offset_ledger.validate.step import validate
 from tests.fixtures.batches_with_suite import Entry, Row, a_pipeline_with, stage_rows

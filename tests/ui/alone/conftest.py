@@ -18,9 +18,9 @@ from playwright.sync_api import Browser, Page
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ids import AUDIT_DAG
 from offset_ledger.ledger.database import connect
-from offset_ledger.local.layout import free_ports
-from offset_ledger.local.stack import Stack
 from offset_ledger.page.app import create_app
+from offset_ledger.sandbox.layout import free_ports
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.standing.files import read_pipelines
 from tests.fixtures.audited import audited
 from tests.fixtures.page_world import DAGS, FULL, PageWorld, make_world

@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from offset_ledger.connections import Connection, environment_name
-from offset_ledger.local.kafka import Kafka
-from offset_ledger.local.stack import Stack
 from offset_ledger.page.app import create_app
+from offset_ledger.sandbox.kafka import Kafka
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.standing.brokers import BrokerCache
 from offset_ledger.standing.files import read_pipelines
 from tests.fixtures.exporter_bench import PIPELINE, Bench

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from offset_ledger.decoding.headers import HEADERS, headers_json, kafka_headers, wrong_names
 from offset_ledger.ledger.dead_letters import RecordPosition
-from offset_ledger.operations.dead_letters import source_position
+from offset_ledger.repair.dead_letters import source_position
 
 ONE = st.tuples(st.text(), st.one_of(st.none(), st.binary(), st.text().map(str.encode)))
 

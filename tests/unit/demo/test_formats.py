@@ -27,7 +27,7 @@ from offset_ledger.demo.formats.publishing import Writer
 from offset_ledger.demo.formats.run import FEWEST, run
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
-from offset_ledger.reliability.publishing.formats.registered import compile_codec
+from offset_ledger.publishing.formats.registered import compile_codec
 from tests.fixtures.protoc import described, message_class
 
 SCHEMAS = {version: files.text(f"flight.{version}.avsc") for version in (1, 2, 3)}

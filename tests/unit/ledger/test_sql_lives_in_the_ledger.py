@@ -13,8 +13,8 @@ import offset_ledger
 
 PACKAGE = Path(offset_ledger.__file__).parent
 SQL = PACKAGE / "ledger" / "sql"
-OWN = ("ledger", "target")
-OTHER_DATABASES = ("local",)  # makes the databases of the embedded servers, and asks Airflow's
+OWN = ("ledger", "table")
+OTHER_DATABASES = ("sandbox",)  # makes the databases of the embedded servers, and asks Airflow's
 STATEMENT = re.compile(
     r"(--.*\n\s*)*(SELECT|INSERT|UPDATE|DELETE|WITH|MERGE|CREATE|ALTER|DROP|TRUNCATE|LOCK|COPY|ANALYZE)\s+\S"
 )

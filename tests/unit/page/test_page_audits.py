@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offset_ledger.audit.finding import Severity
 from offset_ledger.page.audits import AuditSummary, RuleStatus, change_kinds, rule_statuses, summary
-from offset_ledger.reliability.audit.finding import Severity
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ERROR, WARNING, INFO, OK = Severity

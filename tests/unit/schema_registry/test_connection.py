@@ -6,8 +6,8 @@ import pytest
 
 from offset_ledger.connections import Connection, parse_connection
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.http.oauth import OAuth
 from offset_ledger.schema_registry.connection import Settings, Tls, registry_settings
-from offset_ledger.web.oauth import OAuth
 
 BEARER = "bearer.auth.credentials.source"
 OAUTH = {

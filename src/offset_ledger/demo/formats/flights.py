@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import cycle
 from typing import Any
 
-from offset_ledger.reliability.publishing.flights import Actual, Event, events_of, read_rows
+from offset_ledger.publishing.flights import Actual, Event, events_of, read_rows
 
 MILLIMETRES = 1_609_344  # of a mile
 LARGEST_INT = 2**31 - 1

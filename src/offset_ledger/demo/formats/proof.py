@@ -61,7 +61,7 @@ def fingerprint(cursor: Cursor, topic: Topic) -> tuple[Any, ...]:
 
 def column_types(cursor: Cursor, topic: Topic) -> dict[str, str]:
     """The types of the columns that the pipeline file declares, as Postgres prints them."""
-    cursor.execute(named_sql("target/columns"), {"columns": [], "schema": "public", "table": topic.name})
+    cursor.execute(named_sql("table/columns"), {"columns": [], "schema": "public", "table": topic.name})
     types = {row["name"]: row["type"] for row in cursor.fetchall()}
     return {name: types[name] for name in ("distance", "air_time") if name in types}
 

@@ -10,12 +10,12 @@ from offset_ledger.connections import Connection
 from offset_ledger.demo.formats import files
 from offset_ledger.demo.formats.flights import Flight, Sending
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
-from offset_ledger.reliability.publishing.feed import TOPIC_CONFIGS
-from offset_ledger.reliability.publishing.formats.framing import framed
-from offset_ledger.reliability.publishing.formats.registered import compile_codec
-from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.feed import TOPIC_CONFIGS
+from offset_ledger.publishing.formats.framing import framed
+from offset_ledger.publishing.formats.registered import compile_codec
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
 from offset_ledger.schema_registry.client import Registry
 
 PARTITIONS = 4

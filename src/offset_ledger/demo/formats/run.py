@@ -27,10 +27,10 @@ from offset_ledger.demo.formats.publishing import Topic
 from offset_ledger.demo.proof import Claim, DemoProof, Stopwatch, engines
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import Session, connect, migrate, named_sql, rows, transaction
-from offset_ledger.local import stack as local
-from offset_ledger.local.airflow import Airflow
-from offset_ledger.local.layout import PortChoice, stack_home
-from offset_ledger.local.stack import Stack
+from offset_ledger.sandbox import stack as local
+from offset_ledger.sandbox.airflow import Airflow
+from offset_ledger.sandbox.layout import PortChoice, stack_home
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.schema_registry.client import connect_registry
 
 FLIGHTS = 20_000

@@ -13,18 +13,18 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.connections import Connection, environment_name
-from offset_ledger.local import airflow as local_airflow
-from offset_ledger.local.airflow import Airflow
-from offset_ledger.local.layout import free_ports
-from offset_ledger.local.process import Launch
-from offset_ledger.local.spark import SparkConnect
-from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.request import Request, RunAction
-from offset_ledger.operations.requests import plan_request
 from offset_ledger.plan.step import plan
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.run.requests import plan_request
+from offset_ledger.sandbox import airflow as local_airflow
+from offset_ledger.sandbox.airflow import Airflow
+from offset_ledger.sandbox.layout import free_ports
+from offset_ledger.sandbox.process import Launch
+from offset_ledger.sandbox.spark import SparkConnect
+from offset_ledger.sandbox.stack import Stack
 from tests.fixtures.airflow_project import new_project, pipeline_text, record
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.git_bundle import GitBundle, bundle_settings

@@ -10,9 +10,9 @@ import pytest
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.writer_schema import SchemaLanguage
-from offset_ledger.operations.verify import verify
-from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.repair.verify import verify
 from offset_ledger.schema_registry.client import connect_registry
 from tests.fixtures.airflow_world import World
 from tests.fixtures.following import avro, written

@@ -14,7 +14,7 @@ from offset_ledger.demo.formats.proof import prove
 from offset_ledger.demo.formats.run import Place, Story
 from offset_ledger.demo.proof import Claim, Stopwatch
 from offset_ledger.ledger.database import Cursor, connect
-from offset_ledger.operations.verify import verify
+from offset_ledger.repair.verify import verify
 from tests.fixtures.airflow_world import World
 from tests.fixtures.registry import running_registry
 from tests.integration.airflow.live.conftest import as_stored

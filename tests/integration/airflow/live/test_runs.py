@@ -9,7 +9,7 @@ import pytest
 
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.model.request import NOTHING_NEW, OUTCOME
-from offset_ledger.operations.verify import verify
+from offset_ledger.repair.verify import verify
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.http_server import Answering
 from tests.integration.airflow.live.conftest import FIRST, notified, subjects

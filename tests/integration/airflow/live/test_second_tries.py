@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offset_ledger.connections import environment_name
-from offset_ledger.operations.verify import verify
+from offset_ledger.repair.verify import verify
 from tests.fixtures.airflow_world import World
 from tests.fixtures.topic_reader import read
 from tests.integration.airflow.live.conftest import Redriven, stored

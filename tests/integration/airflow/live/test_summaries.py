@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.reliability.audit.rules import RULES
+from offset_ledger.audit.rules import RULES
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.http_server import Answering
 from tests.integration.airflow.live.conftest import Redriven, subjects

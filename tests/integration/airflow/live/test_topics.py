@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.operations.verify import verify
 from offset_ledger.plan.topics import known_pipelines
-from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
+from offset_ledger.publishing.topics import create_topic, delete_topic
+from offset_ledger.repair.verify import verify
 from tests.fixtures.airflow_project import record
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.http_server import Answering

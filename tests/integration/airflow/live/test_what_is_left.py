@@ -12,8 +12,8 @@ import psycopg2
 import pytest
 from psycopg2 import sql
 
-from offset_ledger.local.postgres import AIRFLOW_DATABASE
 from offset_ledger.postgres_connection import postgres_arguments
+from offset_ledger.sandbox.postgres import AIRFLOW_DATABASE
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.statsd import Metric
 

@@ -1,0 +1,1 @@
+"""Audit: the rules of a reliable topic, checked against a cluster."""

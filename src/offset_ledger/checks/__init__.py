@@ -1,0 +1,1 @@
+"""Checks: what a pipeline file would read and change, before a batch does."""

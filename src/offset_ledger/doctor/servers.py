@@ -1,0 +1,178 @@
+"""A cluster with its topics, and a database: whether they answer, have supported versions, and give the rights."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from offset_ledger.audit.finding import Severity, counted, listed
+from offset_ledger.audit.run import examine
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.doctor.finding import Finding, Level, ok, problem, warning
+from offset_ledger.errors import AccessDenied, ConfigurationError, UnknownTopic
+from offset_ledger.ids import consumer_group
+from offset_ledger.kafka.brokers import OLDEST as OLDEST_KAFKA
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.ledger.database import OLDEST as OLDEST_POSTGRES
+from offset_ledger.ledger.database import (
+    Session,
+    check_migrated,
+    connect,
+    migrations,
+    named_sql,
+    read_only,
+    rows,
+    transaction,
+)
+from offset_ledger.ledger.pipelines import read_retirement
+from offset_ledger.plan.topics import known_pipelines
+from offset_ledger.units import show_duration
+
+_ON_TOPIC = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
+_RIGHTS = "grant them as in docs/production.md#rights-in-kafka"
+_LEVELS = {Severity.ERROR: Level.PROBLEM, Severity.WARNING: Level.WARNING}
+
+
+def check_kafka(conn_id: str) -> Iterator[Finding]:
+    """Return whether the cluster answers, and with a version that is supported."""
+    with connect_kafka(get_connection(conn_id)) as kafka:
+        yield supported(f"Kafka {conn_id}", kafka.version(), kafka.count_brokers())
+
+
+def supported(subject: str, version: tuple[int, ...], brokers: int) -> Finding:
+    """Return whether brokers of this version are supported."""
+    text = f"{counted(brokers, 'broker')} that speak the protocol of {'.'.join(map(str, version))}"
+    if version[:2] < OLDEST_KAFKA:
+        return problem(subject, text, f"upgrade the brokers to {'.'.join(map(str, OLDEST_KAFKA))} or newer")
+    return ok(subject, text)
+
+
+def check_topics(pipeline: Pipeline) -> Iterator[Finding]:
+    """Return whether the login may read each topic of the pipeline and keep its group, and what the audit finds."""
+    for each in known_pipelines(pipeline):
+        topic, group = each.source.topic, consumer_group(each.name)
+        subject = f"{each.name}: topic {topic}"
+        with connect_kafka(get_connection(each.source.connection)) as kafka:
+            try:
+                allowed = kafka.allowed_operations(topic)
+            except UnknownTopic:
+                if retired := read_retirement(each):
+                    yield ok(subject, str(retired))
+                    continue
+                raise
+            if missing := [right for right in _ON_TOPIC if right not in allowed]:
+                yield problem(f"{subject}: rights", f"missing: {', '.join(missing)}", _RIGHTS)
+            else:
+                yield ok(f"{subject}: rights", "the login may read the topic and its settings")
+            try:
+                kafka.group_offsets(group, topic)
+            except AccessDenied:
+                text = f"no right to read group {group}, which mirrors the cursors for lag monitors"
+                yield warning(f"{subject}: consumer group", text, _RIGHTS)
+        findings = examine(each).findings
+        bad = [finding for finding in findings if finding.severity in _LEVELS]
+        for finding in bad:
+            remedy = finding.remedy or "offset-ledger audit has more about it"
+            yield Finding(f"{subject}: {finding.rule}", _LEVELS[finding.severity], finding.found, remedy)
+        if not bad:
+            yield ok(subject, f"all {len(findings)} rules of the audit hold")
+
+
+_SKEW = timedelta(seconds=2)
+_LARGE_SKEW = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A Postgres server as the session sees it; ``ahead`` is its clock compared with that of this machine."""
+
+    version: int
+    encoding: str
+    in_recovery: bool
+    pooled: bool
+    one_backend: bool
+    ahead: timedelta
+
+
+def check_postgres(conn_id: str, pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
+    """The findings about the database of a connection, and what these pipelines need in it."""
+    subject = f"Postgres {conn_id}"
+    with connect(get_connection(conn_id)) as session:
+        yield from judge(subject, _server(session))
+        yield from _ledger(subject, session)
+        for pipeline in pipelines:
+            yield from _rights(subject, session, pipeline)
+
+
+def _server(session: Session) -> Server:
+    began, before = datetime.now(UTC), time.monotonic()
+    ((encoding, in_recovery, backend, now),) = rows(session, named_sql("doctor/server"))
+    half_way = timedelta(seconds=(time.monotonic() - before) / 2)
+    ((_, _, later, _),) = rows(session, named_sql("doctor/server"))
+    return Server(
+        session.server_version,
+        encoding,
+        in_recovery,
+        pooled=backend != session.info.backend_pid,
+        one_backend=backend == later,
+        ahead=now - (began + half_way),
+    )
+
+
+def judge(subject: str, server: Server) -> Iterator[Finding]:
+    """Return the findings about a server."""
+    version = f"PostgreSQL {server.version // 10_000}.{server.version % 10_000}"
+    if server.version < OLDEST_POSTGRES * 10_000:
+        yield problem(
+            subject, f"{version}, expected {OLDEST_POSTGRES} or newer", "upgrade the server, or use another one"
+        )
+    else:
+        yield ok(subject, version)
+    if server.encoding != "UTF8":
+        remedy = "create a database with ENCODING 'UTF8'"
+        yield problem(f"{subject}: encoding", f"{server.encoding}, which cannot hold every text", remedy)
+    if server.in_recovery:
+        yield problem(f"{subject}: role", "a standby, which only reads", "let the connection name the primary")
+    remedy = "connect to Postgres itself, or set pool_mode = session (docs/production.md#connections)"
+    if not server.one_backend:
+        yield problem(f"{subject}: pooler", "two transactions of one session had different backends", remedy)
+    elif server.pooled:
+        yield warning(f"{subject}: pooler", "a pooler such as PgBouncer is in between", remedy)
+    yield _clock(subject, server.ahead)
+
+
+def _clock(subject: str, ahead: timedelta) -> Finding:
+    name, skew = f"{subject}: clock", abs(ahead)
+    direction = "ahead of" if ahead > timedelta(0) else "behind"
+    text = f"{show_duration(skew.total_seconds())} {direction} that of this machine"
+    if skew < _SKEW:
+        return ok(name, f"within {show_duration(_SKEW.total_seconds())} of that of this machine")
+    remedy = "let NTP set the clocks of both machines"
+    return problem(name, text, remedy) if skew >= _LARGE_SKEW else warning(name, text, remedy)
+
+
+def _ledger(subject: str, session: Session) -> Iterator[Finding]:
+    name = f"{subject}: ledger"
+    try:
+        check_migrated(session)
+    except ConfigurationError as error:
+        text, _, _ = str(error).partition("; ")
+        yield problem(name, text, "as the login that owns the ledger run: offset-ledger migrate")
+    else:
+        yield ok(name, f"all {len(migrations())} migrations are applied")
+
+
+def _rights(subject: str, session: Session, pipeline: Pipeline) -> Iterator[Finding]:
+    target = pipeline.target
+    with transaction(session) as cursor:
+        read_only(cursor)
+        cursor.execute(named_sql("doctor/missing_rights"), {"schema": target.schema, "table": target.table})
+        missing = [row[0] for row in cursor.fetchall()]
+    name = f"{subject}: rights for {target.schema}.{target.table}"
+    if missing:
+        yield problem(name, f"missing: {listed(missing)}", "grant them as in docs/production.md#rights-in-postgres")
+    else:
+        yield ok(name, "all that the login needs")

@@ -1,0 +1,298 @@
+"""A sample and its schemas -> a pipeline file and a suite, as text; nothing is asked and nothing is written here.
+
+The file has a comment for each thing that was unsure; the suite has what the sample never breaks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from math import inf
+from typing import Any
+
+import yaml
+
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.model import Column, ColumnType, JsonPath, Limits, RecordShape, Tombstone
+from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
+from offset_ledger.decoding.formats import compile_decoder, no_schemas
+from offset_ledger.decoding.framed import Lookup
+from offset_ledger.decoding.inferred import Inferred, Proposed, left_out, limited, named
+from offset_ledger.decoding.kafka_columns import fill_from_kafka
+from offset_ledger.decoding.kinds import EPOCH
+from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, printable
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.init.events import Choice, Seen, choose_event_id, choose_publish_at
+from offset_ledger.init.infer import Sample
+from offset_ledger.units import counted
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The names that the caller gives; no suite is named without ``suite``."""
+
+    name: str
+    table: str
+    suite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The text of a pipeline file, what its parser has to read of it, its suite, and what was unsure, in lines."""
+
+    text: str
+    source: Source
+    record: RecordShape
+    suite: Mapping[str, Any] | None
+    doubts: tuple[str, ...]
+
+
+def propose(
+    wanted: Wanted,
+    source: Source,
+    sample: Sample,
+    inferred: Sequence[Inferred],
+    lookup: Lookup = no_schemas,
+    kind: str | None = None,
+    doubts: Sequence[str] = (),
+) -> Proposal:
+    """The pipeline file for these columns, with what the sample says of events, moments and tombstones.
+
+    It takes the records of the ``kind``; ``doubts`` is what was unsure before.
+
+    Raises:
+        ConfigurationError: there is nothing to make a column of.
+    """
+    room = limited(inferred)
+    everything = named(room)
+    if not everything:
+        raise ConfigurationError(f"the sampled records of {sample.topic} have no member to make a column of")
+    seen = _seen(source, sample, everything, lookup)
+    event_id = choose_event_id(everything, seen, sample.compacted or sample.tombstones > 0)
+    deletes = sample.tombstones > 0 and event_id.path is None
+    if deletes:
+        publish_at = Choice(None, "tombstones have no other moment than Kafka's")
+    else:
+        publish_at = choose_publish_at([each for each in everything if each.column.path != event_id.path])
+    proposed = _without(everything, event_id, publish_at)
+    record = RecordShape(
+        event_id.path,
+        publish_at.path,
+        tuple(each.column for each in proposed),
+        tombstone=Tombstone.DELETE if deletes else Tombstone.QUARANTINE,
+        schemas=(kind,) if kind else (),
+        schema_ids=source.registry is not None,
+        event_id_aliases=_with_aliases(everything, event_id),
+        publish_at_aliases=_with_aliases(everything, publish_at),
+    )
+    key_format = Source("", "").key_format if record.event_id else source.key_format
+    source = replace(source, transactional=sample.gaps, key_format=key_format)
+    refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
+    unsure = [*doubts, *_of_sample(sample, record), *left_out(room), *refused]
+    suite = suite_document(wanted.name, record.columns, seen.values) if wanted.suite else None
+    head = [f"Proposed by offset-ledger init from {counted(len(sample.records), 'record')} of {sample.topic}.", *unsure]
+    name = wanted.name if suite else None
+    text = render(wanted.name, head, source, record, proposed, (event_id, publish_at), wanted.table, name)
+    unsure = [f"event_id: {event_id.why}", f"publish_at: {publish_at.why}", *unsure]
+    unsure += [f"column {each.column.name}: {each.doubt}" for each in proposed if each.doubt]
+    return Proposal(text, source, record, suite, tuple(unsure))
+
+
+def _seen(source: Source, sample: Sample, proposed: Sequence[Proposed], lookup: Lookup) -> Seen:
+    """The values of all columns, in the records that decode."""
+    columns = tuple(each.column for each in proposed)
+    decoder = compile_decoder(source, RecordShape(None, None, columns), Limits(), lookup)
+    outcomes = [decoder.decode(value, b"key", EPOCH) for value in sample.values]
+    rows = [outcome.values for outcome in outcomes if isinstance(outcome, DecodedRow)]
+    values = {column.name: [row[place] for row in rows] for place, column in enumerate(columns)}
+    return Seen(len(rows), values, [_key_text(decoder, each.key) for each in sample.records if each.value is not None])
+
+
+def _key_text(decoder: Decoder, key: bytes | None) -> str | None:
+    slots: list[object] = [None, None]
+    reasons = fill_from_kafka(slots, _key(decoder, key), EPOCH, needs_key=True, needs_timestamp=False)
+    return None if reasons else str(slots[0])
+
+
+def _key(decoder: Decoder, key: bytes | None) -> bytes | Reason | None:
+    return decoder.keys.read(key) if decoder.keys else key
+
+
+def _with_aliases(proposed: Sequence[Proposed], choice: Choice) -> tuple[JsonPath, ...]:
+    return next((each.column.aliases for each in proposed if each.column.path == choice.path), ())
+
+
+def _without(proposed: Sequence[Proposed], *choices: Choice) -> tuple[Proposed, ...]:
+    """The columns but those that event_id and publish_at are; the first as jsonb, where none is left."""
+    taken = {choice.path for choice in choices}
+    first = replace(proposed[0].column, type=ColumnType("jsonb"), encoding="")
+    left = tuple(each for each in proposed if each.column.path not in taken)
+    return left or (Proposed(first, "a table needs one column besides event_id and publish_at"),)
+
+
+def _of_sample(sample: Sample, record: RecordShape) -> list[str]:
+    lines = []
+    if sample.tombstones and record.tombstone is Tombstone.DELETE:
+        lines.append(f"{sample.tombstones} sampled records are tombstones: each deletes the row of its key")
+    elif sample.tombstones:
+        lines.append(
+            f"{sample.tombstones} sampled records are tombstones, which are quarantined: the key names no event"
+        )
+    if sample.compacted:
+        lines.append("the topic is compacted")
+    if sample.gaps:
+        lines.append("the topic has offsets without a record: source.transactional is true")
+    return lines
+
+
+def _refused(decoder: Decoder, sample: Sample) -> list[str]:
+    """Return what the proposed file would refuse of the sample, with the first detail of each reason."""
+    outcomes = [decoder.decode(each.value, _key(decoder, each.key), each.timestamp) for each in sample.records]
+    refusals = [outcome.reasons for outcome in outcomes if isinstance(outcome, Refusal)]
+    counts = Counter((reason.path, reason.code) for reasons in refusals for reason in dict.fromkeys(reasons))
+    details = {(reason.path, reason.code): reason.detail for reasons in reversed(refusals) for reason in reasons}
+    return [
+        f"{count} of {len(sample.records)} sampled records would be quarantined: {place[0]}: {details[place]}"
+        for place, count in counts.most_common(_SHOWN)
+    ]
+
+
+_LONG = 400
+_PLAIN = re.compile(r"[A-Za-z$][A-Za-z0-9_.$-]*")
+_WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+
+
+def render(
+    name: str,
+    head: Sequence[str],
+    source: Source,
+    record: RecordShape,
+    proposed: Sequence[Proposed],
+    choices: tuple[Choice, Choice],
+    table: str,
+    suite: str | None,
+) -> str:
+    """The file; ``head`` are the comments above it, ``choices`` the reasons for event_id and publish_at."""
+    lines = [*(_comment(each) for each in head), f"pipeline: {_scalar(name)}", "", *_source(source), ""]
+    lines += ["record:", *_record(record, choices), "  columns:"]
+    for each in proposed:
+        lines += [_comment(each.doubt, 4)] if each.doubt else []
+        lines.append(f"    {_scalar(each.column.name)}: {_column(each.column)}")
+    lines.append("")
+    lines += ["target:", "  connection: postgres_default", f"  table: {_scalar(table)}"]
+    lines += ["", "quality:", f"  suite: {_scalar(suite)}"] if suite else []
+    return "\n".join(lines) + "\n"
+
+
+def _source(source: Source) -> Iterator[str]:
+    yield "source:"
+    yield f"  connection: {_scalar(source.connection)}"
+    yield f"  topic: {_scalar(source.topic)}"
+    if source.transactional:
+        yield _comment(
+            "offsets without a record, by transactions; write compacted: true if the topic was compacted earlier", 2
+        )
+        yield "  transactional: true"
+    if source.format is not Format.JSON:
+        yield f"  format: {source.format}"
+    if source.registry:
+        yield f"  registry: {_scalar(source.registry)}"
+    if source.subject is not SubjectStrategy.TOPIC:
+        yield f"  subject: {source.subject}"
+    if source.key_format is not KeyFormat.TEXT:
+        yield f"  key_format: {source.key_format}"
+
+
+def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str]:
+    event_id, publish_at = choices
+    yield _comment(event_id.why, 2)
+    yield f"  event_id: {_place(record.event_id, record.event_id_aliases, 'key')}"
+    yield _comment(publish_at.why, 2)
+    yield f"  publish_at: {_place(record.publish_at, record.publish_at_aliases, 'kafka_timestamp')}"
+    if record.tombstone is not Tombstone.QUARANTINE:
+        yield f"  tombstone: {record.tombstone}"
+    if record.schemas:
+        (schema,) = record.schemas
+        yield f"  where: {{schema: {_scalar(schema)}}}"
+
+
+def _column(column: Column) -> str:
+    arguments = f"({','.join(map(str, column.type.args))})" if column.type.args else ""
+    type_ = f"{column.type.name}{arguments}"
+    parts = [f"type: {_scalar(type_)}" if " " not in type_ else f"type: {type_}"]
+    parts += [f"path: {_path(column.path, '')}"] if column.path != (column.name,) else []
+    parts += _aliases(column.aliases)
+    parts += ["nullable: true"] if column.nullable else []
+    return type_ if len(parts) == 1 else f"{{{', '.join(parts)}}}"
+
+
+def _place(path: JsonPath | None, aliases: tuple[JsonPath, ...], otherwise: str) -> str:
+    parts = [f"path: {_path(path, otherwise)}", *_aliases(aliases)]
+    return f"{{{', '.join(parts)}}}" if aliases else _path(path, otherwise)
+
+
+def _aliases(aliases: tuple[JsonPath, ...]) -> list[str]:
+    return [f"aliases: [{', '.join(_path(alias, '') for alias in aliases)}]"] if aliases else []
+
+
+def _path(path: JsonPath | None, otherwise: str) -> str:
+    return otherwise if path is None else _scalar(format_path(path))
+
+
+def _comment(text: str, indent: int = 0) -> str:
+    return f"{' ' * indent}# {printable(' '.join(text.split()), _LONG)}"
+
+
+def _scalar(text: str) -> str:
+    """The text as YAML reads it back, in quotes where it may have to be."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    flow = yaml.safe_dump([text], default_style='"', allow_unicode=text.isprintable(), width=inf)
+    return str(flow).strip()[2:]
+
+
+MAX_NOT_NULL = 20
+ENOUGH = 50
+_FEW = 8
+_OFTEN = 5
+_Entry = dict[str, Any]
+
+
+def suite_document(name: str, columns: Sequence[Column], values: Mapping[str, Sequence[object]]) -> _Entry | None:
+    """The suite in Great Expectations' JSON; None where there is nothing to expect."""
+    required = [column.name for column in columns if not column.nullable][:MAX_NOT_NULL]
+    text, type_ = "{} was never null in the sample", "expect_column_values_to_not_be_null"
+    not_null = [_entry(type_, {"column": name}, "quarantine", text.format(name)) for name in required]
+    entries = [*not_null, *(entry for column in columns for entry in _of_values(column, values[column.name]))]
+    return {"name": name, "expectations": entries} if entries else None
+
+
+def _of_values(column: Column, sampled: Sequence[object]) -> Iterator[_Entry]:
+    values = [value for value in sampled if value is not None]
+    if len(values) < ENOUGH:
+        return
+    if column.type.name == "text":
+        counts = Counter(map(str, values))
+        if len(counts) <= _FEW and min(counts.values()) >= _OFTEN:
+            kwargs = {"column": column.name, "value_set": sorted(counts)}
+            text = f"{column.name} is one of the {len(counts)} texts of the sample"
+            yield _entry("expect_column_values_to_be_in_set", kwargs, "warn", text)
+    elif column.type.name in ("bigint", "numeric") and all(isinstance(v, int | Decimal) and v >= 0 for v in values):
+        text = f"{column.name} was never negative in the sample"
+        yield _entry("expect_column_values_to_be_between", {"column": column.name, "min_value": 0}, "warn", text)
+
+
+def _entry(type_: str, kwargs: _Entry, action: str, description: str) -> _Entry:
+    severity = "warning" if action == "warn" else "critical"
+    return {
+        "type": type_,
+        "kwargs": kwargs,
+        "meta": {"action": action},
+        "description": description,
+        "severity": severity,
+    }

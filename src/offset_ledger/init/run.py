@@ -1,0 +1,208 @@
+"""Propose a pipeline file for a topic, and write it with its suite."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from offset_ledger.config.located import Refused
+from offset_ledger.config.names import check_identifier, split_table
+from offset_ledger.config.parse import FOLDER, SUFFIXES, parse_pipeline
+from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
+from offset_ledger.connections import get_connection
+from offset_ledger.decoding import frame
+from offset_ledger.decoding.framed import Lookup
+from offset_ledger.decoding.inferred import column_name
+from offset_ledger.decoding.outcome import Mismatch
+from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
+from offset_ledger.decoding.typed.types import SchemaProblem
+from offset_ledger.errors import ConfigurationError, UnusableSchema
+from offset_ledger.init.infer import Sample, json_inferred, read_sample, sampled_kinds, schema_inferred
+from offset_ledger.init.propose import Proposal, Wanted, propose
+from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.schema_registry.client import connect_registry
+from offset_ledger.stage.schemas import schema_or_problem
+
+PRINTED = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Initialized:
+    """The proposal, the files that were written, and the pipeline's name."""
+
+    name: str
+    records: int
+    proposal: Proposal
+    written: tuple[Path, ...]
+
+
+def initialize(
+    topic: str,
+    connection: str,
+    registry: str | None,
+    records: int,
+    name: str | None = None,
+    table: str | None = None,
+    output: str | None = None,
+    force: bool = False,
+) -> Initialized:
+    """Write a pipeline file for the topic, and a suite under expectations/; nothing, where ``output`` is ``-``.
+
+    Raises:
+        ConfigurationError: a file is there and not ``force``, or the topic has nothing to infer columns from.
+        UnknownTopic: the cluster has no such topic.
+    """
+    name = name or column_name((topic.rpartition(".")[2] or topic,))
+    try:
+        check_identifier(name, "pipeline name")
+        split_table(table or name)
+    except Refused as refused:
+        raise ConfigurationError(str(refused)) from None
+    path = None if output == PRINTED else Path(output or FOLDER / f"{name}.yaml")
+    suite = _suite_path(path, name) if path else None
+    if not force and (there := [str(each) for each in (path, suite) if each and each.exists()]):
+        raise ConfigurationError(f"{' and '.join(there)} would be overwritten; name another --output, or add --force")
+    sample = read_sample(get_connection(connection), topic, records)
+    wanted = Wanted(name, table or f"public.{name}", suite is not None)
+    source = Source(connection, topic, registry=registry)
+    proposal = _proposal(wanted, source, sample)
+    check_proposal(proposal)
+    written = _write(proposal, path, suite) if path and suite else ()
+    return Initialized(name, len(sample.records), proposal, written)
+
+
+def _proposal(wanted: Wanted, source: Source, sample: Sample) -> Proposal:
+    if source.registry is None:
+        return propose(wanted, source, sample, json_inferred(sample))
+    schemas = read_schemas(source, sample)
+    kinds = sampled_kinds(sample, schemas.values)
+    inferred = schema_inferred(schemas.source, kinds, schemas.values)
+    doubts = *kinds.doubts, *schemas.unreadable, *inferred.unreadable
+    return propose(wanted, schemas.source, kinds.sample, inferred.columns, schemas.lookup, kinds.taken, doubts)
+
+
+def check_proposal(proposal: Proposal) -> None:
+    """Check that the text, read as a pipeline file is read, says what was proposed.
+
+    Raises:
+        PipelineFileError: the parser does not take it.
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "proposed.yaml"
+        path.write_text(proposal.text, encoding="utf-8")
+        pipeline = parse_pipeline(path)
+    if (pipeline.source, pipeline.record) != (proposal.source, proposal.record):
+        raise AssertionError("expected the proposed file to say what was proposed")
+
+
+def _suite_path(path: Path, name: str) -> Path:
+    """Return where the pipeline file's suite is looked for first: in a folder expectations above it."""
+    if path.suffix not in SUFFIXES:
+        raise ConfigurationError(f"a pipeline file ends in {' or '.join(SUFFIXES)}, {path} does not; name another")
+    here, folders = Path.cwd(), path.resolve().parents
+    new = here if here in folders else folders[0]
+    suite = next((each for each in folders if (each / "expectations").is_dir()), new) / "expectations" / f"{name}.json"
+    return suite.relative_to(here) if suite.is_relative_to(here) else suite
+
+
+def _write(proposal: Proposal, path: Path, suite: Path) -> tuple[Path, ...]:
+    """Write the suite before the file that names it."""
+    texts = {suite: json.dumps(proposal.suite, indent=2) + "\n"} if proposal.suite else {}
+    texts[path] = proposal.text
+    try:
+        for each, text in texts.items():
+            each.parent.mkdir(parents=True, exist_ok=True)
+            each.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{error.filename} cannot be written: {error.strerror}; name another") from None
+    return tuple(reversed(texts))
+
+
+_FORMATS = {language: Format(name) for name, language in LANGUAGES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class SampledSchemas:
+    """A source with a registry, and the schemas of its records; ``keys`` are those that the keys name.
+
+    ``unusable`` are the schemas of values that the registry has, and nobody can read.
+    """
+
+    source: Source
+    values: tuple[WriterSchema, ...]
+    keys: tuple[WriterSchema, ...] = ()
+    unusable: Mapping[int, SchemaProblem] = field(default_factory=dict)
+
+    @property
+    def lookup(self) -> Lookup:
+        """Finds these schemas by id."""
+        known: dict[int, WriterSchema | SchemaProblem] = dict(self.unusable)
+        known |= {schema.schema_id: schema for schema in (*self.values, *self.keys)}
+        return lambda ids: {id_: known[id_] for id_ in ids if id_ in known}
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """A line for each of the unusable ones."""
+        return tuple(f"{problem}; its records are quarantined" for problem in self.unusable.values())
+
+
+def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
+    """The schemas that the records name; the latest of the topic's subject, where there are no records.
+
+    Raises:
+        ConfigurationError: the records name none, or the registry has none of them.
+        UnusableSchema: nobody can read any of them.
+        RegistryUnavailable: the registry does not answer.
+    """
+    assert source.registry
+    registry = connect_registry(get_connection(source.registry))
+    named = _ids(sample.values)
+    answers = {id_: schema_or_problem(registry, id_) for id_ in named}
+    schemas = [each for each in answers.values() if isinstance(each, WriterSchema)]
+    unusable = {id_: each for id_, each in answers.items() if isinstance(each, SchemaProblem)}
+    if not sample.values and (latest := registry.latest(f"{source.topic}-value")):
+        schemas = [latest]
+    if unusable and not schemas:
+        raise UnusableSchema(f"topic {source.topic}: {next(iter(unusable.values()))}")
+    if not schemas:
+        raise ConfigurationError(_no_schema(source, sample, named))
+    language = Counter(schema.language for schema in schemas).most_common(1)[0][0]
+    values = tuple(schema for schema in schemas if schema.language is language)
+    source = replace(source, format=_FORMATS[language])
+    ids = _ids(record.key for record in sample.records if record.key is not None)
+    keys = tuple(schema for id_ in ids if (schema := registry.schema(id_)))
+    if keys:
+        source = replace(source, key_format=KeyFormat(_FORMATS[keys[0].language]))
+    return SampledSchemas(replace(source, subject=subject_of(source, values)), values, keys, unusable)
+
+
+def _ids(framed: Iterable[bytes]) -> list[int]:
+    """The schema ids of these values, ascending; none of a value that names none."""
+    ids = set[int]()
+    for each in framed:
+        try:
+            ids.add(frame.schema_id(each))
+        except Mismatch:
+            continue
+    return sorted(ids)
+
+
+def _no_schema(source: Source, sample: Sample, named: list[int]) -> str:
+    if not sample.values:
+        return f"topic {source.topic} has no records, and the registry no subject {source.topic}-value; publish first"
+    if not named:
+        return f"no sampled record of {source.topic} names a schema as Confluent's wire format does; drop --registry"
+    ids = ", ".join(map(str, named[:5]))
+    return f"the registry {source.registry} knows none of the schemas that {source.topic} names ({ids}); name another"
+
+
+def subject_of(source: Source, schemas: Iterable[WriterSchema]) -> SubjectStrategy:
+    """The first strategy that all the schemas are registered by."""
+    for strategy in (SubjectStrategy.TOPIC, SubjectStrategy.RECORD, SubjectStrategy.TOPIC_RECORD):
+        if all(is_value_schema(replace(source, subject=strategy), schema) for schema in schemas):
+            return strategy
+    return SubjectStrategy.ANY

@@ -1,0 +1,1 @@
+"""Publishing: safe settings, idempotent and transactional producing, files with a journal."""

@@ -1,0 +1,196 @@
+"""The flights with faults that real publishers make, repeated, late, aborted and malformed, and the right answer.
+
+Whatever is drawn, the newest well-formed and committed event of a flight is its last event: copies are the same bytes,
+late ones are older, aborted ones are never committed, malformed ones are no events.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from itertools import count
+from random import Random
+from typing import NamedTuple
+
+import msgspec
+
+from offset_ledger.publishing.flights import Actual, Event, Status, events_of, read_rows
+from offset_ledger.publishing.record import Record
+
+COPIED_SHARE = 0.01  # of the events
+LATE_SHARE = 0.02  # of the flights
+ABORTED_SHARE = 0.002  # of the flights
+MALFORMED_SHARE = 0.002  # of the flights
+COPIED_WITHIN = 12 * 60  # minutes from an event to its copy
+LATE_BY = 6 * 60  # minutes from the newest event of a flight to the late one, at most
+ABORTED_TRANSACTION = 250  # records in one aborted transaction
+ABORTED_AHEAD = timedelta(days=365)  # from the newest event of a flight to the aborted one
+
+
+class Disturbance(StrEnum):
+    """The reason that a record is published."""
+
+    EVENT = "event"
+    COPY = "copy"
+    LATE = "late"
+    ABORTED = "aborted"
+    MALFORMED = "malformed"
+
+
+class PlannedEvent(NamedTuple):
+    """A record and why it is published. ``malformation`` is set where it is malformed."""
+
+    kind: Disturbance
+    event: Event
+    record: Record
+    malformation: Malformation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The records of one seed and limit, and what must come of them (the winners: ``flights.winning_events``)."""
+
+    flights: int
+    kinds: Mapping[Disturbance, int]
+    statuses: Mapping[Status, int]
+    refused: Mapping[bytes, Malformation]  # the raw value of every record that must be refused
+
+    @property
+    def records(self) -> int:
+        """Records that a reader of committed data meets."""
+        return sum(self.kinds.values()) - self.kinds[Disturbance.ABORTED]
+
+    @property
+    def superseded(self) -> int:
+        """Well-formed records that must not be the row of their flight in the end."""
+        return self.records - self.kinds[Disturbance.MALFORMED] - self.flights
+
+    @property
+    def refused_paths(self) -> Mapping[str, int]:
+        """The number of records that each reason's path refuses."""
+        return Counter(malformation.path for malformation in self.refused.values())
+
+
+class _Step(NamedTuple):
+    """An event and the minute at which it is published."""
+
+    minute: int
+    kind: Disturbance
+    event: Event
+    malformation: Malformation | None = None
+
+
+def plan_events(seed: int, limit: int | None = None) -> Iterator[PlannedEvent]:
+    """All records of the first ``limit`` flights, in the order in which they are to be published."""
+    for step in _in_order(_flights_steps(seed, limit)):
+        record = Record(step.event.key, _value(step), timestamp_ms=step.minute * 60_000)
+        yield PlannedEvent(step.kind, step.event, record, step.malformation)
+
+
+def expected(seed: int, limit: int | None = None) -> Expected:
+    """The right answer to :func:`plan_events` with the same arguments."""
+    kinds: Counter[Disturbance] = Counter()
+    statuses: Counter[Status] = Counter()
+    refused: dict[bytes, Malformation] = {}
+    for steps in _flights_steps(seed, limit):
+        kinds.update(step.kind for step in steps)
+        true = (step.event for step in steps if step.kind is not Disturbance.ABORTED)
+        statuses[max(true, key=lambda event: event.publish_at).status] += 1
+        refused |= {_value(step): step.malformation for step in steps if step.malformation}
+    return Expected(statuses.total(), kinds, statuses, refused)
+
+
+def _flights_steps(seed: int, limit: int | None) -> Iterator[list[_Step]]:
+    random = Random(seed)
+    malformations = count()
+    for row in read_rows(limit):
+        steps = [_Step(event.minute, Disturbance.EVENT, event) for event in events_of(row)]
+        newest = steps[-1]
+        if random.random() < LATE_SHARE:
+            older = random.randrange(len(steps) - 1)
+            late = newest.minute + random.randint(1, LATE_BY)
+            steps[older] = _Step(late, Disturbance.LATE, steps[older].event)
+        steps += [_copy(random, step) for step in steps if random.random() < COPIED_SHARE]
+        if random.random() < ABORTED_SHARE:
+            steps.append(_Step(newest.minute, Disturbance.ABORTED, _falsified(newest.event)))
+        if random.random() < MALFORMED_SHARE:
+            malformation = MALFORMATIONS[next(malformations) % len(MALFORMATIONS)]
+            steps.append(_Step(newest.minute, Disturbance.MALFORMED, newest.event, malformation))
+        yield steps
+
+
+def _copy(random: Random, step: _Step) -> _Step:
+    return _Step(step.minute + random.randint(0, COPIED_WITHIN), Disturbance.COPY, step.event)
+
+
+def _falsified(event: Event) -> Event:
+    """An event that would win over all of its flight, and be wrong in every value that can be."""
+    nonsense = Actual(dep_time=1, dep_delay=9999, arr_time=1, arr_delay=9999, air_time=9999)
+    status = Status.CANCELLED if event.status is not Status.CANCELLED else Status.ARRIVED
+    return msgspec.structs.replace(
+        event, publish_at=event.publish_at + ABORTED_AHEAD, status=status, distance=0, actual=nonsense
+    )
+
+
+def _in_order(flights: Iterator[list[_Step]]) -> Iterator[_Step]:
+    """By minute, then by flight and step. Keeps about a day in memory, because flights come by their first event."""
+    waiting: list[tuple[int, int, _Step]] = []
+    serial = count()
+    for steps in flights:
+        begins = steps[0].event.minute
+        while waiting and waiting[0][0] < begins:
+            yield heapq.heappop(waiting)[2]
+        for step in steps:
+            heapq.heappush(waiting, (step.minute, next(serial), step))
+    while waiting:
+        yield heapq.heappop(waiting)[2]
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _value(step: _Step) -> bytes:
+    value = _encode(step.event)
+    return step.malformation.spoil(value) if step.malformation else value
+
+
+@dataclass(frozen=True, slots=True)
+class Malformation:
+    """One way. ``path`` is where the reason must point; ``$`` is the record as a whole."""
+
+    name: str
+    path: str
+    spoil: Callable[[bytes], bytes]
+
+
+def _replacing(pattern: bytes, replacement: bytes) -> Callable[[bytes], bytes]:
+    find = re.compile(pattern)
+
+    def spoil(value: bytes) -> bytes:
+        return find.sub(lambda _: replacement, value, count=1)
+
+    return spoil
+
+
+_PUBLISH_AT = rb'"publish_at":"[^"]*"'
+
+MALFORMATIONS = (
+    Malformation("truncated", "$", lambda value: value[: len(value) // 2]),
+    Malformation("trailing_text", "$", lambda value: value + b" and more"),
+    Malformation("not_an_object", "$", lambda value: b"[" + value + b"]"),
+    Malformation("bad_utf8", "$", _replacing(rb'"carrier":"', b'"carrier":"\xff')),
+    Malformation("duplicate_key", "$.distance", _replacing(rb'"distance":', b'"distance":1,"distance":')),
+    Malformation("missing_event_id", "$.event_id", _replacing(rb'"event_id":"[^"]*",', b"")),
+    Malformation("empty_publish_at", "$.publish_at", _replacing(_PUBLISH_AT, b'"publish_at":""')),
+    Malformation("no_such_day", "$.publish_at", _replacing(_PUBLISH_AT, b'"publish_at":"2013-02-30T00:00:00Z"')),
+    Malformation("null_status", "$.status", _replacing(rb'"status":"[^"]*"', b'"status":null')),
+    Malformation("nul_in_text", "$.flight.origin", _replacing(rb'"origin":"', rb'"origin":"\u0000')),
+    Malformation("text_for_number", "$.flight.number", _replacing(rb'"number":\d+', b'"number":"one"')),
+    Malformation("fraction", "$.schedule.arr_time", _replacing(rb'"arr_time":\d+', b'"arr_time":0.5')),
+    Malformation("number_too_large", "$.distance", _replacing(rb'"distance":\d+', b'"distance":99999999999999999999')),
+)

@@ -1,0 +1,116 @@
+"""Records from typed values, with event id and publish_at stamped where they are missing."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from offset_ledger.errors import UnserializableValue
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.serializers import JSON, STRING, SchemaSerializer, Serializer
+
+EVENT_ID = "event_id"
+PUBLISH_AT = "publish_at"
+
+
+def now() -> datetime:
+    """This moment, in UTC."""
+    return datetime.now(UTC)
+
+
+def new_id() -> str:
+    """An event id that nobody else has."""
+    return str(uuid.uuid4())
+
+
+def rfc3339(moment: datetime) -> str:
+    """``2013-01-01T10:15:00.000Z``, to the millisecond as Kafka's own timestamps."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A way from keys and values to bytes, which says where a missing event id and moment come from.
+
+    Event id and publish_at go into the headers and, where the value is a JSON object or its schema has a field of that
+    name, into the object too. What is already in the object is kept, and the headers repeat it.
+    """
+
+    key: Serializer = STRING
+    value: Serializer = JSON
+    new_id: Callable[[], str] = new_id
+    clock: Callable[[], datetime] = now
+
+    def record(
+        self,
+        key: Any,
+        value: Any,
+        headers: Iterable[tuple[str, bytes]] = (),
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+        topic: str | None = None,
+    ) -> Record:
+        """One record, its value stamped.
+
+        Raises:
+            UnserializableValue: key or value does not fit its serializer.
+        """
+        headers = tuple(headers)
+        try:
+            given: tuple[str | None, str | None] = None, None
+            if isinstance(value, Mapping) and self._members is not None:
+                value = self._stamped(value, dict(headers))
+                given = _text(value.get(EVENT_ID)), _text(value.get(PUBLISH_AT))
+            headers = with_headers(headers, *given, self.new_id, lambda: rfc3339(self.clock()))
+        except UnicodeError as error:
+            raise UnserializableValue(f"{EVENT_ID} and {PUBLISH_AT} should be UTF-8 ({error})") from None
+        return Record(self.key.serialize(key), self.value.serialize(value), headers, timestamp_ms, partition, topic)
+
+    @property
+    def identity(self) -> str:
+        """A text that changes with whatever decides the bytes of a record beside its line; empty without a schema."""
+        parts = (("key", self.key), ("value", self.value))
+        return "".join(f"{side} {each.identity}\n" for side, each in parts if isinstance(each, SchemaSerializer))
+
+    @property
+    def _members(self) -> Collection[str] | None:
+        """The members that are stamped where the value is an object; None where it is something else."""
+        if isinstance(self.value, SchemaSerializer):
+            return self.value.stamps
+        return (EVENT_ID, PUBLISH_AT) if self.value is JSON else None
+
+    def _stamped(self, value: Mapping[str, Any], headers: Mapping[str, bytes]) -> dict[str, Any]:
+        made = dict(value)
+        for name in self._members or ():
+            if made.get(name) is None:
+                new = self.new_id() if name == EVENT_ID else rfc3339(self.clock())
+                made[name] = headers[name].decode() if name in headers else new
+        return made
+
+
+def _text(member: Any) -> str | None:
+    """A member as its header; that of a union may stand in an object with the name of its branch."""
+    if isinstance(member, Mapping) and len(member) == 1:
+        (member,) = member.values()
+    if isinstance(member, datetime):
+        return rfc3339(member)
+    return None if member is None else str(member)
+
+
+def with_headers(
+    headers: tuple[tuple[str, bytes], ...],
+    event_id: str | None,
+    publish_at: str | None,
+    new_id: Callable[[], str] = new_id,
+    new_moment: Callable[[], str] = lambda: rfc3339(now()),
+) -> tuple[tuple[str, bytes], ...]:
+    """The headers with event id and publish_at, where they lack them; None: a new one."""
+    names = {name for name, _ in headers}
+    if EVENT_ID not in names:
+        headers += ((EVENT_ID, (event_id or new_id()).encode()),)
+    if PUBLISH_AT not in names:
+        headers += ((PUBLISH_AT, (publish_at or new_moment()).encode()),)
+    return headers

@@ -1,1 +1,0 @@
-"""Rules that a reliable topic keeps, checked against a cluster."""

@@ -1,1 +1,0 @@
-"""A producer kit: safe settings, idempotent and transactional publishing, files with a journal."""

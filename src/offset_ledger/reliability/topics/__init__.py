@@ -1,1 +1,0 @@
-"""Topics planned from what their data need, and what each setting gives."""

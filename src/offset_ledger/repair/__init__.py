@@ -1,0 +1,1 @@
+"""Repair: verify, redrive, dead letters and prune."""

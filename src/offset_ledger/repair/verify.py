@@ -1,0 +1,118 @@
+"""Verify: every invariant of the ledger is a query that selects its violations, one line of text each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from psycopg2 import sql
+from psycopg2.sql import Composed
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.records import record_offsets
+from offset_ledger.ledger import pipelines
+from offset_ledger.ledger.database import Cursor, named_sql, open_ledger, rows, transaction
+from offset_ledger.ledger.row_order import rows_of
+from offset_ledger.model.ranges import Gap, OffsetRange, explain, total_width
+from offset_ledger.table import row_counts
+
+LISTED = 100  # violations of one invariant
+
+
+def invariants(pipeline: Pipeline) -> dict[str, Composed]:
+    """Name -> query, in order; each query selects a line of text for each violation."""
+    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    tables = {"target": target, "rows": rows_of(pipeline)}
+    return {name: sql.SQL(query).format(**tables) for name, query in numbered_queries("verify").items()}
+
+
+def numbered_queries(folder: str) -> dict[str, str]:
+    """Name -> query of a folder under ``sql/``, in the order of their numbers."""
+    paths = files("offset_ledger.ledger").joinpath("sql", folder).iterdir()
+    queries = {f.name.removesuffix(".sql").replace("_", " "): f.read_text() for f in paths if f.name.endswith(".sql")}
+    return dict(sorted(queries.items(), key=lambda item: int(item[0].split()[0])))
+
+
+def verify(pipeline: Pipeline) -> tuple[list[str], int]:
+    """The violations, each with its invariant, partition and offsets, and how many invariants were checked.
+
+    All of them see one snapshot of the database, so a batch that commits meanwhile makes no difference.
+    """
+    violations = []
+    with open_ledger(pipeline) as session:
+        session.set_session(isolation_level="REPEATABLE READ", readonly=True)
+        with transaction(session) as cursor:
+            queries = invariants(pipeline) if pipelines.is_registered(cursor, pipeline.name) else {}
+            for name, query in queries.items():
+                lines = first_violations(cursor, query, pipeline)
+                violations += [f"invariant {name}: {line}" for line in lines]
+    return violations, len(queries)
+
+
+def first_violations(cursor: Cursor, query: Composed, pipeline: Pipeline) -> list[str]:
+    """The lines of one invariant; of very many only the first, and a line that says so."""
+    limited = sql.SQL(named_sql("repair/first_violations")).format(query=query)
+    cursor.execute(limited, {"pipeline": pipeline.name, "file": pipeline.file, "limit": LISTED + 1})
+    lines = [str(row[0]) for row in cursor.fetchall()]
+    return lines if len(lines) <= LISTED else [*lines[:LISTED], f"and more: only the first {LISTED} are listed"]
+
+
+def uncounted_reason(pipeline: Pipeline) -> str | None:
+    """Return why invariant 11 compares nothing yet; None if it does."""
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        if row_counts.comparable(cursor, pipeline.name):
+            return None
+    return (
+        f"invariant 11 compares nothing yet: batches of {pipeline.name} from before migration 0014 did not count what "
+        f"they added; its next batch counts the table, or now: offset-ledger accept-table {pipeline.name} --why ..."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedGaps:
+    """The gaps of the committed ranges with their causes, what contradicts the ledger, and what could not be read."""
+
+    gaps: tuple[Gap, ...]
+    violations: tuple[str, ...]
+    unreadable: tuple[str, ...]
+
+
+def explain_gaps(pipeline: Pipeline) -> ExplainedGaps:
+    """Read every committed range with gaps again and name the cause of each missing offset.
+
+    A range of which retention has deleted the start cannot be read again, and is listed as unreadable.
+    """
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
+        snapshot = kafka.snapshot(pipeline.source.topic)
+    with open_ledger(pipeline) as session:
+        ranges = rows(session, named_sql("repair/ranges_with_gaps"), {"pipeline": pipeline.name})
+    starts = {p.partition: p.log_start for p in snapshot.partitions}
+    gaps: list[Gap] = []
+    violations, unreadable = [], []
+    for batch_id, partition, from_offset, until_offset, counted in ranges:
+        offsets = OffsetRange(partition, from_offset, until_offset)
+        if starts.get(partition, until_offset) > from_offset:
+            unreadable.append(
+                f"batch {batch_id} range {offsets}: the log starts above it now; {counted} gaps unexplained"
+            )
+            continue
+        explained = _explain(pipeline, offsets, snapshot.compacted or pipeline.source.compacted)
+        gaps += explained
+        if (missing := total_width(gap.offsets for gap in explained)) != counted:
+            violations.append(
+                f"invariant 6 gaps: batch {batch_id} range {offsets}: the balance sheet has {counted} gaps, reading it "
+                f"again finds {missing}"
+            )
+    return ExplainedGaps(tuple(gaps), tuple(violations), tuple(unreadable))
+
+
+def _explain(pipeline: Pipeline, offsets: OffsetRange, compacted: bool) -> Sequence[Gap]:
+    connection = get_connection(pipeline.source.connection)
+    committed, all_records = (
+        set(record_offsets(connection, pipeline.source.topic, offsets, isolation))
+        for isolation in ("read_committed", "read_uncommitted")
+    )
+    return explain(offsets, committed, all_records, compacted)

@@ -1,0 +1,187 @@
+"""Ingest: all steps from plan to report in one process, without Airflow; and what follows a commit, there as here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.errors import BatchRejected, OffsetLedgerError
+from offset_ledger.ledger.database import Session, open_ledger
+from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.states import BatchKind, State
+from offset_ledger.plan.step import PlannedBatch, plan
+from offset_ledger.plan.topics import find_pipelines
+from offset_ledger.units import counted
+
+if TYPE_CHECKING:
+    from offset_ledger.commit.step import Committed
+    from offset_ledger.stage.step import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Seconds by step."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def time(self, step: str) -> Iterator[None]:
+        """Let the time of the block count for ``step``, also if it raises."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[step] = time.monotonic() - began
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """One committed batch and the seconds of each step."""
+
+    committed: Committed
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def ingest(
+    pipeline: Pipeline, origin: Origin, until_drained: bool, say: Callable[[str], None], limit: int | None = None
+) -> Iterator[Ingested]:
+    """Commit head batches of at most ``limit`` offsets: one, or with ``until_drained`` all until nothing is new.
+
+    Of several topics each has its own batches. A topic that cannot go on does not keep the others from it; its error
+    is raised at the end.
+    """
+    failed: list[OffsetLedgerError] = []
+    for of_topic in find_pipelines(pipeline):
+        try:
+            while True:
+                clock = Clock()
+                with clock.time("plan"):
+                    planned = plan(of_topic, origin, limit)
+                say(planned.message)
+                if planned.batch is None:
+                    break
+                yield run_batch(of_topic, planned, origin, say, clock)
+                if not until_drained:
+                    break
+        except OffsetLedgerError as error:
+            if not pipeline.source.several:
+                raise
+            say(f"{of_topic.name}: {type(error).__name__}: {error}")
+            failed.append(error)
+    if failed:
+        raise failed[0]
+
+
+def run_batch(
+    pipeline: Pipeline, planned: PlannedBatch, origin: Origin, say: Callable[[str], None], clock: Clock | None = None
+) -> Ingested:
+    """Take a planned batch through every step; a redrive needs no Spark session.
+
+    Raises:
+        BatchRejected: the quality gate rejected it; nothing was merged.
+    """
+    from offset_ledger.commit.step import commit  # these import pyarrow: not where nothing is new
+    from offset_ledger.repair.redrive import stage_redrive
+    from offset_ledger.stage.step import StagedBatch, next_stage, stage
+
+    assert planned.batch is not None
+    batch_id, clock = planned.batch.batch_id, clock or Clock({"plan": 0.0})
+    with open_ledger(pipeline) as session:
+        if planned.batch.kind is BatchKind.REDRIVE:
+            with clock.time("stage"):
+                staged = stage_redrive(pipeline, batch_id, origin, session)
+        else:
+            choice = next_stage(session, pipeline, batch_id)
+            if isinstance(choice, StagedBatch):
+                staged = choice
+            else:
+                say(f"staging {choice}")
+                reader = _reader(pipeline, choice, clock)
+                with clock.time("stage"):
+                    staged = stage(reader, pipeline, batch_id, origin, session)
+        verb = "already staged:" if staged.done else "staged"
+        rows, refused, skipped = counted(staged.counts.rows, "row"), staged.counts.refused, staged.counts.skipped
+        say(f"{verb} {rows}, {refused:,} refused, {skipped:,} skipped")
+        with clock.time("validate"):
+            validate_or_raise(pipeline, batch_id, origin, session)
+        with clock.time("commit"):
+            committed = commit(pipeline, batch_id, origin, session)
+    finish(pipeline, batch_id, clock)
+    if pipeline.quality.dead_letter_topic:
+        with clock.time("dead letters"):
+            _deliver(pipeline, say)
+    return Ingested(committed, clock.seconds)
+
+
+def _reader(pipeline: Pipeline, choice: EngineChoice, clock: Clock) -> Reader:
+    from offset_ledger.stage.process_reader import ProcessReader
+    from offset_ledger.stage.session import staging_session
+    from offset_ledger.stage.spark_reader import SparkReader
+
+    if choice.engine is Engine.PROCESS:
+        return ProcessReader(choice)
+    with clock.time("session"):
+        return SparkReader(staging_session(pipeline.spark), choice)
+
+
+def finish(
+    pipeline: Pipeline,
+    batch_id: int,
+    clock: Clock | None = None,
+    measure: Callable[[Pipeline, int, Session], None] | None = None,
+) -> Path | None:
+    """Do what follows every commit, in this order: set the consumer group, send metrics, and write the pages.
+
+    ``measure`` sends the metrics. All of it may be done again, and only a ledger that is away is an error. Returns the
+    page of the batch; None if it could not be written.
+
+    Raises:
+        DatabaseUnavailable: worth another try.
+    """
+    from offset_ledger.report.consumer_group import mirror
+    from offset_ledger.report.step import report
+
+    clock = clock or Clock()
+    with open_ledger(pipeline) as session:
+        with clock.time("mirror"):
+            mirror(pipeline, session=session)
+        if measure:
+            measure(pipeline, batch_id, session)
+        with clock.time("report"):
+            return report(pipeline, batch_id, session)
+
+
+def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session | None = None) -> Batch:
+    """Validate a staged batch and return it if it passed; a rejected one gets its report.
+
+    Raises:
+        BatchRejected: the gate rejected it; nothing was merged.
+    """
+    from offset_ledger.report.step import report
+    from offset_ledger.validate.step import validate
+
+    batch, _ = validate(pipeline, batch_id, origin, session)
+    if batch.state is State.REJECTED:
+        page = report(pipeline, batch_id, session) or "its report"
+        raise BatchRejected(
+            f"batch {batch_id} of {pipeline.name} is rejected: {batch.reasons}; nothing was merged and no cursor "
+            f"moved; see {page}, then run: offset-ledger approve {batch_id} --why ..., or offset-ledger abandon "
+            f"{batch_id} --why ..."
+        )
+    return batch
+
+
+def _deliver(pipeline: Pipeline, say: Callable[[str], None]) -> None:
+    """Deliver dead letters; a failure leaves them in the outbox and does not affect the batch."""
+    from offset_ledger.repair.dead_letters import deliver
+
+    try:
+        say(str(deliver(pipeline)))
+    except OffsetLedgerError as error:
+        say(f"dead letters wait in the outbox: {type(error).__name__}: {error}")

@@ -1,0 +1,146 @@
+"""Overview: a line for each pipeline of the files and of their ledgers; one that cannot be read hides no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import FOLDER, parse_pipeline, pipeline_files
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import OffsetLedgerError, PipelineFileError, UnknownTopic
+from offset_ledger.kafka.client import KafkaClient, connect_kafka
+from offset_ledger.ledger import batches
+from offset_ledger.model.batch import Batch
+from offset_ledger.plan.topics import known_pipelines
+from offset_ledger.standing.brokers import ask_topic
+from offset_ledger.standing.files import by_ledger
+from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, assess
+from offset_ledger.standing.reader import read_ledger, reading
+from offset_ledger.standing.status import waits_for
+
+_TIMEOUT = 5  # seconds for a cluster: a person is waiting for the answer
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineLine:
+    """Where one pipeline stands, in a line; None is what is not known.
+
+    ``newest_record`` is the newest timestamp among the last committed records of its partitions. ``blocked_by`` says
+    what stops it, ``error`` why some of this could not be read, ``retired`` who has settled that its topic is gone.
+    ``lost``: offsets that were deleted before they were read; they are no lag.
+    """
+
+    pipeline: str
+    state: str
+    lag: int | None = None
+    newest_record: datetime | None = None
+    open_batch: str | None = None
+    quarantined: int | None = None
+    blocked_by: str | None = None
+    error: str | None = None
+    retired: str | None = None
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the ledger says of one pipeline; ``source`` is None where no file has it."""
+
+    name: str
+    source: Pipeline | None
+    ledger: Ledger
+    head: Batch | None = None
+
+
+def overview(folder: Path = FOLDER) -> tuple[PipelineLine, ...]:
+    """Return all pipelines of the folder and of their ledgers by name, after the files that have mistakes.
+
+    Each server is asked in one connection, and for a few seconds at most.
+
+    Raises:
+        ConfigurationError: there is no such folder.
+    """
+    parsed, lines = [], []
+    for path in pipeline_files(folder):
+        try:
+            parsed.append(parse_pipeline(path))
+        except PipelineFileError as error:
+            lines.append(PipelineLine(path.stem, "broken file", error=error.problems[0]))
+    known = [each for conn_id, group in by_ledger(parsed) for each in _in_ledger(conn_id, group)]
+    lines += [_line(each, None, BrokerAnswer()) for each in known if each.source is None]
+    readable = [(each.source, each) for each in known if each.source]
+    readable.sort(key=lambda pair: pair[0].source.connection)
+    for conn_id, pairs in groupby(readable, key=lambda pair: pair[0].source.connection):
+        sources, of_cluster = zip(*pairs, strict=True)
+        lines += map(_line, of_cluster, sources, _topics(conn_id, sources))
+    return tuple(sorted(lines, key=lambda line: (line.state != "broken file", line.pipeline)))
+
+
+def _in_ledger(conn_id: str, of_ledger: list[Pipeline]) -> list[_Known]:
+    """The pipelines of these files, and those of their ledger that no file has any more."""
+    try:
+        with reading(conn_id, "offset-ledger status") as cursor:
+            ledger = read_ledger(cursor)
+            sources = {
+                each.name: each for file in of_ledger for each in known_pipelines(file, nullcontext(cursor)) or (file,)
+            }
+            return [
+                _Known(name, sources.get(name), ledger, batches.open_head(cursor, name))
+                for name in {**sources, **ledger.pipelines}
+            ]
+    except OffsetLedgerError as error:
+        return [_Known(each.name, each, Ledger(problem=_message(error))) for each in of_ledger]
+
+
+def _topics(conn_id: str, sources: Sequence[Pipeline]) -> list[BrokerAnswer]:
+    """What the cluster says of the topic of each pipeline."""
+    try:
+        with connect_kafka(get_connection(conn_id), timeout=_TIMEOUT) as kafka:
+            return [_topic(kafka, each) for each in sources]
+    except OffsetLedgerError as error:
+        return [BrokerAnswer(problem=_message(error))] * len(sources)
+
+
+def _topic(kafka: KafkaClient, source: Pipeline) -> BrokerAnswer:
+    if source.source.several:  # of a pattern that has found no topic yet
+        return BrokerAnswer(gone=True)
+    try:
+        return BrokerAnswer(ask_topic(kafka, source.source.topic))
+    except OffsetLedgerError as error:
+        return BrokerAnswer(problem=_message(error), gone=isinstance(error, UnknownTopic))
+
+
+def _message(error: OffsetLedgerError) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _line(known: _Known, source: Pipeline | None, topic: BrokerAnswer) -> PipelineLine:
+    row = known.ledger.pipelines.get(known.name)
+    complete = [each.complete_to for each in known.ledger.partitions.get(known.name, ()) if each.complete_to]
+    line = PipelineLine(
+        known.name,
+        "no file",
+        newest_record=max(complete, default=None),
+        open_batch=str(known.head) if known.head else None,
+        quarantined=None if known.ledger.problem else row["quarantined"] if row else 0,
+        blocked_by=waits_for(known.head) or (row["question"] if row else None),
+        error=known.ledger.problem,
+    )
+    if source is None:
+        return line
+    standing = assess(source, known.ledger, topic, datetime.now(UTC))
+    error = known.ledger.problem or (None if standing.retired else topic.problem)
+    return replace(
+        line,
+        state="not known" if error else standing.condition.state,
+        lag=None if error else standing.totals.lag,
+        lost=standing.totals.lost,
+        blocked_by=line.blocked_by or standing.problem,
+        error=error,
+        retired=standing.retired,
+    )

@@ -1,0 +1,149 @@
+"""Status: where a pipeline stands, what it needs from a person, and its recent batches; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.decisions.tombstones import tombstone_question
+from offset_ledger.errors import UnknownTopic
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.ledger import batches, dead_letters, staging
+from offset_ledger.ledger.database import Session, named_sql, open_ledger, rows, transaction
+from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.model.batch import Batch
+from offset_ledger.model.ranges import total_width
+from offset_ledger.model.states import State
+from offset_ledger.standing.brokers import ask_topic
+from offset_ledger.standing.pipeline import BrokerAnswer, Standing, assess
+from offset_ledger.standing.reader import read_ledger
+from offset_ledger.table.restate import Part, read_unfinished
+from offset_ledger.units import counted
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """Where one partition stands, in offsets; ``cursor`` is None before it is first planned.
+
+    lag: offsets of the log that are not committed, never below 0. lost: offsets that were deleted before they were
+    committed; they are no lag. cut_off: the log ends below the cursor, or the topic was recreated.
+    """
+
+    partition: int
+    log_start: int
+    cursor: int | None
+    last_stable: int
+    high_watermark: int
+    lag: int
+    lost: int
+    cut_off: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """Where a pipeline stands.
+
+    ``waits_for`` is the decision that the open batch needs, and why. ``remerge`` says what an unfinished remerge still
+    has to replay. ``retired`` says since when a topic that is gone is left out, by whom and why; it has no partitions.
+    """
+
+    pipeline: str
+    partitions: tuple[PartitionStatus, ...]
+    open_batch: str | None
+    dead_letters_waiting: int = 0
+    waits_for: str | None = None
+    remerge: str | None = None
+    retired: str | None = None
+
+
+def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus:
+    """Return the cursors compared with the log, the open head batch, and what is unfinished.
+
+    Raises:
+        UnknownTopic: the topic does not exist, and was not retired.
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    try:
+        with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
+            topic, unknown = BrokerAnswer(ask_topic(kafka, pipeline.source.topic)), None
+    except UnknownTopic as error:
+        topic, unknown = BrokerAnswer(gone=True), error
+    with open_ledger(pipeline, session) as session, transaction(session) as cursor:
+        standing = assess(pipeline, read_ledger(cursor, [pipeline.name]), topic, datetime.now(UTC))
+        if unknown and not standing.retired:
+            raise unknown
+        head = batches.open_head(cursor, pipeline.name)
+        letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
+        unfinished = read_unfinished(cursor, pipeline.name, topic.snapshot.snapshot) if topic.snapshot else ()
+    return PipelineStatus(
+        pipeline=pipeline.name,
+        partitions=partition_statuses(standing) if topic.snapshot else (),
+        open_batch=str(head) if head else None,
+        dead_letters_waiting=letters,
+        waits_for=waits_for(head),
+        remerge=_remerge(pipeline, unfinished),
+        retired=standing.retired,
+    )
+
+
+def partition_statuses(standing: Standing) -> tuple[PartitionStatus, ...]:
+    """Return the partitions of a topic that its broker has described."""
+    names = PartitionStatus.__slots__
+    return tuple(PartitionStatus(**{name: getattr(each, name) for name in names}) for each in standing.partitions)
+
+
+def _remerge(pipeline: Pipeline, unfinished: Sequence[Part]) -> str | None:
+    if not unfinished:
+        return None
+    offsets = sum(total_width(part.ranges) for part in unfinished)
+    return (
+        f"unfinished, {counted(offsets, 'offset')} in {counted(len(unfinished), 'batch')} still to replay; finish it "
+        f"with: offset-ledger remerge {pipeline.name} --why ..."
+    )
+
+
+def waits_for(head: Batch | None) -> str | None:
+    """Return the decision that an open head batch needs, and why; None if it needs none."""
+    if late := tombstone_question(head):
+        return f"{late.text} offset-ledger skip {late.pipeline} --why ..."
+    if head is None or head.state is not State.REJECTED:
+        return None
+    return (
+        f"{head.reasons}; decide with: offset-ledger approve {head.batch_id} --why ..., or offset-ledger abandon "
+        f"{head.batch_id} --why ..."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedBatch:
+    """A rejected head batch, and the records that it refused by reason; they go to quarantine only with its commit."""
+
+    batch: str
+    waits_for: str
+    refused: tuple[dict[str, Any], ...]
+
+
+def rejected_batch(pipeline: Pipeline, limit: int) -> RejectedBatch | None:
+    """Return the rejected head batch with at most ``limit`` coordinates of each reason; None if there is none."""
+    with open_ledger(pipeline) as session:
+        with transaction(session) as cursor:
+            head = batches.open_head(cursor, pipeline.name)
+        waiting = waits_for(head)
+        if head is None or waiting is None:
+            return None
+        tables = StagingTables(head.attempt)
+        with transaction(session) as cursor:
+            there = staging.are_there(cursor, tables)
+            reasons = staging.refused_by_reason(cursor, tables, limit) if there else []
+        return RejectedBatch(str(head), waiting, tuple(reasons))
+
+
+def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
+    """Return the newest batches with their totals."""
+    with open_ledger(pipeline) as session:
+        newest = rows(session, named_sql("batches/recent"), {"pipeline": pipeline.name, "limit": limit})
+    return [dict(row) for row in newest]

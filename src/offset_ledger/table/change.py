@@ -1,0 +1,191 @@
+"""The target table: made where it is missing, checked column by column where it exists, changed where its file may."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg2 import errors as pg
+from psycopg2 import sql
+
+from offset_ledger.config.model import Evolve, Pipeline
+from offset_ledger.errors import TargetLocked, TargetMismatch
+from offset_ledger.ledger import pipelines
+from offset_ledger.ledger.database import Cursor, named_sql, savepoint
+from offset_ledger.ledger.followed_columns import with_columns
+from offset_ledger.ledger.row_order import check_order, ordered_by, record_order, write_order
+from offset_ledger.table.fit import Misfit, misfits, nullable_columns, record_upgrade, remedy, target_columns
+
+
+def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
+    """Create the target table, or check that the one that exists fits; returns whether it was created.
+
+    A change that ``target.evolve`` lets a commit make is left to the commit.
+
+    Raises:
+        ConfigurationError: another pipeline fills it.
+        TargetMismatch: it does not fit (the message names every column that differs), its rows are ordered by another
+            moment, or what was committed is in another table, or nowhere any more.
+    """
+    return _prepare(cursor, pipeline) is None
+
+
+def _prepare(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
+    """The changes that are left to the commit; None where the table was created."""
+    pipeline = with_columns(cursor, pipeline)
+    target = pipelines.take_table(cursor, pipeline)
+    exists = is_there(cursor, target)
+    if not exists:
+        pipelines.lock_table(cursor, pipeline)
+        exists = is_there(cursor, target)  # another pipeline of the file may have created it meanwhile
+    _check_committed(cursor, pipeline, target, exists)
+    cursor.execute(
+        "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target IS DISTINCT FROM %s",
+        [target, pipeline.name, target],
+    )
+    if not exists:
+        _create(cursor, pipeline)
+        write_order(cursor, pipeline, ordered_by(pipeline.record))
+        return None
+    record_upgrade(cursor, pipeline)
+    changes = _check_fit(cursor, pipeline)
+    record_order(cursor, pipeline, _name(pipeline))
+    return changes
+
+
+def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
+    """Create, check or change the target table, in the transaction that commits the batch.
+
+    Raises:
+        ConfigurationError, TargetMismatch: as :func:`ensure_target`.
+        TargetLocked: it cannot be changed now; worth another try.
+    """
+    if changes := _prepare(cursor, pipeline):
+        change_table(cursor, pipeline, batch_id, changes)
+
+
+def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
+    """Compare the table with the pipeline file and write nothing.
+
+    Returns the changes that the next commit makes; None if there is no table yet.
+
+    Raises:
+        ConfigurationError, TargetMismatch: as :func:`ensure_target`.
+    """
+    pipeline = with_columns(cursor, pipeline)
+    target = pipelines.check_owner(cursor, pipeline)
+    exists = is_there(cursor, target)
+    _check_committed(cursor, pipeline, target, exists)
+    if not exists:
+        return None
+    changes = _check_fit(cursor, pipeline)
+    check_order(cursor, pipeline, _name(pipeline))
+    return changes
+
+
+def is_there(cursor: Cursor, table: str) -> bool:
+    """Return whether there is a table of that name, ``schema.table``."""
+    schema, name = table.split(".")
+    cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{schema}"."{name}"'])
+    return bool(cursor.one()[0])
+
+
+def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bool) -> None:
+    """Check that the rows of committed batches are in this table: it is the one of before, perhaps renamed."""
+    cursor.execute(named_sql("table/committed_into"), {"pipeline": pipeline.name})
+    row = cursor.fetchone()
+    if row is None:
+        return
+    if row["target"] != target and is_there(cursor, row["target"]):
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: its committed rows are in table {row['target']}, the pipeline file names "
+            f"{target}; correct target.table, or ALTER TABLE ... RENAME so that all rows are in one table, or start a "
+            "pipeline with another name"
+        )
+    if not exists:
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: table {target} does not exist, and the ledger has committed rows into "
+            f"{row['target']}; correct target.table, rename or restore that table, or create an empty one yourself and "
+            "replay what the topic still has"
+        )
+
+
+def _create(cursor: Cursor, pipeline: Pipeline) -> None:
+    record = pipeline.record
+    nullable = nullable_columns(record) | {"_timestamp"}  # Kafka may give none
+    declared = {column.name for column in record.columns}
+    definitions: list[sql.Composable] = []
+    for name, kind in target_columns(record):
+        parts = [sql.Identifier(name), sql.SQL(kind)]
+        if name == "event_id":
+            parts.append(sql.SQL("PRIMARY KEY"))
+        elif record.deletes and name in declared - nullable:  # a delete marker keeps only its coordinates
+            parts.append(sql.SQL("CHECK (_deleted OR {} IS NOT NULL)").format(sql.Identifier(name)))
+        elif name not in nullable:
+            parts.append(sql.SQL("NOT NULL"))
+        definitions.append(sql.SQL(" ").join(parts))
+    cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", [pipeline.target.schema])
+    if not cursor.rowcount:  # IF NOT EXISTS would want the right to create schemas also where there is nothing to do
+        cursor.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(pipeline.target.schema)))
+    cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(_name(pipeline), sql.SQL(", ").join(definitions)))
+
+
+def _name(pipeline: Pipeline) -> sql.Identifier:
+    return sql.Identifier(pipeline.target.schema, pipeline.target.table)
+
+
+def _check_fit(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
+    """The changes that the next commit makes to the table, which exists; those that it may not make are an error."""
+    changes = misfits(cursor, pipeline)
+    if problems := [misfit for misfit in changes if not may_change(pipeline, misfit)]:
+        cursor.execute("SELECT format('%%I.%%I', %s, %s)", [pipeline.target.schema, pipeline.target.table])
+        run = remedy(cursor.one()[0], problems)
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: table {pipeline.target.schema}.{pipeline.target.table} does not fit: "
+            f"{'; '.join(problem.text for problem in problems)}; {f'run: {run}; or change' if run else 'change'} the"
+            " pipeline file"
+        )
+    return changes
+
+
+LOCK_TIMEOUT = "10s"  # while a change waits for readers, everybody else waits for the change
+_ALLOWED = {
+    Evolve.NONE: frozenset[Evolve](),
+    Evolve.ADD_COLUMNS: frozenset({Evolve.ADD_COLUMNS}),
+    Evolve.WIDEN: frozenset({Evolve.ADD_COLUMNS, Evolve.WIDEN}),
+}
+
+
+def may_change(pipeline: Pipeline, misfit: Misfit) -> bool:
+    """Return whether the pipeline may make what fixes the misfit, by ``target.evolve``."""
+    return misfit.change in _ALLOWED[pipeline.target.evolve]
+
+
+def change_table(cursor: Cursor, pipeline: Pipeline, batch_id: int, changes: Sequence[Misfit]) -> None:
+    """Make the table fit, and enter each change in the ledger, all in the transaction of the cursor.
+
+    Raises:
+        TargetLocked: others read or write the table, and did not end in time.
+        TargetMismatch: Postgres does not let the column be changed, because a view uses it for example.
+    """
+    table, name = _name(pipeline), f"{pipeline.target.schema}.{pipeline.target.table}"
+    wanted = ", ".join(change.clause for change in changes)
+    try:
+        cursor.execute("SET LOCAL lock_timeout = %s", [LOCK_TIMEOUT])
+        # In a subtransaction: its id is in the rows that are rewritten, the transaction's in those of the batch.
+        with savepoint(cursor):
+            cursor.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(wanted)))
+        cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
+    except pg.LockNotAvailable as error:
+        raise TargetLocked(
+            f"table {name} is in use by others for longer than {LOCK_TIMEOUT}, and needs {wanted}; nothing was "
+            "committed; end long transactions on it, or wait for them"
+        ) from error
+    except (pg.FeatureNotSupported, pg.DependentObjectsStillExist, pg.InsufficientPrivilege) as error:
+        said = ", ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: Postgres refuses ALTER TABLE {name} {wanted}: {said}; nothing was "
+            "committed; make the change yourself, with what depends on it, or change the pipeline file"
+        ) from error
+    for change in changes:
+        values = {"pipeline": pipeline.name, "batch_id": batch_id, "found": change.text, "clause": change.clause}
+        cursor.execute(named_sql("table/insert_change"), values)

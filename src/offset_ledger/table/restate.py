@@ -1,0 +1,93 @@
+"""A remerge in the ledger: rows that are ordered by Kafka's timestamps from now on, and what is replayed for that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg2 import sql
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.errors import StateConflict
+from offset_ledger.ledger import batches, pipelines
+from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, read_orders, write_order
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.overlap import in_parts, within
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.snapshot import TopicSnapshot
+from offset_ledger.table.change import ensure_target
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Ranges of a remerge that are still to be replayed, in one batch."""
+
+    decision_id: int
+    number: int
+    ranges: tuple[OffsetRange, ...]
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """By what its batch is known."""
+        return {"remerge": self.decision_id, "part": self.number}
+
+
+def read_reach(cursor: Cursor, pipeline: str) -> tuple[OffsetRange, ...]:
+    """What the pipeline has committed of the present topic, by partition: from its start offset to its cursor."""
+    cursor.execute(named_sql("table/remerge_reach"), {"pipeline": pipeline})
+    return tuple(OffsetRange(*row) for row in cursor.fetchall())
+
+
+def read_unfinished(cursor: Cursor, pipeline: str, snapshot: TopicSnapshot) -> tuple[Part, ...]:
+    """The parts of the pipeline's last remerge that are still to be replayed, as far as the topic still has them."""
+    cursor.execute(named_sql("table/remerge_pending"), {"pipeline": pipeline})
+    parts = (
+        Part(row[0], row[1], within((OffsetRange(*r) for r in row[2]), snapshot.bounds)) for row in cursor.fetchall()
+    )
+    return tuple(part for part in parts if part.ranges)
+
+
+def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int:
+    """Let Kafka's timestamp be the ``publish_at`` of every row and marker; the number of rows that had another one.
+
+    Kept with who, when and why, for each topic of the pipeline file with the parts that are to be replayed.
+
+    Raises:
+        StateConflict: a batch is open, which may be staged in the order of before, or Kafka gave a row no timestamp.
+        TargetMismatch: the table does not fit the pipeline file.
+    """
+    names = pipelines.lock_file(cursor, pipeline.file)
+    for name in names:
+        if open_batches := batches.open_batches(cursor, name):
+            batch = batches.read_batch(cursor, open_batches[0])
+            raise StateConflict(
+                f"{batch} is open, and what it staged is ordered as before; nothing was changed; give it up with: "
+                f"offset-ledger abandon {batch.batch_id} --why ... (the offsets of a head batch are planned again), "
+                "and run remerge again"
+            )
+    before = " and ".join(sorted(read_orders(cursor, pipeline))) or None
+    write_order(cursor, pipeline, KAFKA_TIMESTAMP)
+    ensure_target(cursor, pipeline)
+    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
+    cursor.execute(sql.SQL(statement).format(target))
+    restated = cursor.rowcount
+    query = sql.SQL("SELECT event_id, _partition, _offset FROM {} WHERE _timestamp IS NULL LIMIT 1").format(target)
+    cursor.execute(query)
+    if row := cursor.fetchone():
+        raise StateConflict(
+            f"pipeline {pipeline.name}: event {row[0]!r} (record {row[1]}:{row[2]}) has no Kafka timestamp to be "
+            "ordered by; nothing was changed; correct or delete such rows, or start a pipeline with another name and "
+            "table"
+        )
+    for name in names:
+        in_batches = in_parts(read_reach(cursor, name), pipeline.limits.records_per_batch)
+        parts = [[[r.partition, r.from_offset, r.until_offset] for r in part] for part in in_batches]
+        details = json.dumps({"ordered_by": before, "restated": restated, "parts": parts})
+        asked = {"question": "order all rows by Kafka's timestamps?", "details": details}
+        given = {"who": origin.who, "why": why, "pipeline": name}
+        cursor.execute(named_sql("table/insert_remerge"), {**asked, **given})
+    return restated

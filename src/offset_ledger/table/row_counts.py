@@ -1,0 +1,29 @@
+"""Counts of a target table, from which ``verify`` compares its event ids with what the batches added."""
+
+from __future__ import annotations
+
+from psycopg2 import sql
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.model.batch import Origin
+
+
+def comparable(cursor: Cursor, pipeline: str) -> bool:
+    """Whether every committed batch counted what it added, or the table was counted since."""
+    cursor.execute(named_sql("table/was_counted"), {"pipeline": pipeline})
+    return bool(cursor.one()[0])
+
+
+def count_once(cursor: Cursor, pipeline: Pipeline, origin: Origin) -> None:
+    """Count the table of a ledger from before migration 0014, once; the pipeline must be locked."""
+    if not comparable(cursor, pipeline.name):
+        count(cursor, pipeline, origin, "its batches from before migration 0014 did not count what they added")
+
+
+def count(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int:
+    """Count the table as it is, and return its event ids; the pipeline must be locked."""
+    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    statement = sql.SQL(named_sql("table/count")).format(target=target)
+    cursor.execute(statement, {"pipeline": pipeline.name, "file": pipeline.file, "who": origin.who, "why": why})
+    return int(cursor.one()["event_ids"])

@@ -1,0 +1,1 @@
+"""Topics: planned from what their data need, with what each setting gives."""

@@ -1,0 +1,156 @@
+"""``init`` on real servers: the file that it writes loads the very records that it was written from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offset_ledger.cli.main import main
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.connections import Connection
+from offset_ledger.ledger.database import connect, rows
+from offset_ledger.model.batch import Origin
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.run.ingest import ingest
+from offset_ledger.schema_registry.client import connect_registry
+from offset_ledger.validate.step import read_suite
+from tests.fixtures.formats import AVRO
+from tests.fixtures.servers import Servers
+from tests.fixtures.topic_bench import quiet
+
+NOON = 1_767_268_800_000
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def topic(servers: Servers, topic_name: Callable[[], str]) -> str:
+    """An empty topic of two partitions."""
+    name = topic_name()
+    create_topic(dict(servers.kafka.extra), name, 2, 1, {"retention.ms": "-1"})
+    return name
+
+
+def send(servers: Servers, topic: str, *values: bytes) -> None:
+    records = [Record(f"k{n}".encode(), value, (), NOON + n, n % 2) for n, value in enumerate(values)]
+    publish(records, dict(servers.kafka.extra), topic)
+
+
+def loaded(servers: Servers, path: Path, columns: str) -> list[tuple[Any, ...]]:
+    """The rows after an ingest of the file, and what is in quarantine."""
+    list(ingest(parse_pipeline(path), Origin("test"), True, quiet))
+    with connect(servers.postgres) as session:
+        assert rows(session, "SELECT * FROM offset_ledger.quarantine") == []
+        return [tuple(row) for row in rows(session, f"SELECT {columns} FROM public.orders ORDER BY event_id")]
+
+
+def documents() -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"o-{n:02}",
+            "at": f"2026-01-01T12:00:{n:02}Z",
+            "customer": {"id": n % 7, "name": None if n % 3 else "Ada: # 'x'"},
+            "amount": n + 0.25,
+            "state": ("new", "paid")[n % 2],
+            "lines": [n],
+        }
+        for n in range(60)
+    ]
+
+
+def test_a_topic_in_json(servers: Servers, topic: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    send(servers, topic, *(json.dumps(each).encode() for each in documents()))
+    assert main(["init", "--topic", topic, "--name", "orders"]) == 0
+    said = capsys.readouterr().out
+    assert "wrote dags/pipelines/orders.yaml and expectations/orders.json, from 60 records" in said
+    assert "  event_id: unique in 60 records, and named id; other candidates: key (unique in 60 records)" in said
+    assert said.endswith("offset-ledger ingest dags/pipelines/orders.yaml --dry-run\n")
+    path = here / "dags/pipelines/orders.yaml"
+    suite = read_suite(parse_pipeline(path))
+    assert suite is not None
+    assert "state is one of the 2 texts of the sample" in [each.text for each in suite.expectations]
+    names = "event_id, publish_at::text, customer_id, customer_name, amount::text, state, lines"
+    expected = [
+        (d["id"], d["customer"]["id"], d["customer"]["name"], str(d["amount"]), d["state"], d["lines"])
+        for d in documents()
+    ]
+    assert [(row[0], *row[2:]) for row in loaded(servers, path, names)] == expected
+
+
+def test_a_topic_in_avro_with_two_versions_of_its_schema(
+    servers: Servers, topic: str, here: Path, registry_connection: Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = connect_registry(registry_connection)
+    texts = [AVRO.schema(version).replace("Order2", "Order1") for version in (1, 2)]
+    ids = [registry.register(f"{topic}-value", AVRO.language, text) for text in texts]
+    frames = [b"\0" + id_.to_bytes(4, "big") for id_ in ids]
+    first = [frames[0] + AVRO.encode(1, {"id": f"a{n}", "amount": n}) for n in range(5)]
+    second = [frames[1] + AVRO.encode(2, {"id": f"b{n}", "amount": None, "note": f"n{n}"}) for n in range(5)]
+    send(servers, topic, *first, *second)
+    assert main(["init", "--topic", topic, "--name", "orders", "--registry", "registry_default", "--json"]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert done["written"][0] == "dags/pipelines/orders.yaml"
+    expected = [(f"a{n}", n, None, ids[0]) for n in range(5)] + [(f"b{n}", None, f"n{n}", ids[1]) for n in range(5)]
+    assert loaded(servers, here / done["written"][0], "event_id, amount, note, _schema_id") == expected
+
+
+def test_a_topic_with_two_kinds_of_records(
+    servers: Servers, topic: str, here: Path, registry_connection: Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = connect_registry(registry_connection)
+    names = {1: f"{topic}-shop.Order1", 2: f"{topic}-shop.Order2"}
+    frames = {v: b"\0" + registry.register(names[v], AVRO.language, AVRO.schema(v)).to_bytes(4, "big") for v in names}
+    first = [frames[1] + AVRO.encode(1, {"id": f"a{n}", "amount": n}) for n in range(3)]
+    second = [frames[2] + AVRO.encode(2, {"id": f"b{n}", "amount": n, "note": "x"}) for n in range(5)]
+    send(servers, topic, *first, *second)
+    assert main(["init", "--topic", topic, "--name", "orders", "--registry", "registry_default", "--json"]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert "  subject: topic_record\n" in done["file"]
+    assert "  where: {schema: shop.Order2}\n" in done["file"]
+    said = "the records are of 2 kinds: shop.Order2 (5), shop.Order1 (3); record.where takes shop.Order2"
+    assert [doubt for doubt in done["unsure"] if "kinds" in doubt] == [f"{said}, the others are skipped"]
+    path = here / done["written"][0]
+    assert loaded(servers, path, "event_id, amount, note") == [(f"b{n}", n, "x") for n in range(5)]
+    assert main(["preview", str(path), "--from-offset", "0", "--partition", "0"]) == 0
+    assert "skipped; nothing was written" in capsys.readouterr().out
+
+
+def test_the_latest_schema_where_there_are_no_records(
+    servers: Servers, topic: str, here: Path, registry_connection: Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["init", "--topic", topic, "--registry", "registry_default", "--output", "-"]
+    assert main(arguments) == 1
+    assert f"the registry no subject {topic}-value; publish first" in capsys.readouterr().err
+    connect_registry(registry_connection).register(f"{topic}-value", AVRO.language, AVRO.schema(2))
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert "  event_id: $.id\n" in printed.out
+    assert "    note: {type: text, nullable: true}\n" in printed.out
+    assert printed.err.startswith("event_id: by its name alone, and named id;")
+    assert list(here.iterdir()) == []
+    assert servers.bootstrap
+
+
+def test_nothing_is_overwritten_unless_forced(
+    servers: Servers, topic: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "orders.yaml").write_text("mine")
+    arguments = ["init", "--topic", topic, "--name", "orders", "--output", "orders.yaml"]
+    assert main(arguments) == 1
+    assert "orders.yaml would be overwritten; name another --output, or add --force" in capsys.readouterr().err
+    assert main([*arguments, "--force"]) == 1
+    assert "it has no records; publish some first" in capsys.readouterr().err
+    assert (here / "orders.yaml").read_text() == "mine"
+    send(servers, topic, b'{"id": 1, "n": 2}')
+    assert main([*arguments, "--force"]) == 0
+    assert parse_pipeline(here / "orders.yaml").source.topic == topic

@@ -1,0 +1,51 @@
+"""``publish`` with a topic and a schema registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from offset_ledger.cli.main import main
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.sandbox.stack import Stack
+from offset_ledger.schema_registry.client import Registry, connect_registry
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def extra(stack: Stack) -> dict[str, str]:
+    return {"bootstrap.servers": stack.kafka.bootstrap}
+
+
+@pytest.fixture
+def topic(extra: dict[str, str], topic_name: Callable[[], str]) -> str:
+    name = topic_name()
+    create_topic(extra, name, 2, 1, {"retention.ms": "-1"})
+    return name
+
+
+@pytest.fixture
+def registry(registry_connection: Connection) -> Registry:
+    return connect_registry(registry_connection)
+
+
+@pytest.fixture
+def command(
+    extra: dict[str, str],
+    registry_connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Command:
+    """``offset-ledger publish`` with these arguments: its exit code, stdout and stderr."""
+    for connection in Connection("kafka_default", "kafka", extra=extra), registry_connection:
+        monkeypatch.setenv(environment_name(connection.conn_id), connection.to_json())
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        code = main(["publish", *map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return run

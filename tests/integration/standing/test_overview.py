@@ -1,0 +1,137 @@
+"""``status`` without a name: a line for each pipeline, whatever is wrong with the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from offset_ledger.cli.main import main
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.errors import BatchRejected
+from offset_ledger.model.batch import Origin
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.run.ingest import ingest
+from offset_ledger.standing.overview import PipelineLine, overview
+from tests.fixtures.servers import Servers
+from tests.fixtures.topic_bench import quiet
+
+FILE = """
+pipeline: {name}
+source: {{connection: {kafka}, topic: {topic}}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
+target: {{connection: {postgres}, table: public.{name}}}
+quality: {{max_quarantined_share: 0.4}}
+"""
+GOOD = b'{"id": "a", "at": "2026-01-01T12:00:00Z", "state": "new"}'
+MILLIS = 1_767_268_800_000
+AWAY = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "postgres": {}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made = tmp_path / "dags/pipelines"
+    made.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "1")
+    for kind, extra in AWAY.items():
+        away = Connection(f"{kind}_away", kind, host="127.0.0.1", port=1, schema="x", login="x", extra=extra)
+        monkeypatch.setenv(environment_name(away.conn_id), away.to_json())
+    return made
+
+
+def write(
+    folder: Path, name: str, topic: str, kafka: str = "kafka_default", postgres: str = "postgres_default"
+) -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(FILE.format(name=name, topic=topic, kafka=kafka, postgres=postgres))
+    return path
+
+
+def send(servers: Servers, topic: str, *values: bytes) -> None:
+    records = (Record(key=b"k", value=value, partition=0, timestamp_ms=MILLIS) for value in values)
+    publish(records, dict(servers.kafka.extra), topic)
+
+
+def drain(path: Path) -> None:
+    list(ingest(parse_pipeline(path), Origin("test"), True, quiet))
+
+
+def test_each_pipeline_has_a_line_whatever_is_wrong_with_the_others(
+    servers: Servers, topic_name: Callable[[], str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = topic_name(), topic_name()
+    for topic in (good, bad):
+        create_topic(dict(servers.kafka.extra), topic, 1, 1, {"retention.ms": "-1"})
+    send(servers, good, GOOD, b"{", GOOD)
+    done, gone = write(folder, "done", good), write(folder, "gone", good)
+    for path in (done, gone):
+        drain(path)
+    gone.unlink()
+    send(servers, bad, b"{")
+    rejected = write(folder, "rejected", bad)
+    with pytest.raises(BatchRejected):
+        drain(rejected)
+    send(servers, good, GOOD, GOOD)
+    write(folder, "new", good)
+    write(folder, "no_kafka", good, kafka="kafka_away")
+    write(folder, "no_postgres", good, postgres="postgres_away")
+    write(folder, "no_topic", "no.such.topic")
+    (folder / "broken.yaml").write_text("pipeline: broken\n")
+
+    found = {line.pipeline: line for line in overview()}
+    newest = found["done"].newest_record
+    assert newest is not None
+    assert newest.timestamp() * 1000 == MILLIS
+    assert list(found) == ["broken", "done", "gone", "new", "no_kafka", "no_postgres", "no_topic", "rejected"]
+    assert found["done"] == PipelineLine("done", "behind", 2, newest, None, 1)
+    assert found["gone"] == PipelineLine("gone", "no file", None, newest, None, 1)
+    assert found["new"] == PipelineLine("new", "not started", 5, quarantined=0)
+    blocked = found["rejected"]
+    assert (blocked.state, blocked.lag, blocked.quarantined, blocked.error) == ("blocked", 1, 0, None)
+    assert "decide with: offset-ledger approve" in str(blocked.blocked_by)
+    for name, message in {
+        "broken": "broken.yaml:1: ",
+        "no_kafka": "BrokerUnavailable: Kafka at 127.0.0.1:1 did not answer",
+        "no_postgres": "DatabaseUnavailable: Postgres of connection 'postgres_away'",
+        "no_topic": "UnknownTopic: topic 'no.such.topic' does not exist",
+    }.items():
+        assert message in str(found[name].error)
+        assert replace(found[name], error=None, quarantined=None) == PipelineLine(
+            name, "broken file" if name == "broken" else "not known"
+        )
+
+    assert main(["status", "--json"]) == 1
+    assert [line["pipeline"] for line in json.loads(capsys.readouterr().out)] == list(found)
+    for name in ("broken", "no_kafka", "no_postgres", "no_topic"):
+        (folder / f"{name}.yaml").unlink()
+    assert main(["status"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[2].split()[:3] == ["done", "behind", "2"]
+    assert shown[-1] == f"rejected: {blocked.blocked_by}"
+
+
+def test_servers_are_asked_once_for_all_their_pipelines(
+    servers: Servers, topic_name: Callable[[], str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, asked = topic_name(), []
+    create_topic(dict(servers.kafka.extra), topic, 1, 1)
+    for name in ("a", "b", "c"):
+        write(folder, name, topic)
+
+    def count(name: str) -> None:
+        from offset_ledger.standing import overview as module
+
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *args, **more: (asked.append(name), real(*args, **more))[1])
+
+    count("reading")
+    count("connect_kafka")
+    assert [line.state for line in overview()] == ["not started"] * 3
+    assert asked == ["reading", "connect_kafka"]

@@ -1,0 +1,257 @@
+"""What is proposed for JSON: types by literal tables, and for random documents a file that decodes each of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offset_ledger.config.model import Limits, Tombstone
+from offset_ledger.config.source import Source
+from offset_ledger.decoding.formats import compile_decoder
+from offset_ledger.decoding.inferred import Inferred, column_name, limited, named
+from offset_ledger.decoding.outcome import DecodedRow
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.init.infer import Sample, SampledRecord, json_columns, json_inferred, sample_ranges
+from offset_ledger.init.propose import Proposal, Wanted, propose
+from offset_ledger.init.run import check_proposal
+from tests.examples import examples
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def sample(*values: bytes | None, keys: Sequence[bytes | None] | None = None, **said: bool) -> Sample:
+    """Records with these values, and keys of their own unless others are given."""
+    keys = keys or [f"k{n}".encode() for n in range(len(values))]
+    records = (SampledRecord(key, value, NOON) for key, value in zip(keys, values, strict=True))
+    return Sample("shop.orders", tuple(records), **said)
+
+
+def proposal(sampled: Sample) -> Proposal:
+    return propose(
+        Wanted("orders", "public.orders", True), Source("kafka_default", "shop.orders"), sampled, json_inferred(sampled)
+    )
+
+
+def documents(*values: Any) -> list[bytes]:
+    return [json.dumps(value).encode() for value in values]
+
+
+@pytest.mark.parametrize(
+    ("values", "type_", "nullable"),
+    [
+        (["1", "-9223372036854775808"], "bigint", False),
+        (["1", "9223372036854775808"], "numeric", False),
+        (["1", "1.0"], "numeric", False),
+        (["1e3", "null"], "numeric", True),
+        (["true", "false"], "boolean", False),
+        (['"x"', '"2026-01-01"'], "text", False),
+        (['"2026-01-01"', '"2024-02-29"'], "date", False),
+        (['"2026-02-30"'], "text", False),
+        (['"23:59:59.5"'], "time", False),
+        (['"2026-01-01T00:00:00Z"', '"2026-01-01T00:00:00.123456+05:30"'], "timestamptz", False),
+        (['"2026-01-01T00:00:00"'], "text", False),
+        (['"2026-01-01T00:00:00.1234567Z"'], "text", False),
+        (['"8f14e45f-ceea-467f-a5e6-3f8ad7a1b2c3"'], "uuid", False),
+        (['"1"', "1"], "jsonb", False),
+        (["[1]", "[]"], "jsonb", False),
+        (["{}", "{}"], "jsonb", False),
+        (['{"a": 1}', "1"], "jsonb", False),
+        (["null"], "jsonb", True),
+    ],
+)
+def test_a_column_has_the_narrowest_type_that_takes_every_value(values: list[str], type_: str, nullable: bool) -> None:
+    (column,) = json_columns([f'{{"a": {value}}}'.encode() for value in values])
+    assert (column.path, column.type, column.nullable) == (("a",), type_, nullable)
+
+
+def test_members_of_objects_have_columns_and_a_missing_object_makes_them_nullable() -> None:
+    found = json_columns(documents({"c": {"id": 1, "at": "x"}, "n": 1}, {"c": {"id": 2}, "n": 2}, {"c": None, "n": 3}))
+    assert [(each.path, each.type, each.nullable) for each in found] == [
+        (("c", "id"), "bigint", True),
+        (("c", "at"), "text", True),
+        (("n",), "bigint", False),
+    ]
+
+
+def test_an_object_that_is_a_map_stays_whole() -> None:
+    (column,) = json_columns(documents(*({"m": {f"user{n}": 1}} for n in range(30))))
+    assert (column.type, column.doubt) == ("jsonb", "30 names in 30 objects: rather a map than a record")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "unit"),
+    [
+        ("paid_at", 1795248000000, "epoch_ms"),
+        ("ts", 1795248000, "epoch_s"),
+        ("eventTime", 1795248000000000, "epoch_us"),
+    ],
+)
+def test_an_integer_that_looks_like_a_moment_stays_a_bigint_with_a_doubt(name: str, value: int, unit: str) -> None:
+    (column,) = json_columns(documents({name: value}))
+    assert column.type == "bigint"
+    assert f"{{type: timestamptz, encoding: {unit}}}" in column.doubt
+    assert json_columns(documents({"amount": value}))[0].doubt == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (("customer", "firstName"), "customer_first_name"),
+        (("Zürich-Nord",), "z_rich_nord"),
+        (("2fa",), "c_2fa"),
+        (("ÄÖ",), "c"),
+        (("_id",), "id"),
+        (("x" * 80,), "x" * 63),
+    ],
+)
+def test_a_path_gives_a_name_that_needs_no_quotes(path: tuple[str, ...], name: str) -> None:
+    assert column_name(path) == name
+
+
+def test_names_are_unique_and_none_is_reserved() -> None:
+    paths = [("event_id",), ("a", "b"), ("a_b",), ("a-b",), ("ctid",), ("y" * 70,), ("y" * 71,)]
+    columns = named(Inferred(path, "text", False) for path in paths)
+    names = ["event_id_2", "a_b", "a_b_2", "a_b_3", "ctid_2", "y" * 63, "y" * 61 + "_2"]
+    assert [each.column.name for each in columns] == names
+
+
+def test_more_members_than_columns_become_whole_objects() -> None:
+    wide = [*(Inferred(("o", f"m{n}"), "text", False) for n in range(1600)), Inferred(("id",), "bigint", False)]
+    assert [(each.path, each.type) for each in limited(wide)] == [(("o",), "jsonb"), (("id",), "bigint")]
+    flat = limited([Inferred((f"m{n}",), "text", False) for n in range(1590)])
+    assert [each.path for each in flat if not each.type] == [("m1589",)]
+
+
+def test_the_event_is_named_by_what_is_unique_and_called_so() -> None:
+    values = [
+        {"id": f"o{n}", "code": f"c{n}", "shop_id": n % 2, "at": "2026-01-01T00:00:00Z", "n": n} for n in range(6)
+    ]
+    found = proposal(sample(*documents(*values)))
+    assert (found.record.event_id, found.record.publish_at) == (("id",), ("at",))
+    assert [column.name for column in found.record.columns] == ["code", "shop_id", "n"]
+    assert "unique in 6 records, and named id; other candidates: key (unique in 6 records); $.code" in found.doubts[0]
+
+
+def test_a_topic_with_tombstones_is_named_by_its_keys_and_deletes() -> None:
+    found = proposal(sample(*documents({"id": 1, "at": "2026-01-01T00:00:00Z"}), None))
+    assert (found.record.event_id, found.record.publish_at) == (None, None)
+    assert found.record.tombstone is Tombstone.DELETE
+    check_proposal(found)
+
+
+def test_tombstones_whose_keys_name_nothing_stay_in_quarantine() -> None:
+    found = proposal(sample(*documents({"id": 1}), None, keys=[None, b"\xff"]))
+    assert (found.record.event_id, found.record.tombstone) == (("id",), Tombstone.QUARANTINE)
+    assert any("1 of 2 sampled records would be quarantined: $: expected a value" in each for each in found.doubts)
+
+
+def test_gaps_mean_transactions() -> None:
+    found = proposal(sample(*documents({"id": 1, "n": 2}), gaps=True))
+    assert found.source.transactional
+    check_proposal(found)
+
+
+def test_a_record_of_an_event_id_alone_has_it_as_a_column_too() -> None:
+    found = proposal(sample(*documents({"id": "a"}, {"id": "b"})))
+    assert [(column.path, column.type.name) for column in found.record.columns] == [(("id",), "jsonb")]
+    check_proposal(found)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([], "it has no records; publish some first"),
+        ([None, None], "all 2 sampled records are tombstones"),
+        ([b"\0\0\0\0\x01\x02"], "give --registry"),
+        ([b"a,b", b"1,2"], "none of 2 sampled records of shop.orders is a JSON object"),
+        ([b"{}"], "no member to make a column of"),
+    ],
+)
+def test_nothing_to_infer_from_is_one_line(values: list[bytes | None], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as error:
+        proposal(sample(*values))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "wanted", "ranges"),
+    [
+        ({0: (0, 0)}, 10, []),
+        ({0: (5, 8)}, 10, ["0:[5, 8)"]),
+        ({0: (0, 100), 1: (7, 9)}, 10, ["0:[0, 2)", "0:[97, 100)", "1:[7, 9)"]),
+        ({0: (0, 9), 1: (0, 9), 2: (0, 9)}, 2, ["0:[8, 9)", "1:[8, 9)"]),
+    ],
+)
+def test_the_sample_is_the_beginning_and_the_end_of_each_partition(
+    bounds: dict[int, tuple[int, int]], wanted: int, ranges: list[str]
+) -> None:
+    assert [str(each) for each in sample_ranges(bounds, wanted)] == ranges
+
+
+def test_the_suite_expects_what_the_sample_kept_to() -> None:
+    values = [{"id": n, "state": ("new", "paid")[n % 2], "amount": n, "note": f"n{n}", "loss": -n} for n in range(60)]
+    suite = proposal(sample(*documents(*values))).suite
+    assert suite is not None
+    expected = [(each["type"], each["kwargs"]) for each in suite["expectations"]]
+    names = ("state", "amount", "note", "loss")
+    assert expected == [
+        *(("expect_column_values_to_not_be_null", {"column": name}) for name in names),
+        ("expect_column_values_to_be_in_set", {"column": "state", "value_set": ["new", "paid"]}),
+        ("expect_column_values_to_be_between", {"column": "amount", "min_value": 0}),
+    ]
+
+
+# What some column takes: no NUL, and numbers within Postgres's own.
+TEXTS = st.one_of(
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8),
+    st.dates().map(str),
+    st.uuids().map(str),
+    st.times().map(str),
+    st.datetimes().map(lambda at: f"{at.isoformat()}Z"),
+)
+NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.integers(-5, 5), st.floats(allow_nan=False, allow_infinity=False))
+NAMES = st.one_of(
+    st.sampled_from(
+        ["id", "at", "a", "b", "event_id", "publish_at", "ts", "A", "a.b", "it's", "\\", "", "# x: {}", "é\n"]
+    ),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=4),
+)
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=3)),
+    max_leaves=6,
+)
+DOCUMENTS = st.lists(st.dictionaries(NAMES, VALUES, max_size=5), min_size=1, max_size=5)
+
+
+@examples(60)
+@given(DOCUMENTS)
+def test_the_proposed_file_decodes_every_sampled_document(found: list[dict[str, Any]]) -> None:
+    sampled = sample(*documents(*found))
+    if not any(name for document in found for name in document):
+        with pytest.raises(ConfigurationError, match="no member"):
+            proposal(sampled)
+        return
+    made = proposal(sampled)
+    check_proposal(made)
+    decoder = compile_decoder(made.source, made.record, Limits())
+    outcomes = [decoder.decode(each.value, each.key, each.timestamp) for each in sampled.records]
+    assert all(isinstance(each, DecodedRow) for each in outcomes), outcomes
+    assert not any("quarantined" in doubt for doubt in made.doubts)
+    for document, outcome in zip(found, outcomes, strict=True):
+        assert isinstance(outcome, DecodedRow)
+        for column, value in zip(made.record.columns, outcome.values, strict=True):
+            assert (value is None) == (at(document, column.path) is None)
+
+
+def at(document: Any, path: tuple[str, ...]) -> Any:
+    """What stands at the path; None where nothing does."""
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document

