@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -95,11 +97,20 @@ class Attempt:
         return f"batch {self.batch_id} epoch {self.epoch}"
 
 
+def _login() -> str:
+    """Return the login and its machine, where no variable names a person, as in a container or from cron."""
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run as a user that it does not know
+        name = f"uid {os.getuid()}"
+    return f"{name}@{socket.gethostname()}"
+
+
 def current_origin() -> Origin:
-    """The origin by the environment: the Airflow task, or the person at the command line."""
+    """Return the origin by the environment: the Airflow task, or the person at the command line."""
     dag_id, run_id = os.environ.get("AIRFLOW_CTX_DAG_ID"), os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
     if not dag_id:
-        return Origin(os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid {os.getuid()}")
+        return Origin(os.environ.get("USER") or os.environ.get("LOGNAME") or _login())
     tried = os.environ.get("AIRFLOW_CTX_TRY_NUMBER")
     task = os.environ.get("AIRFLOW_CTX_TASK_ID", "")
     return Origin(f"airflow:{dag_id}.{task}", dag_id, run_id, int(tried) if tried else None)

@@ -56,9 +56,9 @@ def report(pipeline: Pipeline, batch_id: int, session: Session | None = None) ->
         build_timeline(timeline, reports_folder())
     except Exception as error:
         log.warning(
-            "batch %d is %s; only its page could not be written (%s: %s)",
-            *(batch_id, batch.state, type(error).__name__, error),
-            exc_info=error,
+            "batch %d is %s; only its page could not be written (%s: %s); pages go to %s (OFFSET_LEDGER_REPORTS)",
+            *(batch_id, batch.state, type(error).__name__, error, reports_folder()),
+            exc_info=None if isinstance(error, OSError) else error,  # a full disk is no mistake of the code
         )
         return None
     log.info("quality report of batch %d: %s", batch_id, page)

@@ -1,1 +1,1 @@
-"""The sandbox: Kafka, Postgres, Spark and Airflow as processes of this machine, for demo, labs, tests and development."""
+"""The sandbox: Kafka, Postgres, Spark and Airflow as processes of this machine, for demo, labs and tests."""

@@ -131,10 +131,13 @@ class Stack:
         write_private(self.home / "stack.json", json.dumps(kept, default=str, indent=2) + "\n")
 
     def write_env(self) -> None:
-        """Write ``env``, secrets included."""
-        exported = {**self.environment(), "PGPASSFILE": str(self.postgres.passfile)}
-        lines = (f"export {name}={shlex.quote(value)}\n" for name, value in exported.items())
-        write_private(self.home / "env", "".join(lines))
+        """Write ``env`` with the connections, and ``airflow.env`` with Airflow's configuration, secrets included."""
+        files = {"env": {**self.connections_environment(), "PGPASSFILE": str(self.postgres.passfile)}}
+        if self.with_airflow:
+            files["airflow.env"] = self.airflow.environment()
+        for name, exported in files.items():
+            lines = (f"export {variable}={shlex.quote(value)}\n" for variable, value in exported.items())
+            write_private(self.home / name, "".join(lines))
 
 
 def load(home: Path) -> Stack | None:

@@ -241,7 +241,7 @@ def test_expectations_on_the_whole_batch_reject_or_warn(session: Session, tmp_pa
 
 
 def test_the_pages_and_metrics_of_a_day_and_a_failure_to_write_them_that_fails_no_batch(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pipeline = a_pipeline_with(tmp_path, [NOT_NULL])
     tables = stage_rows(session, pipeline, [GOOD, BAD, BAD, GOOD])
@@ -275,5 +275,8 @@ def test_the_pages_and_metrics_of_a_day_and_a_failure_to_write_them_that_fails_n
     validate_or_raise(pipeline, last.batch_id, ME)
     commit(pipeline, last.batch_id, ME)
     assert report(pipeline, last.batch_id) is None
+    (warning,) = [each for each in caplog.records if "could not be written" in each.message]
+    assert str(blocked) in warning.message
+    assert warning.exc_info is None, "a folder that cannot be written to is one line, without a traceback"
     assert ("e4", 4) in in_table(session, pipeline)
     assert rows(session, "SELECT tablename FROM pg_tables WHERE schemaname = %s", [SCHEMA]) == []
