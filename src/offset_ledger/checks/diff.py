@@ -20,7 +20,14 @@ from offset_ledger.decoding.subjects import (
     record_names,
 )
 from offset_ledger.decoding.typed.types import SchemaProblem
-from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, UnusableSchema
+from offset_ledger.errors import (
+    AccessDenied,
+    BrokerUnavailable,
+    ConfigurationError,
+    DatabaseUnavailable,
+    UnusableSchema,
+)
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries, staging
 from offset_ledger.ledger.database import connect, open_ledger_at, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
@@ -31,6 +38,7 @@ from offset_ledger.schema_registry.client import Registry, connect_registry
 from offset_ledger.stage.schemas import SchemaNeeds
 from offset_ledger.table.change import check_target, is_there
 from offset_ledger.table.fit import column_types, enabled_triggers, misfits, own_uniques
+from offset_ledger.units import counted
 
 _TIMEOUT = 5  # seconds: a person is waiting for the answer
 _UNKNOWN = Table(None, {})
@@ -128,6 +136,26 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
         extras += [f"the unique index {name}" for name in own_uniques(cursor, pipeline)]
         note = f", and has {', '.join(extras)}: a row that these change or refuse stops a commit" if extras else ""
         return "fits", f"{table} fits{note}"
+
+
+def check_topic(pipeline: Pipeline) -> tuple[str, str]:
+    """Return whether the topic is there (or not asked), and a line about it.
+
+    Raises:
+        UnknownTopic: the cluster has no topic of the name that the file gives.
+    """
+    source = pipeline.source
+    try:
+        with connect_kafka(get_connection(source.connection), timeout=_TIMEOUT) as kafka:
+            if not source.several:
+                kafka.describe(source.topic)
+                return "there", f"topic {source.topic} is there"
+            there = [topic for topic in kafka.topics() if source.reads(topic)]
+    except (ConfigurationError, BrokerUnavailable, AccessDenied) as error:
+        return "not asked", f"Kafka was not asked about {source.topic_names}: {error}"
+    missing = sorted({*source.topics} - {*there})
+    note = f"; not there: {', '.join(missing)}" if missing else ""
+    return ("there" if there else "missing"), f"{source.topic_names}: {counted(len(there), 'topic')}{note}"
 
 
 def known_schemas(pipeline: Pipeline, kept: Iterable[WriterSchema]) -> tuple[tuple[KnownSchema, ...], tuple[str, ...]]:

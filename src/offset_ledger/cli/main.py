@@ -68,6 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:
         complete(parser)
+    if not given:
+        parser.print_help()
+        return 0
     try:
         arguments = parser.parse_args(given)
     except UsageError as error:

@@ -125,18 +125,19 @@ def run_init(arguments: Namespace) -> Outcome:
 
 @verb(PIPELINE, topics=Topics.TOGETHER, example="offset-ledger check flights")
 def run_check(arguments: Namespace) -> Outcome:
-    """Check a pipeline file, and whether its table fits."""
+    """Check a pipeline file, and whether its topic is there and its table fits."""
     from offset_ledger.airflow.notify import wrong_notifiers
-    from offset_ledger.checks.diff import compare_table
+    from offset_ledger.checks.diff import check_topic, compare_table
     from offset_ledger.validate.step import read_suite
 
     pipeline = pipeline_of(arguments)
     read_suite(pipeline)
     if wrong := list(wrong_notifiers(pipeline)):
         raise ConfigurationError("\n".join(wrong))
-    compared, line = compare_table(pipeline)
-    data = {"pipeline": pipeline.name, "config_hash": pipeline.config_hash, "table": compared}
-    return Outcome(data, f"{pipeline.path}: no mistakes\n{line}")
+    topic, about_topic = check_topic(pipeline)
+    table, about_table = compare_table(pipeline)
+    data = {"pipeline": pipeline.name, "config_hash": pipeline.config_hash, "topic": topic, "table": table}
+    return Outcome(data, f"{pipeline.path}: no mistakes\n{about_topic}\n{about_table}")
 
 
 def _records(text: str) -> int:

@@ -30,6 +30,7 @@ from offset_ledger.kafka.topics import (
     partition_numbers,
     topic_id,
     topic_settings,
+    user_topics,
 )
 from offset_ledger.model.moments import FirstAt, moment_or_none
 from offset_ledger.model.retention import SizedLog
@@ -84,8 +85,7 @@ class KafkaClient:
 
     def topics(self) -> tuple[str, ...]:
         """The names of the topics that this login may see, without Kafka's internal ones."""
-        described = self.ask(lambda admin: admin.client.describe_topics())
-        return tuple(sorted(str(topic["name"]) for topic in described if not topic["is_internal"]))
+        return tuple(self.ask(user_topics))
 
     def describe(self, topic: str) -> Mapping[str, Any]:
         """The topic's metadata; a partition may be without a leader, its error code says so.

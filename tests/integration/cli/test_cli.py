@@ -188,10 +188,10 @@ def test_a_dry_run_shows_a_plan_and_makes_none(
 
 
 def test_a_reader_that_stops_early_and_a_full_disk(
-    run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+    run: Callable[..., subprocess.CompletedProcess[str]], topic: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "ordersü.yaml"
-    path.write_text(GOOD.format(topic="t"))
+    path.write_text(GOOD.format(topic=topic))
     verb = f"{sys.executable} -m offset_ledger.cli check {path}"
     head = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {verb} | true"], capture_output=True, text=True, check=False, timeout=120
@@ -202,7 +202,7 @@ def test_a_reader_that_stops_early_and_a_full_disk(
     )
     one_line(full, 1, "the result cannot be written (No space left on device)")
     ascii_only = run("check", str(path), PYTHONIOENCODING="ascii")
-    shown = f"{tmp_path}/orders\\xfc.yaml: no mistakes\n"
+    shown = f"{tmp_path}/orders\\xfc.yaml: no mistakes\ntopic {topic} is there\n"
     assert ascii_only.returncode == 0
     assert ascii_only.stdout == f"{shown}table public.orders does not exist yet; the first batch creates it\n"
 
@@ -281,3 +281,10 @@ def test_bash_completes_what_the_servers_have(servers: Servers, topic: str, tmp_
     assert completed("offset-ledger approve ") == [str(batch_id)]
     assert completed("offset-ledger approve --connection missing ") == []
     assert completed("offset-ledger approve ", **away) == []
+
+
+def test_check_names_the_topic_that_was_meant(
+    run: Callable[..., subprocess.CompletedProcess[str]], topic: str, tmp_path: Path
+) -> None:
+    done = run("check", write(tmp_path, f"{topic}s"))
+    one_line(done, 1, "UnknownTopic", f"topic '{topic}s' does not exist on", f"did you mean {topic}?")

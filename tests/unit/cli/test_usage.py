@@ -109,3 +109,11 @@ def test_colours_are_for_terminals(capsys: pytest.CaptureFixture[str], monkeypat
     monkeypatch.setenv("NO_COLOR", "1")
     assert ("\x1b" in plain, "\x1b" in coloured) == (False, True)
     assert help_of(["status", "--help"], capsys) == plain
+
+
+def test_no_argument_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr()
+    assert "offset-ledger VERB ..." in shown.out
+    assert "ingest" in shown.out
+    assert shown.err == ""

@@ -22,7 +22,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, *errors: type[kafka_errors.KafkaE
     """A client of brokers that give these answers about a topic in turn, and what they still have to answer."""
     left = [error.errno for error in errors]
 
-    def describe(topics: Sequence[str]) -> list[dict[str, Any]]:
+    def describe(topics: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        if topics is None:
+            return [{"name": "order", "is_internal": False}, {"name": "__orders", "is_internal": True}]
         return [{"name": topics[0], "error_code": left.pop(0)}]
 
     admin: Any = SimpleNamespace(client=SimpleNamespace(describe_topics=describe), servers="broker:9092")
@@ -34,7 +36,7 @@ def test_brokers_that_do_not_know_a_topic_that_was_read_are_asked_again(monkeypa
     kafka, left = answering(monkeypatch, UNKNOWN, UNKNOWN, kafka_errors.NoError)
     assert (kafka.snapshot("orders", read_before=True), left) == ("orders", [])
     kafka, left = answering(monkeypatch, UNKNOWN, UNKNOWN)
-    with pytest.raises(UnknownTopic, match=r"remove the file.*accept-topic PIPELINE@TOPIC"):
+    with pytest.raises(UnknownTopic, match=r"did you mean order\?.*remove the file.*accept-topic PIPELINE@TOPIC"):
         kafka.snapshot("orders")
     assert len(left) == 1
     monkeypatch.setattr(client, "_STALE_SECONDS", 0.0)
