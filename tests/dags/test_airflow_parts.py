@@ -21,13 +21,15 @@ from offset_ledger.errors import BatchRejected
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.states import State
+from offset_ledger.plan.step import plan
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic
+from offset_ledger.run.ingest import run_batch
 from tests.dags.fresh import answer_of
-from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.topic_bench import quiet
 
 PIPELINE = """
 pipeline: orders
@@ -155,6 +157,9 @@ def test_the_trigger_fires_once_for_each_move_of_ends_or_cursors_and_not_while_a
     def send(*values: bytes) -> None:
         publish([Record(b"k", value, (), None, 0) for value in values], dict(servers.kafka.extra), topic)
 
+    def commit_next() -> None:
+        run_batch(pipeline, plan(pipeline, ME, 1), ME, quiet)
+
     file = tmp_path / "orders.yaml"
     file.write_text(PIPELINE.format(topic=topic))
     pipeline = parse_pipeline(file)
@@ -163,12 +168,12 @@ def test_the_trigger_fires_once_for_each_move_of_ends_or_cursors_and_not_while_a
         send(good, good, b"not JSON")
         assert trigger.look() == [{"last_stable": {"0": 3}}]
         assert [trigger.look(), trigger.look()] == [[], []]
-        commit_raw(session, pipeline, [Raw(0, 0, good)])
+        commit_next()
         assert trigger.look() == [{"last_stable": {"0": 3}}], "what a limit left over was not told"
         assert trigger.look() == []
-        commit_raw(session, pipeline, [Raw(0, 1, good)])
+        commit_next()
         with pytest.raises(BatchRejected):
-            commit_raw(session, pipeline, [Raw(0, 2, b"not JSON")])
+            commit_next()
         send(good)
         assert trigger.look() == []
         ((batch_id,),) = rows(session, "SELECT batch_id FROM offset_ledger.batch WHERE state = 'rejected'")

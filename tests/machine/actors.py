@@ -125,7 +125,7 @@ def stopping(
         patched.enter_context(mock.patch.dict(os.environ, environment))
         patched.enter_context(mock.patch.object(failpoints, "_act", lambda place, _: reach(place)))
         if cluster:
-            patched.enter_context(mock.patch.object(client, "_connect", side_effect=lambda *_: cluster()))
+            patched.enter_context(mock.patch.object(client, "Admin", side_effect=lambda *_: cluster()))
             patched.enter_context(mock.patch.object(client, "KafkaClient", _as_it_is))
         patched.enter_context(mock.patch.object(dead_letters, "Publisher", letters.publisher))
         patched.enter_context(mock.patch.object(dead_letters, "read_records", letters.read))

@@ -207,7 +207,7 @@ def test_the_command_line_shows_values_cut_and_has_them_whole_in_json(
     assert shown.endswith("1 row, 1 refused, 0 skipped; nothing was written\n")
     assert main(["preview", path, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["rows"][0]["columns"] == {"amount": "1", "note": text}
+    assert data["rows"][0]["columns"] == {"amount": "1.00", "note": text}
     assert (data["records"], data["refusals"][0]["reasons"][0]["code"]) == (2, "syntax")
     assert main(["preview", path, "--refused"]) == 0
     assert "long long" not in capsys.readouterr().out

@@ -196,7 +196,7 @@ def test_an_older_record_does_not_overwrite_a_newer_row_and_is_resolved(bench: B
 
 def test_the_bytes_are_those_that_kafka_gave(bench: Bench) -> None:
     headers = (("trace", b"\x00\xff"), ("tenant", "Zürich".encode()), ("empty", b""), ("null", None), ("nul\x00", b"x"))
-    far = 300_000_000_000_000_000  # in the year 11476, which no datetime of Python's can hold
+    far = 300_000_000_000_000  # milliseconds: in the year 11476, which no datetime of Python's can hold
     bench.state = "varchar(1)"
     bench.commit(
         Raw(0, 0, order("a", 1, "é"), b"\x00\xfe", headers, far),

@@ -226,13 +226,13 @@ def staged(bench: Bench, name: str) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def test_both_readers_stage_the_same(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.publish(*odd_records())
+    bench.send(*odd_records())
     odd = [with_headers(order("odd", n), (CAFE, b"1"), ("n", b"2")) for n in range(3)]
     odd.append(structs.replace(order("far", 1), timestamp_ms=NANOSECONDS))
     odd.append(structs.replace(order("early", 2), timestamp_ms=-20_000_000_000_000))
     bench.send(*odd, structs.replace(order("none", 2), timestamp_ms=-1), compression_type="gzip")
     send_transactions(bench.servers.bootstrap, bench.topic, odd)
-    bench.publish(*odd_records())
+    bench.send(*odd_records())
     by_librdkafka = staged(bench, "orders")
     assert len(by_librdkafka["rows"]) > 140
     assert len(by_librdkafka["refused"]) > 15

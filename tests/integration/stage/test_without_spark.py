@@ -30,7 +30,7 @@ from offset_ledger.stage import spark_reader as slices_progress
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
 from tests.fixtures.engines import BY_PROCESS, by_spark
-from tests.fixtures.odd_records import EVERY_TIMESTAMP, odd_records, order, send_transactions
+from tests.fixtures.odd_records import EVERY_TIMESTAMP, odd_records, order, send_transactions, send_unchecked
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
 
@@ -92,7 +92,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.full
 def test_the_staging_is_that_of_spark(bench: Bench, spark: Any) -> None:
-    bench.publish(*odd_records())
+    send_unchecked(bench.servers.bootstrap, bench.topic, odd_records())
     send_transactions(bench.servers.bootstrap, bench.topic)
     first = bench.planned()
     stage(BY_PROCESS, bench.pipeline, first, ME)

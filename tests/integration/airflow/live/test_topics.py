@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(900)
 
 PIPELINE = """
 pipeline: shops
-source: {connection: kafka_default, topic_pattern: 'shop[.].+'}
+source: {connection: kafka_default, topic_pattern: 'shop[.](eu|uk|us)'}
 record: {event_id: $.id, publish_at: $.at, columns: {state: text}}
 target: {connection: postgres_default, table: public.shops}
 quality: {suite: shops, max_quarantined_share: 1}
