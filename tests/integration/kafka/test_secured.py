@@ -333,4 +333,4 @@ def test_the_steps_and_decisions_need_no_other_rights_and_the_reader_sees_no_val
         with transaction(session) as cursor:
             assert [row["quarantined"] for row in read_ledger(cursor).pipelines.values()] == [1]
             cursor.execute(named_sql("exporter/pipelines"), {"limit": 9, "pipelines": ["orders"]})
-                assert [row["pipeline"] for row in cursor.fetchall()] == ["orders"]
+            assert [row["pipeline"] for row in cursor.fetchall()] == ["orders"]
