@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 import psycopg2
@@ -18,7 +19,17 @@ from psycopg2.extras import DictRow
 from offset_ledger.config.model import Merge, Pipeline, RecordShape
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import IncompleteStaging, LedgerViolation, OffsetLedgerError, TargetMismatch, TransientError
-from offset_ledger.ledger.database import Cursor, connect, named_sql, set_local, transaction, transaction_id
+from offset_ledger.ledger.database import (
+    Cursor,
+    Session,
+    application_name,
+    connect,
+    named_sql,
+    read_only,
+    set_local,
+    transaction,
+    transaction_id,
+)
 from offset_ledger.ledger.row_order import order_formats
 from offset_ledger.ledger.sqlstates import RAISED, REFUSED, in_a_function, meaning, refusal
 from offset_ledger.ledger.staging import StagingTables, row_columns
@@ -97,9 +108,13 @@ def merge(
         set_local(cursor, "enable_hashjoin", "off")  # it loses the sort, and the index is written at random places
         written = list[DictRow]()
         statements = [merge_statement(cursor, pipeline.target.merge), *([named_sql("commit/fill")] if fill else [])]
-        for statement in statements:
-            cursor.execute(sql.SQL(statement).format(**names), {"batch_id": tables.batch_id})
-            written += cursor.fetchall()
+        newest_wins = pipeline.target.merge is Merge.NEWEST_WINS and not fill and not triggers
+        beside = newest_wins and sum(staged_rows.values()) >= RANKED_FROM
+        with rank_staged(pipeline, tables) if beside else nullcontext() as ranking:
+            for statement in statements:
+                cursor.execute(sql.SQL(statement).format(**names), {"batch_id": tables.batch_id})
+                written += cursor.fetchall()
+            ranks = ranking.result() if ranking else {}
         cursor.execute("SET LOCAL enable_hashjoin TO DEFAULT")
         cursor.execute(named_sql("commit/apply_constraints"))  # what waits for the COMMIT acts now, or is refused now
         record_columns(cursor, pipeline)
@@ -112,8 +127,56 @@ def merge(
             if cursor.one()[0] != sum(staged_rows.values()):
                 raise _incomplete(tables)
             return {p: replace(counts, standing=counts.written) for p, counts in merged.items()}
+        if ranks and {p: merged.get(p, MergeCounts()).written for p in ranks} == {
+            p: r["winners"] for p, r in ranks.items()
+        }:
+            _check_rows(tables, ranks, staged_rows)
+            return {
+                p: replace(
+                    merged.get(p, MergeCounts()), standing=r["winners"], same_state=r["same_state"], older=r["older"]
+                )
+                for p, r in ranks.items()
+            }
         wrong = [row["wrong"] for row in written if row["wrong"] is not None]
         return _account(cursor, pipeline, names, tables, merged, staged_rows, triggers, wrong)
+
+
+RANKED_FROM = 100_000  # rows: the account of fewer takes no longer than a session
+
+
+@contextmanager
+def rank_staged(pipeline: Pipeline, tables: StagingTables) -> Iterator[Future[dict[int, DictRow]]]:
+    """Rank the staged rows among themselves while the block runs, in a session of its own, by partition.
+
+    The merge keeps one core busy; on another this takes no time, and the account is needed only where a row of the
+    batch lost to one of the table. Empty where the session fails: the account says the same.
+    """
+    with ThreadPoolExecutor(1, "rank-staged") as pool:
+        opened = list[Session]()
+        ranking = pool.submit(_ranks, pipeline, tables, opened)
+        try:
+            yield ranking
+        except BaseException:
+            for session in opened:
+                with suppress(psycopg2.Error):
+                    session.cancel()
+            raise
+
+
+def _ranks(pipeline: Pipeline, tables: StagingTables, opened: list[Session]) -> dict[int, DictRow]:
+    name = application_name(tables.attempt, "commit")  # a later claim ends it as it ends the merge
+    query = sql.SQL(named_sql("commit/rank_staged")).format(staging=tables.identifier(tables.rows))
+    with (
+        suppress(OffsetLedgerError, psycopg2.Error),
+        connect(get_connection(pipeline.target.connection), name, timeout=_SECONDS) as session,
+        transaction(session) as cursor,
+    ):
+        opened.append(session)
+        read_only(cursor)
+        set_local(cursor, "work_mem", "64MB")  # beside the sort of the merge; what does not fit goes to disk
+        cursor.execute(query)
+        return {row["_partition"]: row for row in cursor.fetchall()}
+    return {}
 
 
 def _account(
@@ -134,8 +197,7 @@ def _account(
     by = {"batch_id": tables.batch_id, "xid": transaction_id(cursor)}
     cursor.execute(sql.SQL(named_sql("commit/account")).format(**names, **options), by)
     partitions = {row["_partition"]: row for row in cursor.fetchall()}
-    if {p: row["rows"] for p, row in partitions.items()} != {p: n for p, n in staged_rows.items() if n}:
-        raise _incomplete(tables)
+    _check_rows(tables, partitions, staged_rows)
     wrong = [*wrong, *(row["wrong"] for row in partitions.values() if row["wrong"] is not None)]
     counted = {p: merged.get(p, MergeCounts()) for p in partitions}
     if wrong or any(row["written"] != counted[p].written for p, row in partitions.items()):
@@ -154,6 +216,11 @@ def _account(
         p: replace(counted[p], standing=row["standing"], same_state=row["same_state"], older=row["older"])
         for p, row in partitions.items()
     }
+
+
+def _check_rows(tables: StagingTables, partitions: Mapping[int, DictRow], staged_rows: Mapping[int, int]) -> None:
+    if {p: row["rows"] for p, row in partitions.items()} != {p: n for p, n in staged_rows.items() if n}:
+        raise _incomplete(tables)
 
 
 def _incomplete(tables: StagingTables) -> IncompleteStaging:

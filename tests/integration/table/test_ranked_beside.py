@@ -1,0 +1,158 @@
+"""The ranks of the staged rows, counted beside the merge: they close the same balance sheet as the account does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from offset_ledger.commit import merge
+from offset_ledger.commit.step import Committed, commit
+from offset_ledger.config.model import Merge, Pipeline
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.errors import IncompleteStaging, OffsetLedgerError
+from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.model.balance_sheet import Dispositions
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.sandbox.layout import free_ports
+from offset_ledger.sandbox.stack import Stack
+from tests.fixtures.servers import new_database
+from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
+
+pytestmark = pytest.mark.usefixtures("merge_way")
+
+
+def ranges(first: int = 0) -> list[OffsetRange]:
+    return [OffsetRange(partition, first, first + 40) for partition in range(3)]
+
+
+@pytest.fixture(scope="module")
+def database(stack: Stack, template_database: str) -> Iterator[Connection]:
+    with new_database(stack, template_database) as made:
+        yield made
+
+
+@pytest.fixture
+def session(database: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """A session with an empty ledger, where batches of any size are large."""
+    monkeypatch.setenv(environment_name(database.conn_id), database.to_json())
+    monkeypatch.setattr(merge, "RANKED_FROM", 1)
+    with connect(database) as made:
+        do(made, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public", "TRUNCATE offset_ledger.pipeline CASCADE")
+        yield made
+
+
+@pytest.fixture
+def accounts(monkeypatch: pytest.MonkeyPatch) -> list[StagingTables]:
+    """The batches that the account was asked for."""
+    asked, account = list[StagingTables](), merge._account
+
+    def noted(cursor: object, pipeline: object, names: object, tables: StagingTables, *more: object) -> object:
+        asked.append(tables)
+        return account(cursor, pipeline, names, tables, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(merge, "_account", noted)
+    return asked
+
+
+def do(session: Session, *statements: str) -> None:
+    with transaction(session) as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def some_events(seed: int, first: int = 0) -> list[Event]:
+    """Three partitions of forty records of few events, many of them of the same moment."""
+    chance = random.Random(seed)
+    return [
+        Event(chance.randrange(5), partition, first + offset, f"e{chance.randrange(30)}", chance.random() < 0.1)
+        for partition in range(3)
+        for offset in range(40)
+    ]
+
+
+def committed(session: Session, pipeline: Pipeline, events: list[Event], first: int = 0) -> Committed:
+    batch_id = planned(session, pipeline, ranges(first))
+    validated(session, staged(session, pipeline, batch_id, events))
+    return commit(pipeline, batch_id, ME)
+
+
+def expected(events: list[Event]) -> dict[int, Dispositions]:
+    """The sheet of a first batch, from the events alone."""
+    best: dict[str, Event] = {}
+    for event in sorted(events):
+        best[event.event_id] = event
+    sheet = dict[int, Dispositions]()
+    for event in events:
+        winner = best[event.event_id]
+        if event is winner:
+            what = "deleted" if event.deleted else "inserted"
+        else:
+            what = "duplicate" if event.publish_at == winner.publish_at else "superseded"
+        sheet[event.partition] = sheet.get(event.partition, Dispositions()) + Dispositions(**{what: 1})
+    return sheet
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_batch_whose_winners_are_all_written_needs_no_account(
+    session: Session, accounts: list[StagingTables], seed: int
+) -> None:
+    events = some_events(seed)
+    assert committed(session, a_pipeline(), events).sheet == expected(events)
+    assert accounts == []
+
+
+def test_a_row_that_loses_to_one_of_the_table_is_accounted_for(
+    session: Session, accounts: list[StagingTables], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, other = a_pipeline(), a_pipeline("others")
+    first, second = some_events(1), some_events(2, first=40)
+    for each in (pipeline, other):
+        committed(session, each, first)
+    beside = committed(session, pipeline, second, 40)
+    assert len(accounts) == 1
+    monkeypatch.setattr(merge, "RANKED_FROM", 1_000)
+    assert committed(session, other, second, 40).sheet == beside.sheet
+
+
+def test_a_table_that_keeps_its_first_row_is_accounted_for(session: Session, accounts: list[StagingTables]) -> None:
+    sheet = committed(session, a_pipeline(merge=Merge.SKIP_EXISTING), some_events(3)).sheet
+    assert sum(each.superseded for each in sheet.values()) == 0
+    assert len(accounts) == 1
+
+
+def test_a_session_that_cannot_be_opened_costs_the_account_and_nothing_else(
+    session: Session, accounts: list[StagingTables], database: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = replace(database, port=free_ports(1)[0])
+    monkeypatch.setattr(merge, "get_connection", lambda _: nowhere)
+    monkeypatch.setattr(merge, "_SECONDS", 0)
+    events = some_events(4)
+    assert committed(session, a_pipeline(), events).sheet == expected(events)
+    assert len(accounts) == 1
+
+
+def test_rows_that_the_slices_do_not_know_are_seen(session: Session) -> None:
+    pipeline = a_pipeline()
+    batch_id = planned(session, pipeline, ranges())
+    tables = staged(session, pipeline, batch_id, some_events(5))
+    validated(session, tables)
+    rows = f"offset_ledger_staging.{tables.rows}"
+    one = f"SELECT ctid FROM {rows} AS a WHERE EXISTS (SELECT FROM {rows} AS b WHERE a.event_id = b.event_id "
+    do(session, f"DELETE FROM {rows} WHERE ctid IN ({one} AND a.publish_at < b.publish_at) LIMIT 1)")
+    with pytest.raises(IncompleteStaging):
+        commit(pipeline, batch_id, ME)
+
+
+def test_a_merge_that_fails_leaves_no_session_behind(session: Session) -> None:
+    pipeline = a_pipeline()
+    committed(session, pipeline, some_events(6))
+    do(session, "ALTER TABLE public.orders ADD CONSTRAINT never CHECK (_offset < 40)")
+    with pytest.raises(OffsetLedgerError, match="never"):
+        committed(session, pipeline, [Event(9, p, 40 + n, f"f{n % 9}") for p in range(3) for n in range(40)], 40)
+    with transaction(session) as cursor:
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'offset-ledger b% commit'")
+        assert cursor.one()[0] == 0
