@@ -77,7 +77,9 @@ def _walk(postgres: Connection, seed: int, times: int) -> Walked:
     logging.disable(logging.CRITICAL)  # every fault is wanted
     walker, divergence = Walker(postgres, seed), None
     try:
-        walker.walk_until(times)
+        for each in sorted({*range(0, times, max(times // 50, 1)), times}):
+            walker.walk_until(each)
+            print(f"{postgres.schema}: each action {each:,} times, {walker.taken.total():,} steps", file=sys.stderr)
     except Divergence as found:
         divergence = str(found)
     return Walked(walker.walks, walker.taken, walker.reached, divergence)

@@ -16,10 +16,12 @@ from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.failpoints import Failpoint
 from offset_ledger.kafka import client
+from offset_ledger.ledger import database
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.repair import dead_letters
 from offset_ledger.stage.slices import SliceTask
 from offset_ledger.validate import step as validate_step
+from tests.machine import pool
 from tests.machine.kafka import Cluster
 from tests.model.state import File, Position
 
@@ -123,6 +125,7 @@ def stopping(
     }
     with ExitStack() as patched:
         patched.enter_context(mock.patch.dict(os.environ, environment))
+        patched.enter_context(mock.patch.object(database, "open_session", pool.open_session))
         patched.enter_context(mock.patch.object(failpoints, "_act", lambda place, _: reach(place)))
         if cluster:
             patched.enter_context(mock.patch.object(client, "Admin", side_effect=lambda *_: cluster()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -119,7 +120,8 @@ class QuarantineStager:
 
         task = SliceTask.of(session, self.pipeline, tables, batch.kind)
         for slice_no, r in enumerate(batch.ranges):
-            write_slice(task, slice_no, read_records(session, batch.batch_id, r.partition))
+            with closing(read_records(session, batch.batch_id, r.partition)) as records:
+                write_slice(task, slice_no, records)
         with transaction(session) as cursor:
             return Written(len(batch.ranges) + redrive.leave_out(cursor, tables, len(batch.ranges)))
 
