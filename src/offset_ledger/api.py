@@ -4,8 +4,6 @@ Each takes a pipeline, or the name or path of its file, and finds its connection
 Airflow from Airflow, elsewhere in ``AIRFLOW_CONN_<ID>`` variables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime

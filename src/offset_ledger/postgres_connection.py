@@ -1,7 +1,5 @@
 """A connection, translated for Postgres: psycopg2 (libpq) and SQLAlchemy."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Progress of a long run: a bar at a terminal, a plain line every few seconds elsewhere, nothing for a short run."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

@@ -1,7 +1,5 @@
 """Topic and table as Airflow assets, with URIs that OpenLineage understands where the connections are known."""
 
-from __future__ import annotations
-
 import os
 
 from airflow.sdk import Asset

@@ -1,11 +1,9 @@
 """The DAG that audits the topic of every pipeline once a day."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
@@ -15,9 +13,6 @@ from offset_ledger.airflow.callbacks import audited
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
-
-if TYPE_CHECKING:
-    from offset_ledger.audit.run import Audit
 
 DOC = """
 ### audit_topics
@@ -63,24 +58,19 @@ def _audit(pipeline: Pipeline) -> Any:
             audits = [audit_pipeline(each) for each in find_pipelines(file, record=False)]
         for audit in audits if file.notify else ():
             audited(file, audit, get_current_context())
-        problems = [problem for audit in audits if (problem := _log(audit))]
+        log = logging.getLogger("offset_ledger.audit")
+        problems = []
+        for audit in audits:
+            for finding in audit.failing(Severity.INFO):
+                level = logging.INFO if finding.severity is Severity.INFO else logging.WARNING
+                log.log(level, "%s %s: %s\n%s", finding.severity, finding.rule, finding.found, finding.remedy)
+            for change in audit.changes:
+                log.info("since the last audit, %s", change)
+            if errors := [f"{finding.rule}: {finding.found}" for finding in audit.failing(Severity.ERROR)]:
+                problems.append(f"topic {audit.topic}: {'; '.join(errors)}")
         if problems:
             raise AirflowFailException(f"{'; '.join(problems)}; the log has the remedies")
         severities = [finding.severity for audit in audits for finding in audit.findings]
         return {severity.value: severities.count(severity) for severity in Severity}
 
     return audit_one()
-
-
-def _log(audit: Audit) -> str | None:
-    """Log what was found; what fails the task in one line."""
-    from offset_ledger.audit.finding import Severity
-
-    log = logging.getLogger("offset_ledger.audit")
-    for finding in audit.failing(Severity.INFO):
-        level = logging.INFO if finding.severity is Severity.INFO else logging.WARNING
-        log.log(level, "%s %s: %s\n%s", finding.severity, finding.rule, finding.found, finding.remedy)
-    for change in audit.changes:
-        log.info("since the last audit, %s", change)
-    errors = [f"{finding.rule}: {finding.found}" for finding in audit.failing(Severity.ERROR)]
-    return f"topic {audit.topic}: {'; '.join(errors)}" if errors else None

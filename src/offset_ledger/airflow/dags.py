@@ -1,7 +1,5 @@
 """The DAGs of a folder of pipeline files, by id: what a file in Airflow's DAGs folder puts into its ``globals()``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from airflow.sdk import DAG

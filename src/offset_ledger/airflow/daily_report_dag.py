@@ -1,7 +1,5 @@
 """The DAG of the daily quality report: one page a day over all pipelines, and their metrics in an asset event."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 

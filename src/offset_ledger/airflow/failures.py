@@ -1,7 +1,5 @@
 """The package's errors as Airflow's: an error that a retry cannot fix fails the task at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

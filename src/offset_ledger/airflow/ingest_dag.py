@@ -1,9 +1,6 @@
 """The ingest DAG of a pipeline: the steps, and two questions in Required Actions."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +79,7 @@ def build_ingest_dag(pipeline: Pipeline) -> DAG:
         deadline=freshness_alert(pipeline),
         default_args=default_args(pipeline),
     ) as dag:
-        for_each_topic(pipeline, partial(_tasks, pipeline), partial(_topics, pipeline.path))
+        for_each_topic(pipeline, lambda topic: _tasks(pipeline, topic), lambda: _topics(pipeline.path))
     return dag
 
 

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from offset_ledger.commit.step import Committed
     from offset_ledger.ledger.database import Session
     from offset_ledger.ledger.staging import StageFailure
-    from offset_ledger.model.questions import Question
-    from offset_ledger.plan.step import PlannedBatch
     from offset_ledger.stage.step import Reader
 
 
@@ -120,6 +118,8 @@ class PlanOperator(_AskingOperator):
             self.skip_question(context)
 
     def _plan(self, session: Session, pipeline: Pipeline, request: Request, context: Context) -> int | None:
+        from offset_ledger.decisions.accept_topic import schema_question
+        from offset_ledger.decisions.answers import question_before_staging
         from offset_ledger.decisions.losses import loss_question
         from offset_ledger.run.requests import plan_request
 
@@ -132,24 +132,17 @@ class PlanOperator(_AskingOperator):
             self.log.warning("%s; the task %s asks: %s", error, self.question, question.text)
             return None
         self.log.info(planned.message)
-        if request.action is RunAction.NEXT and (question := self._question(session, pipeline, planned)):
-            self.log.warning("the task %s asks: %s", self.question, question.text)
-            return None
         if planned.batch is not None:
+            if request.action is RunAction.NEXT and not planned.batch.judged:  # a loss since then, or a changed schema
+                question = question_before_staging(pipeline) if planned.resumed else schema_question(pipeline, session)
+                if question:
+                    self.log.warning("the task %s asks: %s", self.question, question.text)
+                    return None
             return planned.batch.batch_id
         if request.action in _DECISIONS:
             self.skip(context["ti"], self.downstream_list)
         self._nothing(context, NOTHING_NEW, planned.message)
         return None
-
-    def _question(self, session: Session, pipeline: Pipeline, planned: PlannedBatch) -> Question | None:
-        """Return what a person has to decide first: a loss since the batch was planned, or a changed schema."""
-        from offset_ledger.decisions.accept_topic import schema_question
-        from offset_ledger.decisions.answers import question_before_staging
-
-        if planned.batch is None or planned.batch.judged:
-            return None
-        return question_before_staging(pipeline) if planned.resumed else schema_question(pipeline, session)
 
     def _nothing(self, context: Context, outcome: str, message: str) -> None:
         context["ti"].xcom_push(OUTCOME, outcome)
@@ -278,9 +271,16 @@ class StageOperator(_PipelineOperator):
         except ModuleNotFoundError:
             what = "a batch that spark-submit stages"
             raise missing("spark", what, "apache-airflow-providers-apache-spark") from None
-        asked = spark.resources
+        from airflow.providers.common.compat.openlineage.utils import spark as lineage
+
+        # By default Airflow's section openlineage adds nothing to jobs of spark-submit.
+        settings, asked = given.conf, spark.resources
+        if conf.getboolean("openlineage", "spark_inject_parent_job_info", fallback=False):
+            settings = lineage.inject_parent_job_information_into_spark_properties(settings, get_current_context())
+        if conf.getboolean("openlineage", "spark_inject_transport_info", fallback=False):
+            settings = lineage.inject_transport_information_into_spark_properties(settings, get_current_context())
         return SparkSubmitHook(
-            conf=_with_lineage(given.conf),
+            conf=settings,
             conn_id=at.conn_id,
             files=given.files,
             py_files=given.py_files,
@@ -308,17 +308,6 @@ class StageOperator(_PipelineOperator):
         with suppress(errors.OffsetLedgerError), open_ledger(pipeline) as session, transaction(session) as cursor:
             return staging.read_failure(cursor, submission.submission_id)
         return None
-
-
-def _with_lineage(settings: dict[str, str]) -> dict[str, str]:
-    """The settings with what Airflow's section ``openlineage`` adds to jobs of spark-submit, by default nothing."""
-    from airflow.providers.common.compat.openlineage.utils import spark
-
-    if conf.getboolean("openlineage", "spark_inject_parent_job_info", fallback=False):
-        settings = spark.inject_parent_job_information_into_spark_properties(settings, get_current_context())
-    if conf.getboolean("openlineage", "spark_inject_transport_info", fallback=False):
-        settings = spark.inject_transport_information_into_spark_properties(settings, get_current_context())
-    return settings
 
 
 class ValidateOperator(_AskingOperator):

@@ -1,7 +1,5 @@
 """The subject of the tasks of a DAG run: the pipeline of their file and topic, and the batch that was planned."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The tasks that every kind of batch ends with: validate, the question about a rejected one, commit, report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path

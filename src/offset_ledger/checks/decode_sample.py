@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
-from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, with_texts
+from offset_ledger.decoding.arrow import decode_batch, with_texts
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetExpired, TerminalError
 from offset_ledger.kafka.client import connect_kafka
@@ -182,8 +182,18 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
     lookup = SchemaLookup.that_keeps_nothing(pipeline, database) or no_schemas
     decoder = compile_decoder(pipeline.source, pipeline.record, pipeline.limits, lookup)
     decoded = [decode_batch(decoder, batch) for batch in _read(pipeline, start, records)]
-    rows = (row for each in decoded for row in _rows(pipeline, each))
-    refusals = (refusal for each in decoded for refusal in _refusals(each))
+    rows, refusals = list[SampleRow](), list[SampleRefusal]()
+    names = [column.name for column in pipeline.record.columns]
+    for each in decoded:
+        wanted = [name for name in (*_OF_THE_ROW, *names) if name in each.rows.column_names]
+        for row in with_texts(each.rows.select(wanted)).to_pylist():
+            values = {name: row[name] for name in names}
+            of_kafka = row["_partition"], row["_offset"], row["event_id"], row["publish_at"]
+            rows.append(SampleRow(*of_kafka, values, row.get("_schema_id"), row["_deleted"]))
+        for row in each.refusals.to_pylist():
+            reasons = tuple(json.loads(row["reasons"]))
+            place = row["_partition"], row["_offset"]
+            refusals.append(SampleRefusal(*place, reasons, row["_value"], row.get("_schema_id")))
     return Sample(
         start,
         tuple(sorted(rows, key=lambda row: (row.partition, row.offset))),
@@ -210,18 +220,3 @@ def _read(pipeline: Pipeline, start: Start, records: int) -> Iterator[pa.RecordB
             if sampled:
                 yield kafka_python_batch(sampled)
         growth *= 4
-
-
-def _rows(pipeline: Pipeline, decoded: DecodedColumns) -> Iterator[SampleRow]:
-    names = [column.name for column in pipeline.record.columns]
-    wanted = [name for name in (*_OF_THE_ROW, *names) if name in decoded.rows.column_names]
-    for row in with_texts(decoded.rows.select(wanted)).to_pylist():
-        values = {name: row[name] for name in names}
-        of_kafka = row["_partition"], row["_offset"], row["event_id"], row["publish_at"]
-        yield SampleRow(*of_kafka, values, row.get("_schema_id"), row["_deleted"])
-
-
-def _refusals(decoded: DecodedColumns) -> Iterator[SampleRefusal]:
-    for row in decoded.refusals.to_pylist():
-        reasons = tuple(json.loads(row["reasons"]))
-        yield SampleRefusal(row["_partition"], row["_offset"], reasons, row["_value"], row.get("_schema_id"))

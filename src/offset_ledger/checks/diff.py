@@ -1,7 +1,5 @@
 """The registry, the pipeline file and the table compared; nothing is written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -181,8 +179,11 @@ def known_schemas(pipeline: Pipeline, kept: Iterable[WriterSchema]) -> tuple[tup
             notes.append(f"the registry has no subject {subject}")
         else:
             known += _known(pipeline, _name(subject, latest), latest)
-        for each in _newer(of_values, subject, latest):
-            known += _known(pipeline, f"{_name(subject, each)}, kept", each)
+        version = _version(subject, latest)
+        if latest is None or version:  # else the registry does not say which of the kept ones are newer
+            for each in of_values:
+                if _version(subject, each) > version:
+                    known += _known(pipeline, f"{_name(subject, each)}, kept", each)
     if not known and not notes and pipeline.record.schemas:
         notes.append(f"no known schema has records of {' or '.join(pipeline.record.schemas)} (record.where.schema)")
     elif not known and not notes:
@@ -216,27 +217,16 @@ def _name(subject: str, schema: WriterSchema) -> str:
     return f"{subject} version {version}" if version else f"{subject} schema id {schema.schema_id}"
 
 
-def _newer(kept: list[WriterSchema], subject: str, latest: WriterSchema | None) -> list[WriterSchema]:
-    """Return the kept schemas of a later version; none where the registry does not say the version of its latest."""
-    version = _version(subject, latest)
-    return [] if latest and not version else [each for each in kept if _version(subject, each) > version]
-
-
 def _known(pipeline: Pipeline, name: str, schema: WriterSchema) -> list[KnownSchema]:
     """The schema, once for each kind of records that the pipeline takes of it."""
     try:
         check_value_schema(pipeline.source, schema)
         if is_of_others(schema, pipeline.record.schemas):
             return []
-        kinds = _kinds(pipeline, schema)
+        wanted, kinds = pipeline.record.schemas, [pipeline.source.message]
+        if wanted or schema.language is SchemaLanguage.AVRO:
+            kinds = [each for each in kind_names(schema) if not wanted or each in wanted]
         shown = [f"{name} ({kind})" if len(kinds) > 1 else name for kind in kinds]
         return [KnownSchema(each, fields_of(schema, kind)) for each, kind in zip(shown, kinds, strict=True)]
     except SchemaProblem as problem:
         raise UnusableSchema(f"{name}: {problem}; register another version, or correct the pipeline file") from None
-
-
-def _kinds(pipeline: Pipeline, schema: WriterSchema) -> list[str | None]:
-    wanted = pipeline.record.schemas
-    if wanted or schema.language is SchemaLanguage.AVRO:
-        return [each for each in kind_names(schema) if not wanted or each in wanted]
-    return [pipeline.source.message]

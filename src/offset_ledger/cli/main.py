@@ -1,13 +1,10 @@
 """The command line: ``offset-ledger VERB``; every verb has --json and fails with one line and a non-zero exit."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
 
 from offset_ledger.cli import decide, demo, inspect, kafka, production, publish, running, set_up
@@ -75,10 +72,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser.parse_args(given)
     except UsageError as error:
         return _fail(error, "--json" in given)
-    return _run(arguments)
-
-
-def _run(arguments: Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     logging.getLogger("offset_ledger").setLevel(logging.INFO if arguments.verbose else logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -1,7 +1,5 @@
 """The balance sheet of a batch and its cursors: what closes a commit, in its transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 MERGE says what it did with each row from PostgreSQL 17 on; before that an UPDATE and an INSERT in one statement do.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -187,7 +185,10 @@ def _meant(
 ) -> OffsetLedgerError | None:
     """The error to raise; None where it is not about the table."""
     target = f"{pipeline.target.schema}.{pipeline.target.table}"
-    if _is_raised(error, triggers):
+    lost = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
+    may_be_raised = not lost and not isinstance(error, pg.InsufficientPrivilege)
+    # A function raises any code; what a table with triggers gives a context comes of them.
+    if may_be_raised and (in_a_function(error) or (triggers and error.diag.context)):
         names = f" (triggers: {', '.join(triggers)})" if triggers else ""
         return refusal(RAISED, error, f"table {target}{names}")
     if _is_of_another_writer(error, pipeline):
@@ -205,21 +206,10 @@ def _meant(
             f"table {target} expects a timestamp of every record, and one has none; nothing was committed; "
             f"run ALTER TABLE {target} ALTER COLUMN _timestamp DROP NOT NULL, and try again"
         )
-    known = meaning(error.pgcode, str(error)) or (None if _is_lost(error) else REFUSED)
+    known = meaning(error.pgcode, str(error)) or (None if lost else REFUSED)
     if known is None or not issubclass(known.kind, (LedgerViolation, TargetMismatch)):
         return None
     return refusal(known, error, f"table {target}", largest(pipeline, tables, error))
-
-
-def _is_lost(error: psycopg2.Error) -> bool:
-    return isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
-
-
-def _is_raised(error: psycopg2.Error, triggers: Sequence[str]) -> bool:
-    """Whether a function raised it, whatever its code; what a table with triggers gives a context comes of them."""
-    if _is_lost(error) or isinstance(error, pg.InsufficientPrivilege):
-        return False
-    return in_a_function(error) or bool(triggers and error.diag.context)
 
 
 def _is_of_another_writer(error: psycopg2.Error, pipeline: Pipeline) -> bool:

@@ -1,7 +1,5 @@
 """Commit: rows, quarantine, balance sheet, cursors and ledger in one Postgres transaction."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +10,7 @@ from offset_ledger.commit import balance
 from offset_ledger.commit.merge import merge
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.errors import (
-    BatchRejected,
-    DatabaseUnavailable,
-    UnknownOutcome,
-)
+from offset_ledger.errors import BatchRejected, DatabaseUnavailable, UnknownOutcome
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, dead_letters, followed_columns, pipelines, redrive, staging
 from offset_ledger.ledger.completeness import sealed_counts
@@ -95,7 +89,8 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session |
             with transaction(session) as cursor:
                 return Committed(batches.read_batch(cursor, batch_id), sheet)
     except DatabaseUnavailable as error:
-        if batch is None or _is_answered(error):
+        # In these classes the server has said that the transaction failed: nothing is left to look up.
+        if batch is None or (getattr(error.__cause__, "pgcode", None) or "")[:2] in ("25", "53"):
             raise
         return resolve(get_connection(pipeline.target.connection), batch, error)
 
@@ -104,16 +99,6 @@ def _lock(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> Batch:
     pipelines.lock_pipeline(cursor, batch.pipeline)
     pipelines.lock_table(cursor, pipeline)
     return batches.read_batch(cursor, batch.batch_id, lock=True)
-
-
-def _is_away(error: BaseException) -> bool:
-    return isinstance(error, DatabaseUnavailable)
-
-
-def _is_answered(error: DatabaseUnavailable) -> bool:
-    """Whether the server has said that the transaction failed, so that nothing is left to look up."""
-    state = getattr(error.__cause__, "pgcode", None) or "57"
-    return state[:2] in ("25", "53")
 
 
 def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Committed:
@@ -126,8 +111,8 @@ def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Co
         UnknownOutcome: the ledger cannot be read yet.
     """
     try:
-        retries = retrying(_is_away, "Postgres, to learn the outcome of COMMIT", min_seconds=60)
-        for attempt in retries:
+        waiting_for = "Postgres, to learn the outcome of COMMIT"
+        for attempt in retrying(lambda error: isinstance(error, DatabaseUnavailable), waiting_for, min_seconds=60):
             with attempt, connect(database) as session, transaction(session) as cursor:
                 wait_for_claims(cursor, batch.batch_id)
                 current = batches.read_batch(cursor, batch.batch_id, lock=True)

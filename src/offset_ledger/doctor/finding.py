@@ -1,7 +1,5 @@
 """Findings of the doctor, and its checks: each for a bounded time, and none keeps the others from running."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -71,8 +69,15 @@ def run_checks(checks: Sequence[Check], seconds: float = SECONDS) -> Iterator[Fi
             undone.add(check.name)
             yield Finding(check.name, Level.SKIPPED, f"not checked, because of: {check.needs}")
             continue
-        findings, done = _bounded(check, check.seconds or seconds)
-        if not done:
+        run, timeout = _Run(), check.seconds or seconds
+        thread = threading.Thread(target=copy_context().run, args=(_complete, check, run), daemon=True)
+        thread.start()
+        thread.join(timeout)
+        findings, hangs = list(run.findings), thread.is_alive()
+        if hangs:
+            hung = f"no answer within {timeout:.0f} s"
+            findings.append(problem(check.name, hung, "look whether a firewall or a proxy is in between"))
+        if hangs or not run.done:
             undone.add(check.name)
         yield from findings
 
@@ -81,19 +86,6 @@ def run_checks(checks: Sequence[Check], seconds: float = SECONDS) -> Iterator[Fi
 class _Run:
     findings: list[Finding] = field(default_factory=list)
     done: bool = False
-
-
-def _bounded(check: Check, seconds: float) -> tuple[list[Finding], bool]:
-    """Return what the check finds within the time, and whether it came to its end."""
-    run = _Run()
-    thread = threading.Thread(target=copy_context().run, args=(_complete, check, run), daemon=True)
-    thread.start()
-    thread.join(seconds)
-    findings, done = list(run.findings), run.done
-    if thread.is_alive():
-        hung = f"no answer within {seconds:.0f} s"
-        return [*findings, problem(check.name, hung, "look whether a firewall or a proxy is in between")], False
-    return findings, done
 
 
 def _complete(check: Check, run: _Run) -> None:

@@ -3,8 +3,6 @@
 A ledger is read in one short read-only transaction; families are the metrics' names, kinds, help and labels.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -63,8 +61,19 @@ def pipeline_samples(pipeline: Pipeline, known: LedgerReading, topic: BrokerAnsw
     if pipeline.name in known.ledger.pipelines:
         yield Sample("topic_retired", float(standing.retired is not None))
         yield from _of_ledger(pipeline.name, known, standing)
-    if topic.snapshot is not None:
-        yield from _of_log(standing, now)
+    if topic.snapshot is None:
+        return
+    for each in standing.partitions:
+        if each.lag is not None:
+            yield Sample("lag_offsets", each.lag, {"partition": str(each.partition)})
+    whole = standing.totals
+    yield Sample("log_changed", float(whole.cut_off))
+    yield Sample("lost_offsets", whole.lost)
+    yield from _moment("unread_expiry_timestamp_seconds", whole.gone_after)
+    if whole.lag == 0 and not whole.cut_off:
+        yield Sample("lag_seconds", 0.0)
+    elif whole.complete_to is not None and not whole.dated_long_ago(now):
+        yield Sample("lag_seconds", max(0.0, (now - whole.complete_to).total_seconds()))
 
 
 def _of_ledger(name: str, known: LedgerReading, standing: Standing) -> Iterator[Sample]:
@@ -86,20 +95,6 @@ def _of_ledger(name: str, known: LedgerReading, standing: Standing) -> Iterator[
     if (counts := known.findings.get(name)) is not None:
         for severity in _SEVERITIES:
             yield Sample("audit_findings", counts.get(severity, 0), {"severity": severity})
-
-
-def _of_log(standing: Standing, now: datetime) -> Iterator[Sample]:
-    for each in standing.partitions:
-        if each.lag is not None:
-            yield Sample("lag_offsets", each.lag, {"partition": str(each.partition)})
-    whole = standing.totals
-    yield Sample("log_changed", float(whole.cut_off))
-    yield Sample("lost_offsets", whole.lost)
-    yield from _moment("unread_expiry_timestamp_seconds", whole.gone_after)
-    if whole.lag == 0 and not whole.cut_off:
-        yield Sample("lag_seconds", 0.0)
-    elif whole.complete_to is not None and not whole.dated_long_ago(now):
-        yield Sample("lag_seconds", max(0.0, (now - whole.complete_to).total_seconds()))
 
 
 def _moment(family: str, moment: datetime | None) -> Iterator[Sample]:
@@ -207,12 +202,10 @@ class LedgerCollector(Collector):
         self._known = self._files.get({self._folder: partial(read_pipelines, self._folder)}).get(
             self._folder, self._known
         )
+        pipelines: tuple[Pipeline, ...] = ()
         if self._known is not None:
             made["pipeline_file_mistakes"].add_metric([], len(self._known.problems))
-            self._add_pipelines(made, tuple(self._known.pipelines.values()))
-        return (each for each in made.values() if each.samples)
-
-    def _add_pipelines(self, made: Metrics, pipelines: Sequence[Pipeline]) -> None:
+            pipelines = tuple(self._known.pipelines.values())
         topics = self._brokers.answers(pipelines)
         groups = {conn_id: [each.name for each in group] for conn_id, group in by_ledger(pipelines)}
         ledgers = self._ledgers.get({conn_id: partial(read_known, conn_id, group) for conn_id, group in groups.items()})
@@ -224,6 +217,7 @@ class LedgerCollector(Collector):
             for sample in pipeline_samples(pipeline, known, topics[pipeline.name], now):
                 labels = {**of_pipeline, **sample.labels}
                 made[sample.family].add_metric([labels[name] for name in _LABELS[sample.family]], sample.value)
+        return (each for each in made.values() if each.samples)
 
 
 def _empty() -> dict[str, GaugeMetricFamily | CounterMetricFamily]:

@@ -1,7 +1,5 @@
 """Candidates for the identity of an event, and for the moment of its publication, with reasons."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +32,6 @@ class Choice:
 class Seen:
     """The values of each sampled column by its name, and the keys of the records that have a value."""
 
-    rows: int
     values: Mapping[str, Sequence[object]]
     keys: Sequence[str | None]
 
@@ -65,17 +62,15 @@ def _of_column(column: Column, seen: Seen) -> _Candidate | None:
     name = column_name(column.path[-1:])
     by_name = _NAMES.get(name, 0.25 if _PART_OF_NAME.search(name) else 0)
     values = seen.values[column.name]
-    if column.nullable or column.type.name not in ("text", "uuid", "bigint") or any(map(_names_nothing, values)):
+    if column.nullable or column.type.name not in ("text", "uuid", "bigint"):
+        return None
+    if not all(0 < len(str(value).encode()) <= MAX_EVENT_ID_BYTES for value in values):
         return None
     if not by_name and (column.type.name == "bigint" or not values):
         return None
     score = _share(values) + by_name - 0.05 * len(column.path) + (0.1 if column.type.name == "uuid" else 0)
     why = _shown_share(values) + (f", and named {name}" if by_name else "")
     return _Candidate(column.path, format_path(column.path), score, why)
-
-
-def _names_nothing(value: object) -> bool:
-    return not 0 < len(str(value).encode()) <= MAX_EVENT_ID_BYTES
 
 
 def _share(values: Sequence[object]) -> float:
@@ -92,19 +87,17 @@ def _shown_share(values: Sequence[object]) -> str:
 
 def choose_publish_at(proposed: Sequence[Proposed]) -> Choice:
     """The moment by which a record is newer than another of its event: one of the record, or Kafka's."""
-    columns = [each.column for each in proposed if each.column.type.name == "timestamptz" and not each.column.nullable]
-    moments = {column.path: rank for column in columns if (rank := _rank(column)) is not None}
+    moments: dict[JsonPath, int] = {}
+    for column in (each.column for each in proposed):
+        name = column_name(column.path[-1:])
+        if column.type.name != "timestamptz" or column.nullable:
+            continue
+        if name in _MOMENTS:
+            moments[column.path] = _MOMENTS.index(name)
+        elif _MOMENT_PART.search(name):
+            moments[column.path] = len(_MOMENTS) + name.startswith(("created", "creation"))
     if not moments:
         return Choice(None, "no moment in every record is named like one of publication")
     best, *others = sorted(moments, key=lambda path: (moments[path], len(path)))
     also = ", ".join([format_path(path) for path in others[:_SHOWN]] + ["kafka_timestamp"])
     return Choice(best, f"by its name; it says which of two records of one event is newer; other candidates: {also}")
-
-
-def _rank(column: Column) -> int | None:
-    name = column_name(column.path[-1:])
-    if name in _MOMENTS:
-        return _MOMENTS.index(name)
-    if _MOMENT_PART.search(name):
-        return len(_MOMENTS) + name.startswith(("created", "creation"))
-    return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
-from typing import Any
 
 import msgspec
 
@@ -87,15 +87,13 @@ def read_sample(connection: Connection, topic: str, wanted: int) -> Sample:
     """
     with connect_kafka(connection) as kafka:
         snapshot = kafka.snapshot(topic)
-    ranges = sample_ranges(snapshot.bounds, wanted)
-    records = [_sampled(each) for part in ranges for each in read_records(connection, topic, part, "read_committed")]
+    ranges, records = sample_ranges(snapshot.bounds, wanted), list[SampledRecord]()
+    for part in ranges:
+        for each in read_records(connection, topic, part, "read_committed"):
+            timestamp = timestamp_of(None if each.timestamp < 0 else each.timestamp * 1000)
+            records.append(SampledRecord(each.key, each.value, timestamp))
     gaps = len(records) < sum(part.width for part in ranges)
     return Sample(topic, tuple(records), snapshot.compacted, gaps and not snapshot.compacted)
-
-
-def _sampled(record: Any) -> SampledRecord:
-    timestamp = timestamp_of(None if record.timestamp < 0 else record.timestamp * 1000)
-    return SampledRecord(record.key, record.value, timestamp)
 
 
 def json_inferred(sample: Sample) -> tuple[Inferred, ...]:
@@ -132,8 +130,12 @@ def schema_inferred(source: Source, kinds: SampledKinds, schemas: Sequence[Write
     compile_decoder(source, RecordShape(None, None, ()), Limits())
     fields, unreadable = list[tuple[SchemaField, ...]](), list[str]()
     for schema in schemas:
+        names = sorted(kinds.names.get(schema.schema_id, ()))
         try:
-            fields += _fields(kinds, schema)
+            if names or not kinds.taken:  # where no kind was sampled, its first one
+                fields += (fields_of(schema, name) for name in names or (None,))
+            else:
+                kind_names(schema)  # it may be one that cannot be read
         except SchemaProblem as problem:
             unreadable.append(f"schema id {schema.schema_id} cannot be read, its records are quarantined: {problem}")
     if unreadable and not fields:
@@ -145,16 +147,6 @@ def schema_inferred(source: Source, kinds: SampledKinds, schemas: Sequence[Write
         documents = _documents([value[frame.SIZE :] for value in values if value[: frame.SIZE] in begins])
         by_schema = refined(by_schema, json_columns(documents))
     return FromSchemas(by_schema, tuple(unreadable))
-
-
-def _fields(kinds: SampledKinds, schema: WriterSchema) -> Iterator[tuple[SchemaField, ...]]:
-    """The fields of the schema, of each kind of records that were sampled; of its first one where none was."""
-    names = sorted(kinds.names.get(schema.schema_id, ()))
-    if not names and kinds.taken:
-        kind_names(schema)  # it may be one that cannot be read
-        return
-    for name in names or (None,):
-        yield fields_of(schema, name)
 
 
 def _documents(values: Sequence[bytes]) -> list[bytes]:
@@ -259,7 +251,6 @@ def _doubt(path: JsonPath, type_: str, values: Sequence[bytes]) -> str:
 
 
 _SHOWN = 5
-Readers = Mapping[int, ReadKind | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +271,11 @@ def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKin
 
     All records, where a schema has no name: a pipeline that takes one kind refuses its records.
     """
-    known = tuple(schemas)
-    readers = {schema.schema_id: _reader(schema) for schema in known}
+    known, readers = tuple(schemas), dict[int, ReadKind | None]()
+    for schema in known:
+        readers[schema.schema_id] = None
+        with suppress(SchemaProblem):
+            readers[schema.schema_id] = kind_reader(schema)
     kinds = [_kind(record, readers) for record in sample.records]
     counts = Counter(kind[1] for kind in kinds if kind)
     if len(counts) < 2:
@@ -297,14 +291,7 @@ def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKin
     return SampledKinds(replace(sample, records=records), names, taken, (said,))
 
 
-def _reader(schema: WriterSchema) -> ReadKind | None:
-    try:
-        return kind_reader(schema)
-    except SchemaProblem:
-        return None
-
-
-def _kind(record: SampledRecord, readers: Readers) -> tuple[int, str] | None:
+def _kind(record: SampledRecord, readers: Mapping[int, ReadKind | None]) -> tuple[int, str] | None:
     """The id of the record's schema and the name of its kind; None where that cannot be told."""
     try:
         id_ = frame.schema_id(record.value or b"")

@@ -3,8 +3,6 @@
 The file has a comment for each thing that was unsure; the suite has what the sample never breaks.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +77,11 @@ def propose(
         publish_at = Choice(None, "tombstones have no other moment than Kafka's")
     else:
         publish_at = choose_publish_at([each for each in everything if each.column.path != event_id.path])
-    proposed = _without(everything, event_id, publish_at)
+    taken = {event_id.path, publish_at.path}
+    proposed = tuple(each for each in everything if each.column.path not in taken)
+    if not proposed:
+        first = replace(everything[0].column, type=ColumnType("jsonb"), encoding="")
+        proposed = (Proposed(first, "a table needs one column besides event_id and publish_at"),)
     record = RecordShape(
         event_id.path,
         publish_at.path,
@@ -110,13 +112,14 @@ def _seen(source: Source, sample: Sample, proposed: Sequence[Proposed], lookup: 
     outcomes = [decoder.decode(value, b"key", EPOCH) for value in sample.values]
     rows = [outcome.values for outcome in outcomes if isinstance(outcome, DecodedRow)]
     values = {column.name: [row[place] for row in rows] for place, column in enumerate(columns)}
-    return Seen(len(rows), values, [_key_text(decoder, each.key) for each in sample.records if each.value is not None])
-
-
-def _key_text(decoder: Decoder, key: bytes | None) -> str | None:
-    slots: list[object] = [None, None]
-    reasons = fill_from_kafka(slots, _key(decoder, key), EPOCH, needs_key=True, needs_timestamp=False)
-    return None if reasons else str(slots[0])
+    keys = list[str | None]()
+    for each in sample.records:
+        if each.value is not None:
+            slots: list[object] = [None, None]
+            key = _key(decoder, each.key)
+            reasons = fill_from_kafka(slots, key, EPOCH, needs_key=True, needs_timestamp=False)
+            keys.append(None if reasons else str(slots[0]))
+    return Seen(values, keys)
 
 
 def _key(decoder: Decoder, key: bytes | None) -> bytes | Reason | None:
@@ -127,22 +130,13 @@ def _with_aliases(proposed: Sequence[Proposed], choice: Choice) -> tuple[JsonPat
     return next((each.column.aliases for each in proposed if each.column.path == choice.path), ())
 
 
-def _without(proposed: Sequence[Proposed], *choices: Choice) -> tuple[Proposed, ...]:
-    """The columns but those that event_id and publish_at are; the first as jsonb, where none is left."""
-    taken = {choice.path for choice in choices}
-    first = replace(proposed[0].column, type=ColumnType("jsonb"), encoding="")
-    left = tuple(each for each in proposed if each.column.path not in taken)
-    return left or (Proposed(first, "a table needs one column besides event_id and publish_at"),)
-
-
 def _of_sample(sample: Sample, record: RecordShape) -> list[str]:
     lines = []
-    if sample.tombstones and record.tombstone is Tombstone.DELETE:
-        lines.append(f"{sample.tombstones} sampled records are tombstones: each deletes the row of its key")
-    elif sample.tombstones:
-        lines.append(
-            f"{sample.tombstones} sampled records are tombstones, which are quarantined: the key names no event"
-        )
+    if sample.tombstones:
+        tombstones = f"{sample.tombstones} sampled records are tombstones"
+        deletes = record.tombstone is Tombstone.DELETE
+        outcome = ": each deletes the row of its key" if deletes else ", which are quarantined: the key names no event"
+        lines.append(tombstones + outcome)
     if sample.compacted:
         lines.append("the topic is compacted")
     if sample.gaps:
@@ -267,32 +261,23 @@ def suite_document(name: str, columns: Sequence[Column], values: Mapping[str, Se
     """The suite in Great Expectations' JSON; None where there is nothing to expect."""
     required = [column.name for column in columns if not column.nullable][:MAX_NOT_NULL]
     text, type_ = "{} was never null in the sample", "expect_column_values_to_not_be_null"
-    not_null = [_entry(type_, {"column": name}, "quarantine", text.format(name)) for name in required]
-    entries = [*not_null, *(entry for column in columns for entry in _of_values(column, values[column.name]))]
+    entries = [_entry(type_, {"column": name}, "quarantine", text.format(name)) for name in required]
+    for column, kind in ((each.name, each.type.name) for each in columns):
+        known = [value for value in values[column] if value is not None]
+        if len(known) < ENOUGH:
+            continue
+        if kind == "text":
+            counts = Counter(map(str, known))
+            if len(counts) <= _FEW and min(counts.values()) >= _OFTEN:
+                kwargs = {"column": column, "value_set": sorted(counts)}
+                text = f"{column} is one of the {len(counts)} texts of the sample"
+                entries.append(_entry("expect_column_values_to_be_in_set", kwargs, "warn", text))
+        elif kind in ("bigint", "numeric") and all(isinstance(v, int | Decimal) and v >= 0 for v in known):
+            text, kwargs = f"{column} was never negative in the sample", {"column": column, "min_value": 0}
+            entries.append(_entry("expect_column_values_to_be_between", kwargs, "warn", text))
     return {"name": name, "expectations": entries} if entries else None
 
 
-def _of_values(column: Column, sampled: Sequence[object]) -> Iterator[_Entry]:
-    values = [value for value in sampled if value is not None]
-    if len(values) < ENOUGH:
-        return
-    if column.type.name == "text":
-        counts = Counter(map(str, values))
-        if len(counts) <= _FEW and min(counts.values()) >= _OFTEN:
-            kwargs = {"column": column.name, "value_set": sorted(counts)}
-            text = f"{column.name} is one of the {len(counts)} texts of the sample"
-            yield _entry("expect_column_values_to_be_in_set", kwargs, "warn", text)
-    elif column.type.name in ("bigint", "numeric") and all(isinstance(v, int | Decimal) and v >= 0 for v in values):
-        text = f"{column.name} was never negative in the sample"
-        yield _entry("expect_column_values_to_be_between", {"column": column.name, "min_value": 0}, "warn", text)
-
-
 def _entry(type_: str, kwargs: _Entry, action: str, description: str) -> _Entry:
-    severity = "warning" if action == "warn" else "critical"
-    return {
-        "type": type_,
-        "kwargs": kwargs,
-        "meta": {"action": action},
-        "description": description,
-        "severity": severity,
-    }
+    severity, meta = "warning" if action == "warn" else "critical", {"action": action}
+    return {"type": type_, "kwargs": kwargs, "meta": meta, "description": description, "severity": severity}

@@ -1,9 +1,7 @@
 """The answers of the page's API as plain values for JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,15 +13,11 @@ from offset_ledger.ledger.batches import why_missing
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.states import State
-from offset_ledger.page import queries
 from offset_ledger.page.audits import rule_statuses, severities, summary
 from offset_ledger.page.batches import BatchView, batch_view, sheet, waterfall
-from offset_ledger.page.completeness import anchor, lines
-from offset_ledger.page.history import HistoryWindow
-from offset_ledger.page.history import history as in_steps
+from offset_ledger.page.history import HistoryWindow, anchor, lines, points
 from offset_ledger.page.positions import bar, limits, on_one_scale
-from offset_ledger.page.quarantine import first_refused, refused_record
-from offset_ledger.page.queries import AuditFilter, BatchFilter, Series
+from offset_ledger.page.quarantine import NEWEST, first_refused, refused_record
 from offset_ledger.page.rights import Rights
 from offset_ledger.standing.brokers import BrokerCache
 from offset_ledger.standing.files import by_ledger
@@ -42,6 +36,41 @@ from offset_ledger.standing.reader import read_ledger, read_rows, reading
 JsonObject = dict[str, Any]
 _RECENT = 20  # batches of a pipeline in the overview
 _OPEN = ("batch_id", "state", "kind", "planned_at", "dag_id", "run_id")
+_COVERED = 10_000  # batches that a timeline sums up at most
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFilter:
+    """Which batches: the newest ``limit`` below the batch id ``before`` that match what is not None."""
+
+    before: int = NEWEST
+    limit: int = 50
+    kind: str | None = None
+    state: str | None = None
+    dag_id: str | None = None
+    run_id: str | None = None
+    batch_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The audits that are compared with each other: of a topic for a pipeline or, if None, of the topic alone."""
+
+    pipeline: str | None
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which audits of a series: the newest ``limit`` below ``before``, or the one ``at`` a time, that have a finding
+    of this severity and rule, if these are not None.
+    """
+
+    before: datetime | None = None
+    limit: int = 50
+    severity: str | None = None
+    rule: str | None = None
+    at: datetime | None = None
 
 
 def overview(pipelines: Sequence[Pipeline], rights: Rights, brokers: BrokerCache) -> list[JsonObject]:
@@ -168,7 +197,7 @@ def batches(pipeline: Pipeline, matching: BatchFilter, reports: Path) -> JsonObj
     """Return a page of batches, and the id below which the next page starts."""
     now = datetime.now(UTC)
     with reading(pipeline.target.connection) as cursor:
-        rows = queries.batches(cursor, pipeline.name, matching)
+        rows = batch_rows(cursor, pipeline.name, matching)
     shown = [_batch(pipeline, batch_view(row, now), reports) for row in rows]
     return {"batches": shown, "before": rows[-1]["batch_id"] if len(rows) == matching.limit else None}
 
@@ -180,7 +209,7 @@ def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> JsonObject:
         UnknownBatch: the pipeline has no batch with this id.
     """
     with reading(pipeline.target.connection) as cursor:
-        rows = queries.batches(cursor, pipeline.name, BatchFilter(batch_id=batch_id))
+        rows = batch_rows(cursor, pipeline.name, BatchFilter(batch_id=batch_id))
         if not rows:
             raise UnknownBatch(f"pipeline {pipeline.name}: batch {batch_id} {why_missing(cursor, batch_id)}")
         ranges, events = (read_rows(cursor, f"page/batch_{of}", batch_id=batch_id) for of in ("ranges", "events"))
@@ -191,6 +220,11 @@ def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> JsonObject:
         "ranges": [{**row, "sheet": sheet(row)} for row in ranges],
         "events": events,
     }
+
+
+def batch_rows(cursor: Cursor, pipeline: str, matching: BatchFilter) -> list[LedgerRow]:
+    """Read batches, newest first, with the sums of their ranges."""
+    return read_rows(cursor, "page/batches", pipeline=pipeline, **asdict(matching))
 
 
 def _batch(pipeline: Pipeline, view: BatchView, reports: Path) -> JsonObject:
@@ -205,8 +239,13 @@ def history(pipeline: Pipeline, window: HistoryWindow) -> list[JsonObject]:
     """Return the points of the charts."""
     now = datetime.now(UTC)
     with reading(pipeline.target.connection) as cursor:
-        rows = queries.history(cursor, pipeline.name, window, now)
-    return [asdict(point) for point in in_steps(rows, window, now)]
+        rows = history_rows(cursor, pipeline.name, window, now)
+    return [asdict(point) for point in points(rows, window, now)]
+
+
+def history_rows(cursor: Cursor, pipeline: str, window: HistoryWindow, now: datetime) -> list[LedgerRow]:
+    """Read sums of the batches in each step of the window that had one."""
+    return read_rows(cursor, "page/history", pipeline=pipeline, since=window.begin(now), step=window.step)
 
 
 def completeness(pipeline: Pipeline, window: HistoryWindow, brokers: BrokerCache) -> JsonObject:
@@ -215,7 +254,7 @@ def completeness(pipeline: Pipeline, window: HistoryWindow, brokers: BrokerCache
     with reading(pipeline.target.connection) as cursor:
         ledger = read_ledger(cursor, [pipeline.name])
         end = anchor(window, ledger.partitions.get(pipeline.name, ()), now)
-        rows = queries.completeness(cursor, pipeline.name, window, end)
+        rows = completeness_rows(cursor, pipeline.name, window, end)
     standing = assess(pipeline, ledger, topic, now)
     shown = lines(() if standing.recreated else rows, standing.partitions, window, end)
     return {
@@ -225,6 +264,13 @@ def completeness(pipeline: Pipeline, window: HistoryWindow, brokers: BrokerCache
         "now": now if end == now else None,
         "partitions": [asdict(line) for line in shown],
     }
+
+
+def completeness_rows(cursor: Cursor, pipeline: str, window: HistoryWindow, end: datetime) -> list[LedgerRow]:
+    """Read, by partition and step of record time, sums of the newest batches committed since the window began."""
+    begin = window.begin(end)
+    times = {"since": begin, "until": begin + window.span, "step": window.step}
+    return read_rows(cursor, "page/completeness", pipeline=pipeline, batches=_COVERED, **times)
 
 
 def newest_audits(pipelines: Sequence[Pipeline], rights: Rights) -> JsonObject:
@@ -254,7 +300,7 @@ def _newest(cursor: Cursor, pipeline: Pipeline, known: Sequence[Series]) -> list
     others = [series for series in known if series.pipeline == pipeline.name and series != source]
     topics = []
     for series in (source, *(Series(None, topic) for topic in _topics_of(pipeline)), *others):
-        rows = queries.audits(cursor, series, AuditFilter(limit=1))
+        rows = _audits(cursor, series, AuditFilter(limit=1))
         if rows or series == source:
             newest = asdict(summary(rows[0])) if rows else None
             topics.append({**_named(pipeline, series), "newest": newest})
@@ -271,7 +317,7 @@ def audits(pipeline: Pipeline, topic: str | None, own: bool, matching: AuditFilt
     if not own and series.topic not in _topics_of(pipeline):
         return None
     with reading(pipeline.target.connection) as cursor:
-        rows = queries.audits(cursor, series, matching)
+        rows = _audits(cursor, series, matching)
     below = rows[-1]["audited_at"] if len(rows) == matching.limit else None
     return {"audits": [asdict(summary(row)) for row in rows], "before": below}
 
@@ -279,14 +325,21 @@ def audits(pipeline: Pipeline, topic: str | None, own: bool, matching: AuditFilt
 def audit(pipeline: Pipeline, audit_id: int) -> JsonObject | None:
     """Return one audit with its result for each rule; None if the pipeline has no audit with this id."""
     with reading(pipeline.target.connection) as cursor:
-        key = queries.find_audit(cursor, audit_id, pipeline.name, _topics_of(pipeline))
-        if key is None:
+        topics = _topics_of(pipeline)
+        known = read_rows(cursor, "page/audit", audit_id=audit_id, pipeline=pipeline.name, topics=topics)
+        if not known:
             return None
-        series, at = key
-        (row,) = queries.audits(cursor, series, AuditFilter(at=at))
+        series, at = Series(known[0]["pipeline"], known[0]["topic"]), known[0]["audited_at"]
+        (row,) = _audits(cursor, series, AuditFilter(at=at))
         rules = read_rows(cursor, "page/audit_findings", **asdict(series), at=at)
     results = rule_statuses(rules, severities(row["before"]))
     return {**_named(pipeline, series), **asdict(summary(row)), "rules": [asdict(each) for each in results]}
+
+
+def _audits(cursor: Cursor, series: Series, matching: AuditFilter) -> list[LedgerRow]:
+    """Newest first: when, by whom, and the severity of each rule then and in the previous audit."""
+    arguments = {**asdict(matching), "before": matching.before or "infinity"}
+    return read_rows(cursor, "page/audits", **asdict(series), **arguments)
 
 
 def _topics_of(pipeline: Pipeline) -> list[str]:

@@ -1,7 +1,5 @@
 """Audits as the page shows them: findings by severity, and changes since the previous audit. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

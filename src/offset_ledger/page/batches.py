@@ -1,7 +1,5 @@
 """A batch as the page shows it, from a row of the ledger, its balance sheet as a waterfall. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime

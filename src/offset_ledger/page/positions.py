@@ -1,7 +1,5 @@
 """The bars of partitions, and their common scale. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -17,8 +17,8 @@ from offset_ledger.model.batch import Batch
 from offset_ledger.model.engine import EngineChoice
 from offset_ledger.model.ranges import total_width
 from offset_ledger.progress import progress
+from offset_ledger.stage.record_batches import slice_reader
 from offset_ledger.stage.runs import SharedSlices, runs_of
-from offset_ledger.stage.slice_reader import slice_reader
 
 if TYPE_CHECKING:
     from offset_ledger.stage.slices import SliceTask

@@ -4,8 +4,6 @@ Each process that uses a folder has a shared lock on it, which ends with the pro
 whose process has died, also in another container, and no process id that was given again is taken for it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

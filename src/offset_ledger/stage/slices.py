@@ -32,9 +32,9 @@ from offset_ledger.model.states import BatchKind
 from offset_ledger.progress import OnProgress
 from offset_ledger.retry import retry_seconds, retrying_for
 from offset_ledger.stage.copy_rows import copy_decoded
+from offset_ledger.stage.record_batches import SliceReader
 from offset_ledger.stage.runs import SharedSlices
 from offset_ledger.stage.schemas import SchemaLookup
-from offset_ledger.stage.slice_reader import SliceReader
 from offset_ledger.stage.unread_fields import UnreadFields
 
 
@@ -164,7 +164,15 @@ class SliceWriter:
             decoded = kept_awake(session, _decode_all(task, tally, batches))
             first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
             with transaction(session) as cursor:
-                _begin(cursor, tables, slice_no)
+                # A crash empties the UNLOGGED rows anyway; the seal waits for all.
+                set_local(cursor, "synchronous_commit", "off")
+                claim = {**asdict(tables.attempt), "claimed_at": tables.claimed_at}
+                cursor.execute(named_sql("staging/begin_slice"), {**claim, "slice_no": slice_no})
+                if cursor.rowcount == 0:
+                    raise Fenced(
+                        f"slice {slice_no} of {tables.attempt}: this epoch is no longer the one being staged; a newer "
+                        "attempt has claimed the batch"
+                    )
                 for staged in chain(first, decoded):
                     refusals = copy_decoded(cursor, into, task.record, staged.rows, staged.refusals)
                     tally.rows += staged.rows.num_rows + staged.refusals.num_rows - refusals.num_rows
@@ -175,17 +183,6 @@ class SliceWriter:
         except pg.UniqueViolation:
             return 0
         return tally.rows + tally.refused + tally.skipped
-
-
-def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
-    set_local(cursor, "synchronous_commit", "off")  # a crash empties the UNLOGGED rows anyway; the seal waits for all
-    claim = {**asdict(tables.attempt), "claimed_at": tables.claimed_at}
-    cursor.execute(named_sql("staging/begin_slice"), {**claim, "slice_no": slice_no})
-    if cursor.rowcount == 0:
-        raise Fenced(
-            f"slice {slice_no} of {tables.attempt}: this epoch is no longer the one being staged; a newer "
-            "attempt has claimed the batch"
-        )
 
 
 def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[DecodedColumns]:

@@ -1,7 +1,5 @@
 """Spark on this machine: its folder, the Java that it runs on, and where a Spark Connect server listens."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -26,9 +26,9 @@ from offset_ledger.model.engine import EngineChoice
 from offset_ledger.model.ranges import total_width
 from offset_ledger.postgres_connection import takes_token, with_token
 from offset_ledger.progress import OnProgress, progress
+from offset_ledger.stage.record_batches import slice_reader
 from offset_ledger.stage.runs import Run, SharedSlices, runs_of, shares_of
 from offset_ledger.stage.same_code import for_same_code
-from offset_ledger.stage.slice_reader import slice_reader
 
 if TYPE_CHECKING:
     import pyarrow as pa

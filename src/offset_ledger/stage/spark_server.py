@@ -3,8 +3,6 @@
 An archive of the driver's classes saves a third of the time in which it starts.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

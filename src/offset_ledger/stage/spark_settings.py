@@ -1,7 +1,5 @@
 """The settings of every Spark driver that stages a batch, and a check that Spark is installed once."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version

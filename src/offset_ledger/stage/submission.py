@@ -4,8 +4,6 @@ No secret stands on the command line or in the environment of Java: connections 
 and settings of the Spark connection's extra in a file of properties.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -13,6 +11,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Self
 
 from offset_ledger.config.model import DeployMode, Pipeline, Spark
 from offset_ledger.connections import Connection, environment_name
@@ -41,13 +40,13 @@ class Submission:
     connections: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def of(cls, submission_id: str, origin: Origin, reason: str, *connections: Connection) -> Submission:
+    def of(cls, submission_id: str, origin: Origin, reason: str, *connections: Connection) -> Self:
         """Return a submission with these connections."""
         texts = {environment_name(each.conn_id): each.to_json() for each in connections}
         return cls(submission_id, origin, reason, texts)
 
     @classmethod
-    def read(cls, path: Path) -> Submission:
+    def read(cls, path: Path) -> Self:
         """Read what :func:`submit_arguments` has written."""
         written = json.loads(path.read_text())
         return cls(written["submission_id"], Origin(**written["origin"]), written["reason"], written["connections"])

@@ -3,8 +3,6 @@
 Spark ends workers that had nothing to do for a minute; the daemon stays, so a new worker is warm too.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 import sysconfig

@@ -50,6 +50,11 @@ def open_batch(arguments: Arguments, live: str) -> Iterator[tuple[PostgresDataso
     Raises:
         DatabaseUnavailable: the rows could not be read.
     """
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
     from great_expectations.datasource.fluent.interfaces import TestConnectionError
     from sqlalchemy.exc import InterfaceError, OperationalError
 
@@ -59,9 +64,15 @@ def open_batch(arguments: Arguments, live: str) -> Iterator[tuple[PostgresDataso
         sessions.append(_open(arguments, live))
         return sessions[-1]
 
+    config = DataContextConfig(
+        store_backend_defaults=InMemoryStoreBackendDefaults(),
+        progress_bars=ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
     try:
+        context = gx.load().get_context(mode="ephemeral", project_config=config)
         # The creator connects: no password, and no `$` that would be substituted, passes through a configuration.
-        source = _ephemeral_context().data_sources.add_postgres(
+        source = context.data_sources.add_postgres(
             "staging",
             connection_string="postgresql+psycopg2://ledger@localhost/ledger",
             create_temp_table=False,
@@ -74,21 +85,6 @@ def open_batch(arguments: Arguments, live: str) -> Iterator[tuple[PostgresDataso
     finally:
         for session in sessions:
             _close(session)
-
-
-def _ephemeral_context() -> Any:
-    from great_expectations.data_context.types.base import (
-        DataContextConfig,
-        InMemoryStoreBackendDefaults,
-        ProgressBarsConfig,
-    )
-
-    config = DataContextConfig(
-        store_backend_defaults=InMemoryStoreBackendDefaults(),
-        progress_bars=ProgressBarsConfig(globally=False),
-        analytics_enabled=False,
-    )
-    return gx.load().get_context(mode="ephemeral", project_config=config)
 
 
 def _open(arguments: Arguments, live: str) -> Session:
@@ -225,7 +221,11 @@ def run_suite(suite: Suite, arguments: Arguments, live: str) -> Validation:
             gx.build({**entry.configuration, "meta": {**entry.configuration["meta"], _POSITION: position}})
             for position, entry in enumerate(suite.expectations)
         ]
-        result = _result(batch, suite.name, expectations)
+        configurations = [each.configuration for each in expectations]
+        theirs = gx.load().ExpectationSuite(name=suite.name, expectations=configurations)
+        written = batch.validate(theirs, result_format=_RESULT_FORMAT).to_json_dict()
+        # NaN and Infinity are not JSON: they become text.
+        result = json.loads(json.dumps(written, default=_plain), parse_constant=str)
         by_position = {each["expectation_config"]["meta"][_POSITION]: each for each in result["results"]}
         _raise_if_lost(by_position)
         failing = {
@@ -257,14 +257,6 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _result(batch: Batch, name: str, expectations: list[Expectation]) -> dict[str, Any]:
-    suite = gx.load().ExpectationSuite(name=name, expectations=[each.configuration for each in expectations])
-    # NaN and Infinity are not JSON: they become text.
-    raw = json.dumps(batch.validate(suite, result_format=_RESULT_FORMAT).to_json_dict(), default=_plain)
-    result: dict[str, Any] = json.loads(raw, parse_constant=str)
-    return result
 
 
 def _plain(value: Any) -> Any:

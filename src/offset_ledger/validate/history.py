@@ -1,7 +1,5 @@
 """A head batch compared with the committed head batches before it: volume and share of NULL. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,11 +1,9 @@
 """The verdict of the gate, as a value: kept in the ledger, shown in Data Docs, and written to the log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from offset_ledger.config.model import Unusual
 from offset_ledger.validate.history import Comparison, Standing
@@ -53,6 +51,13 @@ class ExpectationResult:
             outcome = f"observed {'no value' if self.observed is None else self.observed}"
         return f"{self.text}: {outcome}"
 
+    @property
+    def note(self) -> str | None:
+        """The summary of a failure that rejects nothing; None where there is none."""
+        if self.quarantine_sql is not None:
+            return f"quarantine: {self.summary}"
+        return f"warning: {self.summary}" if not self.success and self.action is SuiteAction.WARN else None
+
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
@@ -90,7 +95,7 @@ class GateVerdict:
         """The findings whose rows go to quarantine, in the order of the suite."""
         return tuple(finding for finding in self.findings if finding.quarantine_sql is not None)
 
-    def compared(self, history: Sequence[Comparison]) -> GateVerdict:
+    def compared(self, history: Sequence[Comparison]) -> Self:
         """This verdict after the comparison with recent batches: what is unusual rejects or warns, as its rule says."""
         unusual = [each for each in history if each.standing is Standing.UNUSUAL]
         reasons = (*self.reasons, *(each.text for each in unusual if each.action is Unusual.REJECT))

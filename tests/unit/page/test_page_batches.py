@@ -9,7 +9,7 @@ import pytest
 
 from offset_ledger.model.states import State
 from offset_ledger.page.batches import SHEET, BatchStep, batch_view, decisions, sheet, steps, verdict
-from offset_ledger.page.history import WINDOWS, HistoryWindow, Point, history
+from offset_ledger.page.history import WINDOWS, HistoryWindow, Point, points
 
 T0 = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -92,7 +92,7 @@ def test_every_step_of_a_window_has_a_point_and_the_last_holds_now() -> None:
     row = {
         "at": T0 - timedelta(minutes=1), "head": 80, "again": 20, "quarantined_share": 0.05, "lag": 300, "lag_after": 7
     }  # fmt: skip
-    assert history([row], window, at(30)) == (
+    assert points([row], window, at(30)) == (
         Point(T0 - timedelta(minutes=2)),
         Point(T0 - timedelta(minutes=1), 80, 20, 300, 7, 0.05),
         Point(T0),
@@ -102,4 +102,4 @@ def test_every_step_of_a_window_has_a_point_and_the_last_holds_now() -> None:
 @pytest.mark.parametrize("window", WINDOWS.values())
 def test_windows_are_whole_steps(window: HistoryWindow) -> None:
     assert window.span % window.step == timedelta(0)
-    assert len(history([], window, at(0.25))) == window.span / window.step
+    assert len(points([], window, at(0.25))) == window.span / window.step

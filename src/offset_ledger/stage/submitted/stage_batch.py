@@ -2,8 +2,6 @@
 write a failure, if not to the ledger.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging
