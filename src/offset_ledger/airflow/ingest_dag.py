@@ -16,10 +16,10 @@ from airflow.sdk import (
 
 from offset_ledger import ids
 from offset_ledger.airflow.callbacks import freshness_alert
-from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import form, request_of
 from offset_ledger.airflow.gates import LossGate
 from offset_ledger.airflow.operators import PlanOperator, StageOperator
+from offset_ledger.airflow.steps import airflow_failures
 from offset_ledger.airflow.tasks import about, after_a_question, after_staging, default_args, for_each_topic
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.outline import outline

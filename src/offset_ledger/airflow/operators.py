@@ -24,9 +24,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from offset_ledger import errors
 from offset_ledger.airflow.callbacks import rejected
-from offset_ledger.airflow.failures import airflow_failures, as_airflow
 from offset_ledger.airflow.form import by_person, request_of
-from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
+from offset_ledger.airflow.steps import airflow_failures, as_airflow, batch_id_of, read_pipeline
 from offset_ledger.config.model import DeployMode, Pipeline, Spark
 from offset_ledger.config.parse import nearest_above
 from offset_ledger.connections import Connection, get_connection, without_secrets
@@ -41,7 +40,7 @@ from offset_ledger.stage import submitted
 from offset_ledger.stage.remote_session import is_remote, remote_session
 from offset_ledger.stage.scratch import scratch
 from offset_ledger.stage.session import FALLBACK
-from offset_ledger.stage.spark_settings import SETTINGS, check_spark
+from offset_ledger.stage.spark_home import SETTINGS, check_spark
 from offset_ledger.stage.submission import FAILURE_FILE, Submission, SubmitArguments, submit_arguments
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger import ids
-from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import TOPIC, by_person, optional
-from offset_ledger.airflow.planned_batch import read_pipeline
+from offset_ledger.airflow.steps import airflow_failures, read_pipeline
 from offset_ledger.airflow.tasks import after_staging, default_args, for_each_topic, shown_by
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import ContradictoryRequest
+from offset_ledger.model.batch import current_origin
 from offset_ledger.model.request import QuarantineAction, parse_quarantine_request
 
 DOC = """
@@ -154,7 +154,6 @@ def _plan(path: Path, of: Any) -> Any:
 def _stage(path: Path, of: Any, batch_id: Any) -> Any:
     @task(task_id=ids.STAGE, map_index_template=shown_by(of))
     def stage_batch(topic: str | None, batch_id: int) -> None:
-        from offset_ledger.model.batch import current_origin
         from offset_ledger.repair.redrive import stage_redrive
 
         with airflow_failures():

@@ -210,9 +210,12 @@ def find_form(arguments: Namespace) -> Form:
     from offset_ledger.publishing.forms import Form
 
     names = _names(arguments)
-    given = {side: _schema_options(arguments, option) for side, option in _OPTIONS.items()}
-    for side, options in given.items():
-        _check(side, names[side], options)
+    given: dict[str, dict[str, Any]] = {}
+    for side, option in _OPTIONS.items():
+        options = (option, *(f"{option}-{what}" for what in ("message", "subject", "reference")))
+        said = {each: getattr(arguments, each.strip("-").replace("-", "_")) for each in options}
+        given[side] = {each: value for each, value in said.items() if value is not None}
+        _check(side, names[side], given[side])
     if not set(names.values()) & set(SCHEMA_SERIALIZERS):
         if arguments.register:
             raise ConfigurationError("--register needs --schema or --key-schema")
@@ -260,13 +263,6 @@ def _choice(arguments: Namespace, side: str, name: str, given: Mapping[str, Any]
     message = given.get(f"{option}-message")
     file = given.get(option)
     return SchemaChoice(arguments.topic, side, name, file, message, subject, arguments.register, references)
-
-
-def _schema_options(arguments: Namespace, option: str) -> dict[str, Any]:
-    """Return what the arguments say of one schema, by their options."""
-    options = (option, *(f"{option}-{what}" for what in ("message", "subject", "reference")))
-    said = {each: getattr(arguments, each.strip("-").replace("-", "_")) for each in options}
-    return {each: value for each, value in said.items() if value is not None}
 
 
 def _names(arguments: Namespace) -> Mapping[str, str]:

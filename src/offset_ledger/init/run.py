@@ -166,8 +166,9 @@ def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
     if not schemas:
         wrong = f"no sampled record of {topic} names a schema as Confluent's wire format does; drop --registry"
         if named:
-            ids = ", ".join(map(str, named[:5]))
-            wrong = f"the registry {source.registry} knows none of the schemas that {topic} names ({ids}); name another"
+            some = ", ".join(map(str, named[:5]))
+            unknown = f"none of the schemas that {topic} names ({some})"
+            wrong = f"the registry {source.registry} knows {unknown}; name another"
         elif not sample.values:
             wrong = f"topic {topic} has no records, and the registry no subject {topic}-value; publish first"
         raise ConfigurationError(wrong)

@@ -132,8 +132,9 @@ def _line(position: Position, rows: Sequence[Mapping[str, Any]], begin: datetime
     runs = []
     for same in (list(each) for _, each in groupby(steps, key=lambda step: step.kind)):
         ends = [each.until_offset for each in same if each.until_offset is not None]
-        bounds = {"from_offset": _least([each.from_offset for each in same]), "until_offset": max(ends, default=None)}
-        runs.append(Run(same[0].start, same[-1].end, same[0].cover, **_sums(same), **bounds))
+        begin, until = _least([each.from_offset for each in same]), max(ends, default=None)
+        first, last = same[0], same[-1]
+        runs.append(Run(first.start, last.end, first.cover, **_sums(same), from_offset=begin, until_offset=until))
     return Line(position.partition, position.lag, position.cursor, position.complete_to, tuple(runs), **_sums(steps))
 
 

@@ -14,7 +14,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, SparkMismatch, SparkUnavailable, one_line
 from offset_ledger.retry import retrying
 from offset_ledger.stage.same_code import PROPERTY, check_code, code_of_this_process
-from offset_ledger.stage.spark_settings import check_spark
+from offset_ledger.stage.spark_home import check_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

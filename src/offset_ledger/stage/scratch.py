@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from offset_ledger.stage.spark_settings import JAVA_OPTIONS
+from offset_ledger.stage.spark_home import JAVA_OPTIONS
 
 PREFIX = "offset-ledger-spark-"
 _LOGGING = Path(__file__).with_name("log4j2.properties")

@@ -16,8 +16,16 @@ from offset_ledger.connections import without_secrets
 from offset_ledger.machine_files import write_private
 from offset_ledger.stage.class_archive import ClassArchive, class_archive
 from offset_ledger.stage.scratch import scratch, with_scratch
-from offset_ledger.stage.spark_home import CONNECT_HOST, CONNECT_PORT, CONNECT_TOKEN, spark_home
-from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS, check_spark
+from offset_ledger.stage.spark_home import (
+    CONNECT_HOST,
+    CONNECT_PORT,
+    CONNECT_TOKEN,
+    JAVA_OPTIONS,
+    LOCAL_SETTINGS,
+    SETTINGS,
+    check_spark,
+    spark_home,
+)
 
 _DRIVER = Path(__file__).parent / "submitted" / "connect_server.py"
 _SERVER_SETTINGS: Mapping[str, str] = {

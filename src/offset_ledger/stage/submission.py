@@ -19,9 +19,8 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.machine_files import write_private
 from offset_ledger.model.batch import Origin
 from offset_ledger.stage.scratch import with_scratch
-from offset_ledger.stage.spark_home import spark_home
+from offset_ledger.stage.spark_home import LOCAL_SETTINGS, SETTINGS, spark_home
 from offset_ledger.stage.spark_server import with_archive
-from offset_ledger.stage.spark_settings import LOCAL_SETTINGS, SETTINGS
 
 PIPELINE_FILE, SUBMISSION_FILE, FAILURE_FILE = "pipeline.yaml", "submission.json", "failure.json"
 _PROPERTIES_FILE = "spark.conf"

@@ -227,7 +227,13 @@ def run_suite(suite: Suite, arguments: Arguments, live: str) -> Validation:
         # NaN and Infinity are not JSON: they become text.
         result = json.loads(json.dumps(written, default=_plain), parse_constant=str)
         by_position = {each["expectation_config"]["meta"][_POSITION]: each for each in result["results"]}
-        _raise_if_lost(by_position)
+        for each in result["results"]:
+            info = str(each["exception_info"])
+            if any(error in info for error in _LOST_SESSION):
+                text, known = exception_of(each), meaning_in(info)
+                if known and known.kind is not DatabaseUnavailable:
+                    raise known.kind(f"Great Expectations {known.text} ({text}); no verdict; {known.advice}")
+                raise DatabaseUnavailable(f"Great Expectations lost its session ({text}); validate again")
         failing = {
             position: failing_rows(source, expectations[position], each, live)
             for position, each in by_position.items()
@@ -262,13 +268,3 @@ def _quiet() -> Iterator[None]:
 def _plain(value: Any) -> Any:
     """A value as JSON has it: some results are numpy's, and False as text would be true."""
     return value.item() if hasattr(value, "item") else str(value)
-
-
-def _raise_if_lost(results: Mapping[int, Mapping[str, Any]]) -> None:
-    for each in results.values():
-        info = str(each["exception_info"])
-        if any(error in info for error in _LOST_SESSION):
-            known = meaning_in(info)
-            if known and known.kind is not DatabaseUnavailable:
-                raise known.kind(f"Great Expectations {known.text} ({exception_of(each)}); no verdict; {known.advice}")
-            raise DatabaseUnavailable(f"Great Expectations lost its session ({exception_of(each)}); validate again")

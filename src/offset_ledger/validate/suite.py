@@ -118,8 +118,11 @@ class _Reader:
             if not isinstance(value, dict):
                 self._note((*place, key), f"{key}: expected an object, found {_kind(value)}")
                 return None
-        if self._is_early((*place, "meta", "once_declared"), kwargs, meta):
-            return None
+        once = meta.get("once_declared", False)
+        if not isinstance(once, bool):
+            self._note((*place, "meta", "once_declared"), f"once_declared: expected true or false, found {once!r}")
+        elif once and any(name not in self._columns for _, name in _columns_of(kwargs, place)):
+            return None  # it is about a column that the pipeline file does not declare yet, and says so
         columns = self._known_columns((*place, "kwargs"), kwargs)
         action = self._action(place, entry, meta)
         name = str(entry.get("type"))
@@ -132,14 +135,6 @@ class _Reader:
         configuration = {**entry, "kwargs": kwargs, "meta": meta}
         self._build(place, configuration, action)
         return Expectation(nearest_line(self._lines, *place), entry["type"], columns, action, configuration)
-
-    def _is_early(self, place: Place, kwargs: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
-        """Return whether it is about a column that the pipeline file does not declare yet, and says so."""
-        once = meta.get("once_declared", False)
-        if not isinstance(once, bool):
-            self._note(place, f"once_declared: expected true or false, found {once!r}")
-            return False
-        return once and any(name not in self._columns for _, name in _columns_of(kwargs, place))
 
     def _known_columns(self, place: Place, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
         named = list(_columns_of(kwargs, place))

@@ -10,7 +10,7 @@ import pytest
 
 from offset_ledger.errors import SparkMismatch
 from offset_ledger.stage import spark_settings
-from offset_ledger.stage.spark_settings import check_spark
+from offset_ledger.stage.spark_home import check_spark
 from tests.paths import ROOT
 
 
