@@ -132,9 +132,9 @@ def _line(position: Position, rows: Sequence[Mapping[str, Any]], begin: datetime
     runs = []
     for same in (list(each) for _, each in groupby(steps, key=lambda step: step.kind)):
         ends = [each.until_offset for each in same if each.until_offset is not None]
-        begin, until = _least([each.from_offset for each in same]), max(ends, default=None)
+        least, end = _least([each.from_offset for each in same]), max(ends, default=None)
         first, last = same[0], same[-1]
-        runs.append(Run(first.start, last.end, first.cover, **_sums(same), from_offset=begin, until_offset=until))
+        runs.append(Run(first.start, last.end, first.cover, **_sums(same), from_offset=least, until_offset=end))
     return Line(position.partition, position.lag, position.cursor, position.complete_to, tuple(runs), **_sums(steps))
 
 
