@@ -14,9 +14,9 @@ from offset_ledger.ledger.database import Cursor
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.states import State
 from offset_ledger.page.audits import rule_statuses, severities, summary
-from offset_ledger.page.batches import BatchView, batch_view, sheet, waterfall
+from offset_ledger.page.batches import batch_view, sheet, waterfall
 from offset_ledger.page.history import HistoryWindow, anchor, lines, points
-from offset_ledger.page.positions import bar, limits, on_one_scale
+from offset_ledger.page.positions import limits, on_one_scale
 from offset_ledger.page.quarantine import NEWEST, first_refused, refused_record
 from offset_ledger.page.rights import Rights
 from offset_ledger.standing.brokers import BrokerCache
@@ -105,11 +105,7 @@ def detail(pipeline: Pipeline, rights: Rights, brokers: BrokerCache, reports: Pa
     return {
         **_summary(pipeline, rights, standing, ledger, topic, now),
         "recent": recent.get(pipeline.name, []),
-        "partitions": [
-            {**asdict(each.position), "bar": bar(each.position)}
-            | {"length": each.length, "lag_length": each.lag_length, "step": each.step}
-            for each in on_one_scale(standing.partitions)
-        ],
+        "partitions": on_one_scale(standing.partitions),
         "lag_steps": limits(max((each.lag or 0 for each in standing.partitions), default=0)),
         "rejection": rejection,
         "quarantined": quarantined["waiting"],
@@ -216,7 +212,7 @@ def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> JsonObject:
     view = batch_view(rows[0], datetime.now(UTC))
     return {
         **_batch(pipeline, view, reports),
-        "waterfall": [asdict(step) for step in waterfall(view.sheet)] if view.sheet else None,
+        "waterfall": [asdict(step) for step in waterfall(view["sheet"])] if view["sheet"] else None,
         "ranges": [{**row, "sheet": sheet(row)} for row in ranges],
         "events": events,
     }
@@ -227,8 +223,8 @@ def batch_rows(cursor: Cursor, pipeline: str, matching: BatchFilter) -> list[Led
     return read_rows(cursor, "page/batches", pipeline=pipeline, **asdict(matching))
 
 
-def _batch(pipeline: Pipeline, view: BatchView, reports: Path) -> JsonObject:
-    return {**asdict(view), "report": _report(reports, f"{pipeline.name}/{view.batch_id}.html")}
+def _batch(pipeline: Pipeline, view: JsonObject, reports: Path) -> JsonObject:
+    return {**view, "report": _report(reports, f"{pipeline.name}/{view['batch_id']}.html")}
 
 
 def _report(reports: Path, path: str) -> str | None:
@@ -302,8 +298,7 @@ def _newest(cursor: Cursor, pipeline: Pipeline, known: Sequence[Series]) -> list
     for series in (source, *(Series(None, topic) for topic in _topics_of(pipeline)), *others):
         rows = _audits(cursor, series, AuditFilter(limit=1))
         if rows or series == source:
-            newest = asdict(summary(rows[0])) if rows else None
-            topics.append({**_named(pipeline, series), "newest": newest})
+            topics.append({**_named(pipeline, series), "newest": summary(rows[0]) if rows else None})
     return topics
 
 
@@ -319,7 +314,7 @@ def audits(pipeline: Pipeline, topic: str | None, own: bool, matching: AuditFilt
     with reading(pipeline.target.connection) as cursor:
         rows = _audits(cursor, series, matching)
     below = rows[-1]["audited_at"] if len(rows) == matching.limit else None
-    return {"audits": [asdict(summary(row)) for row in rows], "before": below}
+    return {"audits": [summary(row) for row in rows], "before": below}
 
 
 def audit(pipeline: Pipeline, audit_id: int) -> JsonObject | None:
@@ -333,7 +328,7 @@ def audit(pipeline: Pipeline, audit_id: int) -> JsonObject | None:
         (row,) = _audits(cursor, series, AuditFilter(at=at))
         rules = read_rows(cursor, "page/audit_findings", **asdict(series), at=at)
     results = rule_statuses(rules, severities(row["before"]))
-    return {**_named(pipeline, series), **asdict(summary(row)), "rules": [asdict(each) for each in results]}
+    return {**_named(pipeline, series), **summary(row), "rules": [asdict(each) for each in results]}
 
 
 def _audits(cursor: Cursor, series: Series, matching: AuditFilter) -> list[LedgerRow]:

@@ -12,19 +12,6 @@ Severities = Mapping[str, Severity]
 
 
 @dataclass(frozen=True, slots=True)
-class AuditSummary:
-    """An audit in one line. ``changes``: the rules by kind of change; None for the first audit."""
-
-    audit_id: int
-    audited_at: datetime
-    who: str | None
-    dag_id: str | None
-    run_id: str | None
-    counts: dict[str, int]
-    changes: dict[str, list[str]] | None
-
-
-@dataclass(frozen=True, slots=True)
 class RuleStatus:
     """The result of one rule, and how it changed since the previous audit.
 
@@ -48,18 +35,18 @@ def change_kinds(after: Severities, before: Severities | None) -> dict[str, str]
     return {each.rule: each.word for each in changes(before, after)}
 
 
-def summary(row: Mapping[str, Any]) -> AuditSummary:
-    """Return the summary of a row of ``page/audits.sql``."""
+def summary(row: Mapping[str, Any]) -> dict[str, Any]:
+    """An audit in one line, of a row of ``page/audits.sql``: rules by kind of change; None for the first audit."""
     after, before = severities(row["severities"]), severities(row["before"])
     assert after is not None
     by_kind: dict[str, list[str]] = {}
     for rule, kind in change_kinds(after, before).items():
         by_kind.setdefault(kind, []).append(rule)
-    return AuditSummary(
+    return {
         **{name: row[name] for name in ("audit_id", "audited_at", "who", "dag_id", "run_id")},
-        counts={severity.value: list(after.values()).count(severity) for severity in Severity},
-        changes=None if before is None else {kind: sorted(rules) for kind, rules in by_kind.items()},
-    )
+        "counts": {severity.value: list(after.values()).count(severity) for severity in Severity},
+        "changes": None if before is None else {kind: sorted(rules) for kind, rules in by_kind.items()},
+    }
 
 
 def rule_statuses(rows: Sequence[Mapping[str, Any]], before: Severities | None) -> tuple[RuleStatus, ...]:

@@ -1,7 +1,7 @@
 """A batch as the page shows it, from a row of the ledger, its balance sheet as a waterfall. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -21,52 +21,26 @@ class BatchStep:
     running: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BatchView:
-    """One batch. ``sheet`` is None until it is committed; ``verdict`` is passed, rejected, approved or None."""
-
-    batch_id: int
-    kind: str
-    state: str
-    epoch: int
-    dag_id: str | None
-    run_id: str | None
-    planned_at: datetime
-    ended_at: datetime | None
-    partitions: int
-    offsets: int
-    sheet: dict[str, int] | None
-    min_timestamp: datetime | None
-    max_timestamp: datetime | None
-    steps: tuple[BatchStep, ...]
-    verdict: str | None
-    reasons: tuple[str, ...]
-    notes: tuple[str, ...]
-    quarantined_share: float | None
-    changed_by: str
-    changed_why: str | None
-    engine: str | None
-    engine_reason: str | None
-    decisions: tuple[str, ...]
-
-
 _COPIED = (
     *("batch_id", "kind", "state", "epoch", "dag_id", "run_id", "planned_at", "ended_at", "partitions", "offsets"),
     *("min_timestamp", "max_timestamp", "quarantined_share", "changed_by", "changed_why", "engine", "engine_reason"),
 )
 
 
-def batch_view(row: Mapping[str, Any], now: datetime) -> BatchView:
-    """The view at ``now`` of a row of ``page/batches.sql``."""
-    return BatchView(
+def batch_view(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """One batch at ``now``, from a row of ``page/batches.sql``.
+
+    ``sheet`` is None until it is committed; ``verdict`` is passed, rejected, approved or None.
+    """
+    return {
         **{name: row[name] for name in _COPIED},
-        sheet=sheet(row),
-        steps=steps(row, now),
-        verdict=verdict(row),
-        reasons=tuple(row["reasons"] or ()),
-        notes=tuple(row["notes"] or ()),
-        decisions=decisions(State(row["state"])),
-    )
+        "sheet": sheet(row),
+        "steps": [asdict(step) for step in steps(row, now)],
+        "verdict": verdict(row),
+        "reasons": row["reasons"] or (),
+        "notes": row["notes"] or (),
+        "decisions": decisions(State(row["state"])),
+    }
 
 
 def sheet(row: Mapping[str, Any]) -> dict[str, int] | None:

@@ -1,7 +1,8 @@
 """The bars of partitions, and their common scale. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
+from typing import Any
 
 from offset_ledger.standing.positions import Position
 
@@ -36,35 +37,26 @@ def shares(cursor: int, log_start: int, last_stable: int, high_watermark: int) -
     return lost, committed, pending, unstable
 
 
-@dataclass(frozen=True, slots=True)
-class Scaled:
-    """A partition among the others.
+def on_one_scale(positions: Sequence[Position]) -> tuple[dict[str, Any], ...]:
+    """Return the largest lag first; a partition whose lag is not known, or says nothing, is before all others.
 
-    ``length``: its log as a share of the longest one. ``lag_length``: its lag as a share of the largest one.
-    ``step``: 0 without lag, else 1 to 5, equal factors of lag apart; None if the lag is not known, or says nothing
-    because the log is not that of the cursor.
+    ``length``: its log as a share of the longest one. ``lag_length``: its lag as a share of the largest one. ``step``:
+    0 without lag, else 1 to 5, equal factors of lag apart; None if the lag is not known, or says nothing because the
+    log is not that of the cursor.
     """
-
-    position: Position
-    length: float
-    lag_length: float
-    step: int | None
-
-
-def on_one_scale(positions: Sequence[Position]) -> tuple[Scaled, ...]:
-    """Return the largest lag first; a partition whose lag is not known, or says nothing, is before all others."""
     longest = max(map(_length, positions), default=0)
     largest = max((each.lag or 0 for each in positions), default=0)
     ordered = sorted(
         positions, key=lambda each: (each.lag is not None and not each.cut_off, -(each.lag or 0), each.partition)
     )
     return tuple(
-        Scaled(
-            each,
-            _share(_length(each), longest),
-            _share(each.lag or 0, largest),
-            None if each.cut_off and not each.lag else step_of(each.lag, largest),
-        )
+        {
+            **asdict(each),
+            "bar": bar(each),
+            "length": _share(_length(each), longest),
+            "lag_length": _share(each.lag or 0, largest),
+            "step": None if each.cut_off and not each.lag else step_of(each.lag, largest),
+        }
         for each in ordered
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,15 +33,13 @@ def a_row(**changes: Any) -> dict[str, Any]:
 
 def test_a_committed_batch_shows_its_sheet_and_each_step() -> None:
     view = batch_view(a_row(), at(99))
-    assert view.sheet == dict.fromkeys(SHEET, 0) | {"inserted": 90, "quarantined": 10}
-    assert view.steps == (
-        BatchStep("wait", 1),
-        BatchStep("stage", 10),
-        BatchStep("validate", 2),
-        BatchStep("commit", 1),
-    )
-    assert (view.verdict, view.notes, view.decisions) == ("passed", ("n",), ())
-    assert (view.engine, view.engine_reason) == ("spark", "e")
+    assert view["sheet"] == dict.fromkeys(SHEET, 0) | {"inserted": 90, "quarantined": 10}
+    assert view["steps"] == [
+        asdict(BatchStep(name, seconds))
+        for name, seconds in (("wait", 1), ("stage", 10), ("validate", 2), ("commit", 1))
+    ]
+    assert (view["verdict"], view["notes"], view["decisions"]) == ("passed", ["n"], ())
+    assert (view["engine"], view["engine_reason"]) == ("spark", "e")
 
 
 def test_an_approved_batch_has_waited_for_the_decision() -> None:
