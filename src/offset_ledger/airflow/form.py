@@ -1,7 +1,5 @@
 """The trigger form of the ingest DAG, and the data interval of a backfill, as one request."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

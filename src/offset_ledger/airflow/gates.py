@@ -4,8 +4,6 @@ A gate asks only if the ledger says that there is something to ask, so clearing 
 the user and the time are recorded in ``offset_ledger.decision``. No answer in time counts as reject.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import replace
 from datetime import timedelta

@@ -57,9 +57,18 @@ from it.
 
 def build_ingest_dag(pipeline: Pipeline) -> DAG:
     """The DAG of one pipeline."""
+    cron = CronDataIntervalTimetable(pipeline.schedule, timezone="UTC") if pipeline.schedule else None
+    schedule: Any = cron
+    if pipeline.wake_on_data:
+        from offset_ledger.airflow.triggers import NewRecords
+
+        name = f"new_records_{pipeline.name}"
+        watcher = AssetWatcher(name=name, trigger=NewRecords(outline(pipeline)))
+        news = [Asset(name=name, uri=f"offset-ledger://{pipeline.name}/new", watchers=[watcher])]
+        schedule = AssetOrTimeSchedule(timetable=cron, assets=news) if cron else news
     with DAG(
         dag_id=ids.ingest_dag(pipeline.name),
-        schedule=_schedule(pipeline),
+        schedule=schedule,
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         # While a run waits for an approval, other runs must be able to decide and to read windows again. Only one run
@@ -81,17 +90,6 @@ def build_ingest_dag(pipeline: Pipeline) -> DAG:
     ) as dag:
         for_each_topic(pipeline, lambda topic: _tasks(pipeline, topic), lambda: _topics(pipeline.path))
     return dag
-
-
-def _schedule(pipeline: Pipeline) -> Any:
-    cron = CronDataIntervalTimetable(pipeline.schedule, timezone="UTC") if pipeline.schedule else None
-    if not pipeline.wake_on_data:
-        return cron
-    from offset_ledger.airflow.triggers import NewRecords
-
-    watcher = AssetWatcher(name=f"new_records_{pipeline.name}", trigger=NewRecords(outline(pipeline)))
-    news = Asset(name=f"new_records_{pipeline.name}", uri=f"offset-ledger://{pipeline.name}/new", watchers=[watcher])
-    return AssetOrTimeSchedule(timetable=cron, assets=[news]) if cron else [news]
 
 
 def _topics(path: Path) -> Any:

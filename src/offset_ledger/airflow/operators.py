@@ -212,8 +212,7 @@ class StageOperator(_PipelineOperator):
 
         So it is too where the server does not answer and has a fallback.
         """
-        from offset_ledger.stage.process_reader import ProcessReader
-        from offset_ledger.stage.spark_reader import SparkReader
+        from offset_ledger.stage.readers import ProcessReader, SparkReader
 
         if choice.engine is Engine.PROCESS:
             return ProcessReader(choice)

@@ -1,13 +1,13 @@
 """Some records of a topic, decoded as a batch would decode them; nothing is written, in no ledger and no group."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.source import StartAt
@@ -27,10 +27,6 @@ from offset_ledger.plan.head import backlogs, start_offsets
 from offset_ledger.plan.step import snapshot_topic
 from offset_ledger.stage.record_batches import kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 _TIMEOUT = 5  # seconds: a person is waiting for the answer
 

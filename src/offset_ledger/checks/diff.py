@@ -29,8 +29,6 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries, staging
 from offset_ledger.ledger.database import connect, open_ledger_at, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.model.followed_columns import FollowedColumn
-from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.schema_registry.client import Registry, connect_registry
 from offset_ledger.stage.schemas import SchemaNeeds
@@ -39,7 +37,6 @@ from offset_ledger.table.fit import column_types, enabled_triggers, misfits, own
 from offset_ledger.units import counted
 
 _TIMEOUT = 5  # seconds: a person is waiting for the answer
-_UNKNOWN = Table(None, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,47 +60,29 @@ def diff(pipeline: Pipeline) -> Diff:
         RegistryUnavailable: the registry does not answer.
         UnusableSchema: a schema cannot be read.
     """
-    known = _of_database(pipeline)
-    schemas, notes = known_schemas(pipeline, known.kept)
-    following = Following.of(known.pipeline, known.follower, known.followed, schemas) if known.follower else Following()
-    lines = compare(known.pipeline, schemas, known.table, following)
-    if known.unread and not schemas:
-        lines += unread_lines(pipeline, *known.unread)
-    return Diff(tuple(schema.name for schema in schemas), lines, tuple(filter(None, [*notes, known.note])))
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The pipeline with its columns, the table, and what the ledger has of schemas and of fields that nothing read; a
-    note where there is no table.
-    """
-
-    pipeline: Pipeline
-    table: Table
-    kept: tuple[WriterSchema, ...] = ()
-    followed: tuple[FollowedColumn, ...] = ()
+    name, known = f"table {pipeline.target.schema}.{pipeline.target.table}", pipeline
     follower: Follower | None = None
-    note: str = ""
-    unread: tuple[int, UnreadCounts] | None = None
-
-
-def _of_database(pipeline: Pipeline) -> _Known:
-    name = f"table {pipeline.target.schema}.{pipeline.target.table}"
     try:
         database = get_connection(pipeline.target.connection)
         with open_ledger_at(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
             read_only(cursor)
             follower = SchemaNeeds.read(cursor, pipeline, ()).follower if pipeline.follows_schemas else None
             followed = followed_columns.read(cursor, pipeline.name) if pipeline.follows_schemas else ()
-            pipeline = with_columns(cursor, pipeline)
+            known = with_columns(cursor, pipeline)
             table, kept = Table(False, {}), schema_boundaries.all_writer_schemas(cursor, pipeline.name)
             if is_there(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
-                table = Table(True, column_types(cursor, pipeline), tuple(misfits(cursor, pipeline)))
+                table = Table(True, column_types(cursor, known), tuple(misfits(cursor, known)))
             unread = staging.latest_unread(cursor, pipeline.name)
+        note = "" if table.exists else f"{name} does not exist yet; the first batch creates it"
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
-        return _Known(pipeline, _UNKNOWN, note=f"{name} was not compared: {error}")
-    note = "" if table.exists else f"{name} does not exist yet; the first batch creates it"
-    return _Known(pipeline, table, kept, followed, follower, note, unread)
+        table, kept, follower, followed, unread = Table(None, {}), (), None, (), None
+        note = f"{name} was not compared: {error}"
+    schemas, notes = known_schemas(pipeline, kept)
+    following = Following.of(known, follower, followed, schemas) if follower else Following()
+    lines = compare(known, schemas, table, following)
+    if unread and not schemas:
+        lines += unread_lines(pipeline, *unread)
+    return Diff(tuple(schema.name for schema in schemas), lines, tuple(filter(None, [*notes, note])))
 
 
 def compare_table(pipeline: Pipeline) -> tuple[str, str]:

@@ -1,19 +1,13 @@
 """``demo``: the main job on real data, with its proof."""
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from offset_ledger.cli.output import table
 from offset_ledger.cli.verbs import Option, Outcome, from_1, say, verb
 from offset_ledger.extras import require
-
-if TYPE_CHECKING:
-    from offset_ledger.demo.proof import DemoProof
 
 
 @verb(
@@ -27,6 +21,7 @@ def run_demo(arguments: Namespace) -> Outcome:
     """Load real flights through Airflow, and prove every row."""
     require("local", "the demo")
     from offset_ledger.demo.formats import run as formats
+    from offset_ledger.demo.proof import DemoProof
     from offset_ledger.demo.run import run
 
     proof: DemoProof

@@ -26,7 +26,6 @@ from offset_ledger.extras import require
 from offset_ledger.units import parse_size, parse_span
 
 if TYPE_CHECKING:
-    from offset_ledger.audit.run import Audit
     from offset_ledger.labs.trial import Report
     from offset_ledger.topics.settings import TopicSettings
 
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
 )
 def run_audit(arguments: Namespace) -> Outcome:
     """Check a topic against the reliability rules."""
+    from tabulate import tabulate
+
     from offset_ledger.audit.finding import Severity
     from offset_ledger.audit.run import audit_pipeline, audit_topic
 
@@ -53,12 +54,6 @@ def run_audit(arguments: Namespace) -> Outcome:
         ledger = get_connection(arguments.ledger) if arguments.ledger else None
         audit = audit_topic(get_connection(arguments.connection), arguments.topic, ledger, arguments.elect)
     data = asdict(audit) | {"changes": [{**asdict(change), "change": change.word} for change in audit.changes]}
-    return Outcome(data, _text(audit), 1 if audit.failing(Severity(arguments.fail_on)) else 0)
-
-
-def _text(audit: Audit) -> str:
-    from tabulate import tabulate
-
     rows = [(finding.severity, finding.rule, finding.found) for finding in audit.findings]
     headers = ["severity", "rule", "found"]
     lines = [f"topic {audit.topic}:\n", tabulate(rows, headers=headers, maxcolwidths=[None, None, 90])]
@@ -69,7 +64,7 @@ def _text(audit: Audit) -> str:
     if audit.previous_at:
         lines.append(f"\nsince the audit of {audit.previous_at:%Y-%m-%d %H:%M} UTC:")
         lines += [f"  {change}" for change in audit.changes] or ["  nothing was found then, nothing is now"]
-    return "\n".join(lines)
+    return Outcome(data, "\n".join(lines), 1 if audit.failing(Severity(arguments.fail_on)) else 0)
 
 
 @verb(

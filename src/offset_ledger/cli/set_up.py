@@ -172,7 +172,18 @@ def run_preview(arguments: Namespace) -> Outcome:
         "from": {partition: first for partition, (first, _) in sample.start.ranges.items()},
         "records": sample.records,
         "skipped": sample.skipped,
-        "rows": [_row_data(row) for row in rows],
+        "rows": [
+            {
+                "partition": row.partition,
+                "offset": row.offset,
+                "event_id": row.event_id,
+                "publish_at": _exact(row.publish_at),
+                "schema_id": row.schema_id,
+                "deleted": row.deleted,
+                "columns": {name: _exact(value) for name, value in row.values.items()},
+            }
+            for row in rows
+        ],
         "refusals": [
             {
                 "partition": each.partition,
@@ -187,18 +198,6 @@ def run_preview(arguments: Namespace) -> Outcome:
     return Outcome(data, _preview_text(sample, rows))
 
 
-def _row_data(row: SampleRow) -> dict[str, Any]:
-    return {
-        "partition": row.partition,
-        "offset": row.offset,
-        "event_id": row.event_id,
-        "publish_at": _exact(row.publish_at),
-        "schema_id": row.schema_id,
-        "deleted": row.deleted,
-        "columns": {name: _exact(value) for name, value in row.values.items()},
-    }
-
-
 def _exact(value: Any) -> Any:
     """The value for --json, bytes as Postgres prints them."""
     if isinstance(value, bytes):
@@ -209,25 +208,24 @@ def _exact(value: Any) -> Any:
 def _preview_text(sample: Sample, rows: tuple[SampleRow, ...]) -> str:
     rest = f"{len(sample.refusals)} refused, {sample.skipped} skipped; nothing was written"
     counts = f"{counted(len(sample.rows), 'row')}, {rest}"
-    lines = [sample.start.note, fitting([_row_cells(row) for row in rows]) if rows else ""]
+    cells = []
+    for row in rows:
+        place = {name: getattr(row, name) for name in ("partition", "offset", "event_id", "publish_at")}
+        place |= {} if row.schema_id is None else {"schema": row.schema_id}
+        place |= {"deleted": True} if row.deleted else {}
+        cells.append({name: cut(_exact(value)) for name, value in (place | dict(row.values)).items()})
+    lines = [sample.start.note, fitting(cells) if rows else ""]
     reasons = []
     for each in sample.refusals:
         place, value = {"partition": str(each.partition), "offset": str(each.offset)}, shown_bytes(each.value)
         for reason in each.reasons:
-            cells = {name: cut(reason[name], 100) for name in ("path", "code", "detail")}
-            reasons.append({**place, **cells, "value": value})
+            texts = {name: cut(reason[name], 100) for name in ("path", "code", "detail")}
+            reasons.append({**place, **texts, "value": value})
     if reasons:
         lines.append(fitting(reasons))
     if not sample.records:
         lines.append("no records from there on")
     return "\n\n".join([*filter(None, lines), counts])
-
-
-def _row_cells(row: SampleRow) -> dict[str, str]:
-    place = {"partition": row.partition, "offset": row.offset, "event_id": row.event_id, "publish_at": row.publish_at}
-    schema = {} if row.schema_id is None else {"schema": row.schema_id}
-    deleted = {"deleted": True} if row.deleted else {}
-    return {name: cut(_exact(value)) for name, value in (place | schema | deleted | dict(row.values)).items()}
 
 
 _WIDTH = 200  # wider than most terminals: side by side is what it is for

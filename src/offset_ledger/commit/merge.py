@@ -191,7 +191,13 @@ def _meant(
     if may_be_raised and (in_a_function(error) or (triggers and error.diag.context)):
         names = f" (triggers: {', '.join(triggers)})" if triggers else ""
         return refusal(RAISED, error, f"table {target}{names}")
-    if _is_of_another_writer(error, pipeline):
+    # Other unique constraints are the table's own.
+    concurrent = isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected)) or (
+        isinstance(error, pg.UniqueViolation)
+        and (error.diag.schema_name, error.diag.table_name) == (pipeline.target.schema, pipeline.target.table)
+        and "(event_id)=(" in (error.diag.message_detail or "")
+    )
+    if concurrent:
         return TransientError(
             f"another writer changed {target} during the merge ({type(error).__name__}); nothing was committed; "
             "let only its pipeline write this table, and try again"
@@ -210,14 +216,6 @@ def _meant(
     if known is None or not issubclass(known.kind, (LedgerViolation, TargetMismatch)):
         return None
     return refusal(known, error, f"table {target}", largest(pipeline, tables, error))
-
-
-def _is_of_another_writer(error: psycopg2.Error, pipeline: Pipeline) -> bool:
-    """Whether somebody else wrote the same events at the same time: other unique constraints are the table's own."""
-    if not isinstance(error, pg.UniqueViolation):
-        return isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected))
-    table = (error.diag.schema_name, error.diag.table_name) == (pipeline.target.schema, pipeline.target.table)
-    return table and "(event_id)=(" in (error.diag.message_detail or "")
 
 
 _TOO_LARGE = "54"

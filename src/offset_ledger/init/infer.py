@@ -1,7 +1,5 @@
 """The columns of a sample: from the documents of JSON, from the schemas of the other formats, or from both."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -113,15 +111,22 @@ def json_inferred(sample: Sample) -> tuple[Inferred, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class FromSchemas:
-    """The columns of some schemas, and a line for each schema that cannot be read."""
+class SampledKinds:
+    """The records to infer from; ``taken`` is the name of their kind where there are others, which ``doubts`` name.
 
-    columns: tuple[Inferred, ...]
-    unreadable: tuple[str, ...] = ()
+    ``names`` are the kinds among them, by the ids of their schemas.
+    """
+
+    sample: Sample
+    names: Mapping[int, frozenset[str]]
+    taken: str | None = None
+    doubts: tuple[str, ...] = ()
 
 
-def schema_inferred(source: Source, kinds: SampledKinds, schemas: Sequence[WriterSchema]) -> FromSchemas:
-    """The columns of records that name these schemas, of the kinds that were sampled.
+def schema_inferred(
+    source: Source, kinds: SampledKinds, schemas: Sequence[WriterSchema]
+) -> tuple[tuple[Inferred, ...], tuple[str, ...]]:
+    """The columns of records that name these schemas, of the kinds that were sampled; a line for each unreadable one.
 
     Raises:
         UnusableSchema: none of them can be read.
@@ -146,7 +151,7 @@ def schema_inferred(source: Source, kinds: SampledKinds, schemas: Sequence[Write
         values = kinds.sample.values
         documents = _documents([value[frame.SIZE :] for value in values if value[: frame.SIZE] in begins])
         by_schema = refined(by_schema, json_columns(documents))
-    return FromSchemas(by_schema, tuple(unreadable))
+    return by_schema, tuple(unreadable)
 
 
 def _documents(values: Sequence[bytes]) -> list[bytes]:
@@ -253,19 +258,6 @@ def _doubt(path: JsonPath, type_: str, values: Sequence[bytes]) -> str:
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class SampledKinds:
-    """The records to infer from; ``taken`` is the name of their kind where there are others, which ``doubts`` name.
-
-    ``names`` are the kinds among them, by the ids of their schemas.
-    """
-
-    sample: Sample
-    names: Mapping[int, frozenset[str]]
-    taken: str | None = None
-    doubts: tuple[str, ...] = ()
-
-
 def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKinds:
     """The records of the most frequent kind, with those whose kind cannot be told.
 
@@ -276,7 +268,13 @@ def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKin
         readers[schema.schema_id] = None
         with suppress(SchemaProblem):
             readers[schema.schema_id] = kind_reader(schema)
-    kinds = [_kind(record, readers) for record in sample.records]
+    kinds = list[tuple[int, str] | None]()  # the id of its schema and the name of its kind, where that can be told
+    for record in sample.records:
+        kinds.append(None)
+        with suppress(Mismatch):
+            id_ = frame.schema_id(record.value or b"")
+            if record.value and (read := readers.get(id_)):
+                kinds[-1] = id_, read(record.value[frame.SIZE :])[0]
     counts = Counter(kind[1] for kind in kinds if kind)
     if len(counts) < 2:
         return SampledKinds(sample, _by_schema(kinds))
@@ -289,16 +287,6 @@ def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKin
     names = _by_schema([kind for kind in kinds if kind and kind[1] == taken])
     said = f"{_shown(counts)}; record.where takes {taken}, the others are skipped"
     return SampledKinds(replace(sample, records=records), names, taken, (said,))
-
-
-def _kind(record: SampledRecord, readers: Mapping[int, ReadKind | None]) -> tuple[int, str] | None:
-    """The id of the record's schema and the name of its kind; None where that cannot be told."""
-    try:
-        id_ = frame.schema_id(record.value or b"")
-        read = readers.get(id_)
-        return (id_, read(record.value[frame.SIZE :])[0]) if read and record.value else None
-    except Mismatch:
-        return None
 
 
 def _by_schema(kinds: Iterable[tuple[int, str] | None]) -> dict[int, frozenset[str]]:

@@ -72,9 +72,9 @@ def initialize(
     else:
         schemas = read_schemas(source, sample)
         kinds = sampled_kinds(sample, schemas.values)
-        inferred = schema_inferred(schemas.source, kinds, schemas.values)
-        doubts = *kinds.doubts, *schemas.unreadable, *inferred.unreadable
-        proposal = propose(wanted, schemas.source, kinds.sample, inferred.columns, schemas.lookup, kinds.taken, doubts)
+        columns, unreadable = schema_inferred(schemas.source, kinds, schemas.values)
+        doubts = *kinds.doubts, *schemas.unreadable, *unreadable
+        proposal = propose(wanted, schemas.source, kinds.sample, columns, schemas.lookup, kinds.taken, doubts)
     check_proposal(proposal)
     written = _write(proposal, path, suite) if path and suite else ()
     return Initialized(name, len(sample.records), proposal, written)

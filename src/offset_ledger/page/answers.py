@@ -13,10 +13,8 @@ from offset_ledger.ledger.batches import why_missing
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.states import State
-from offset_ledger.page.audits import rule_statuses, severities, summary
-from offset_ledger.page.batches import batch_view, sheet, waterfall
+from offset_ledger.page import views
 from offset_ledger.page.history import HistoryWindow, anchor, lines, points
-from offset_ledger.page.positions import limits, on_one_scale
 from offset_ledger.page.quarantine import NEWEST, first_refused, refused_record
 from offset_ledger.page.rights import Rights
 from offset_ledger.standing.brokers import BrokerCache
@@ -105,8 +103,8 @@ def detail(pipeline: Pipeline, rights: Rights, brokers: BrokerCache, reports: Pa
     return {
         **_summary(pipeline, rights, standing, ledger, topic, now),
         "recent": recent.get(pipeline.name, []),
-        "partitions": on_one_scale(standing.partitions),
-        "lag_steps": limits(max((each.lag or 0 for each in standing.partitions), default=0)),
+        "partitions": views.on_one_scale(standing.partitions),
+        "lag_steps": views.limits(max((each.lag or 0 for each in standing.partitions), default=0)),
         "rejection": rejection,
         "quarantined": quarantined["waiting"],
         "dismissed": quarantined["dismissed"],
@@ -194,7 +192,7 @@ def batches(pipeline: Pipeline, matching: BatchFilter, reports: Path) -> JsonObj
     now = datetime.now(UTC)
     with reading(pipeline.target.connection) as cursor:
         rows = batch_rows(cursor, pipeline.name, matching)
-    shown = [_batch(pipeline, batch_view(row, now), reports) for row in rows]
+    shown = [_batch(pipeline, views.batch_view(row, now), reports) for row in rows]
     return {"batches": shown, "before": rows[-1]["batch_id"] if len(rows) == matching.limit else None}
 
 
@@ -209,11 +207,11 @@ def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> JsonObject:
         if not rows:
             raise UnknownBatch(f"pipeline {pipeline.name}: batch {batch_id} {why_missing(cursor, batch_id)}")
         ranges, events = (read_rows(cursor, f"page/batch_{of}", batch_id=batch_id) for of in ("ranges", "events"))
-    view = batch_view(rows[0], datetime.now(UTC))
+    view = views.batch_view(rows[0], datetime.now(UTC))
     return {
         **_batch(pipeline, view, reports),
-        "waterfall": [asdict(step) for step in waterfall(view["sheet"])] if view["sheet"] else None,
-        "ranges": [{**row, "sheet": sheet(row)} for row in ranges],
+        "waterfall": [asdict(step) for step in views.waterfall(view["sheet"])] if view["sheet"] else None,
+        "ranges": [{**row, "sheet": views.sheet(row)} for row in ranges],
         "events": events,
     }
 
@@ -298,7 +296,7 @@ def _newest(cursor: Cursor, pipeline: Pipeline, known: Sequence[Series]) -> list
     for series in (source, *(Series(None, topic) for topic in _topics_of(pipeline)), *others):
         rows = _audits(cursor, series, AuditFilter(limit=1))
         if rows or series == source:
-            topics.append({**_named(pipeline, series), "newest": summary(rows[0]) if rows else None})
+            topics.append({**_named(pipeline, series), "newest": views.summary(rows[0]) if rows else None})
     return topics
 
 
@@ -314,7 +312,7 @@ def audits(pipeline: Pipeline, topic: str | None, own: bool, matching: AuditFilt
     with reading(pipeline.target.connection) as cursor:
         rows = _audits(cursor, series, matching)
     below = rows[-1]["audited_at"] if len(rows) == matching.limit else None
-    return {"audits": [summary(row) for row in rows], "before": below}
+    return {"audits": [views.summary(row) for row in rows], "before": below}
 
 
 def audit(pipeline: Pipeline, audit_id: int) -> JsonObject | None:
@@ -327,8 +325,8 @@ def audit(pipeline: Pipeline, audit_id: int) -> JsonObject | None:
         series, at = Series(known[0]["pipeline"], known[0]["topic"]), known[0]["audited_at"]
         (row,) = _audits(cursor, series, AuditFilter(at=at))
         rules = read_rows(cursor, "page/audit_findings", **asdict(series), at=at)
-    results = rule_statuses(rules, severities(row["before"]))
-    return {**_named(pipeline, series), **summary(row), "rules": [asdict(each) for each in results]}
+    results = views.rule_statuses(rules, views.severities(row["before"]))
+    return {**_named(pipeline, series), **views.summary(row), "rules": [asdict(each) for each in results]}
 
 
 def _audits(cursor: Cursor, series: Series, matching: AuditFilter) -> list[LedgerRow]:

@@ -174,12 +174,9 @@ def reasons(record_reasons: Sequence[Mapping[str, Any]] | None, readable: bool) 
 
 def headers(record_headers: Sequence[tuple[str, bytes | None]], readable: bool) -> list[dict[str, Any]]:
     """Return names and values of the first headers; a byte of a name that is not UTF-8 is shown as ``\\xe9``."""
-    return [
-        {"name": name.encode().decode(errors="backslashreplace"), "value": _header(value, readable)}
-        for name, value in record_headers[:_HEADERS]
-    ]
-
-
-def _header(value: bytes | None, readable: bool) -> dict[str, Any] | None:
-    shown = show_bytes(value and value[:_HEADER_BYTES], None if value is None else len(value), readable)
-    return asdict(shown) if shown else None
+    listed = []
+    for name, value in record_headers[:_HEADERS]:
+        shown = show_bytes(value and value[:_HEADER_BYTES], None if value is None else len(value), readable)
+        text = name.encode().decode(errors="backslashreplace")
+        listed.append({"name": text, "value": asdict(shown) if shown else None})
+    return listed

@@ -3,12 +3,11 @@
 Spark's tasks do this on the executors, and the process engine and a redrive in their own process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,9 +53,7 @@ class SliceTask:
     lookup: SchemaLookup | None = None
 
     @classmethod
-    def of(
-        cls, session: Session, pipeline: Pipeline, tables: StagingTables, kind: BatchKind = BatchKind.HEAD
-    ) -> SliceTask:
+    def of(cls, session: Session, pipeline: Pipeline, tables: StagingTables, kind: BatchKind = BatchKind.HEAD) -> Self:
         """A task of this pipeline and a batch of that kind, with the columns of that batch."""
         database, lookup = get_connection(pipeline.target.connection), SchemaLookup.of(pipeline, kind)
         if pipeline.follows_schemas:
@@ -131,19 +128,6 @@ def _counted(batches: Iterable[pa.RecordBatch], wanted: OffsetRange, advance: On
     advance(wanted.until_offset - position)
 
 
-@contextmanager
-def slice_writer(task: SliceTask, name: str = "slices") -> Iterator[SliceWriter]:
-    """A writer with a session of its own; ``name`` is the end of its application_name.
-
-    Raises:
-        Fenced: a newer attempt has claimed the batch.
-    """
-    attempt, retries = task.tables.attempt, retrying_for(task.retry_seconds)
-    named = application_name(attempt, name)
-    with retries, fenced(task.database, attempt), connect(task.database, named) as session:
-        yield SliceWriter(task, session)
-
-
 @dataclass(frozen=True, slots=True)
 class SliceWriter:
     """Stages slices through one session, each in a transaction of its own."""
@@ -183,6 +167,19 @@ class SliceWriter:
         except pg.UniqueViolation:
             return 0
         return tally.rows + tally.refused + tally.skipped
+
+
+@contextmanager
+def slice_writer(task: SliceTask, name: str = "slices") -> Iterator[SliceWriter]:
+    """A writer with a session of its own; ``name`` is the end of its application_name.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch.
+    """
+    attempt, retries = task.tables.attempt, retrying_for(task.retry_seconds)
+    named = application_name(attempt, name)
+    with retries, fenced(task.database, attempt), connect(task.database, named) as session:
+        yield SliceWriter(task, session)
 
 
 def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[DecodedColumns]:

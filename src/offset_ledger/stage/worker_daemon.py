@@ -12,7 +12,7 @@ from importlib import import_module
 _FORMATS = tuple(f"offset_ledger.decoding.{name}.decoder" for name in ("avro", "json", "json_schema", "protobuf"))
 _IMPORTED = (
     "offset_ledger.stage.spark_home",
-    "offset_ledger.stage.spark_reader",
+    "offset_ledger.stage.readers",
     "offset_ledger.stage.slices",
     "offset_ledger.stage.copy_rows",
     "offset_ledger.kafka.bulk_reader",

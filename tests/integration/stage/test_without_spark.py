@@ -25,8 +25,8 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.run.ingest import ingest
+from offset_ledger.stage import readers as slices_progress
 from offset_ledger.stage import session
-from offset_ledger.stage import spark_reader as slices_progress
 from offset_ledger.stage import step as stage_step
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.audit.finding import Severity
-from offset_ledger.page.audits import RuleStatus, change_kinds, rule_statuses, summary
+from offset_ledger.page.views import RuleStatus, change_kinds, rule_statuses, summary
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ERROR, WARNING, INFO, OK = Severity

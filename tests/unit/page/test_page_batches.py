@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from offset_ledger.model.states import State
-from offset_ledger.page.batches import SHEET, BatchStep, batch_view, decisions, sheet, steps, verdict
 from offset_ledger.page.history import WINDOWS, HistoryWindow, Point, points
+from offset_ledger.page.views import SHEET, BatchStep, batch_view, decisions, sheet, steps, verdict
 
 T0 = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.page.positions import bar, limits, on_one_scale, shares, step_of
+from offset_ledger.page.views import bar, limits, on_one_scale, shares, step_of
 from offset_ledger.standing.positions import Position
 
 

@@ -22,8 +22,8 @@ from offset_ledger.ledger.database import open_ledger_at, transaction
 from offset_ledger.ledger.staging import StageFailure
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.stage.readers import SparkReader
 from offset_ledger.stage.scratch import in_use
-from offset_ledger.stage.spark_reader import SparkReader
 from offset_ledger.stage.step import stage
 from offset_ledger.stage.submission import Submission
 
