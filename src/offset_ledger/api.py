@@ -29,10 +29,6 @@ AnyPipeline = Pipeline | str | Path
 Say = Callable[[str], None]
 
 
-def _quiet(line: str) -> None:
-    del line
-
-
 @dataclass(frozen=True, slots=True)
 class Verified:
     """What :func:`verify` found: one line for each violation, none where every invariant holds."""
@@ -61,7 +57,7 @@ def check(pipeline: AnyPipeline) -> str:
 
 
 def ingest(
-    pipeline: AnyPipeline, *, until_drained: bool = False, limit: int | None = None, say: Say = _quiet
+    pipeline: AnyPipeline, *, until_drained: bool = False, limit: int | None = None, say: Say = lambda _: None
 ) -> tuple[Ingested, ...]:
     """Commit the next batch, or all batches until nothing is new; the committed ones.
 
@@ -97,7 +93,7 @@ def replay(
     fill: bool = False,
     limit: int | None = None,
     why: str | None = None,
-    say: Say = _quiet,
+    say: Say = lambda _: None,
 ) -> Ingested:
     """Read offset ranges, or a window of record timestamps, again; cursors do not move and newer rows stay.
 

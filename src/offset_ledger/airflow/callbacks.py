@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from offset_ledger.model.batch import Batch
     from offset_ledger.model.questions import Question
 
-
 log = logging.getLogger(__name__)
 
 _IN_TRIGGERER = 120.0  # no run waits there, and the first connection that a busy triggerer asks for took 45 s

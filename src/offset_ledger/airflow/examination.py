@@ -19,23 +19,25 @@ _PACKAGE = b"offset_ledger"
 
 def examine(conn_ids: Iterable[str]) -> dict[str, Any]:
     """Return what this Airflow knows of this package: errors as text, None where there is none."""
+    plugin: str | None = None
+    try:
+        plugins = entry_points(group="airflow.plugins", name="offset_ledger")
+        if plugins:
+            next(iter(plugins)).load()
+        else:
+            plugin = (
+                "the package is not installed: Airflow finds no entry point airflow.plugins of the name offset_ledger"
+            )
+    except Exception as error:  # noqa: BLE001 - whatever an import raises
+        plugin = error_line(error)
+    bundles = list(_local_bundles())
     connections: dict[str, str | None] = dict.fromkeys(conn_ids)
     for conn_id in connections:
         try:
             installation_connection(conn_id)
         except ConfigurationError as error:
             connections[conn_id] = str(error)
-    return {"plugin": _plugin_error(), "bundles": list(_local_bundles()), "connections": connections}
-
-
-def _plugin_error() -> str | None:
-    try:
-        for plugin in entry_points(group="airflow.plugins", name="offset_ledger"):
-            plugin.load()
-            return None
-    except Exception as error:  # noqa: BLE001 - whatever an import raises
-        return error_line(error)
-    return "the package is not installed: Airflow finds no entry point airflow.plugins of the name offset_ledger"
+    return {"plugin": plugin, "bundles": bundles, "connections": connections}
 
 
 def _local_bundles() -> Iterator[dict[str, Any]]:

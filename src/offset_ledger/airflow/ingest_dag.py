@@ -48,7 +48,6 @@ DOC = """
 {several}Clearing and rerunning any task is safe: the ledger decides what is left to do.
 """
 
-
 SEVERAL = """Each topic has these tasks, and a batch, of its own: one that waits for a person does not keep the others
 from it.
 

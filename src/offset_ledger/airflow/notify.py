@@ -25,7 +25,6 @@ from offset_ledger.model.notices import Notice, texts
 if TYPE_CHECKING:
     from offset_ledger.ledger.database import Cursor, Session
 
-
 SECONDS = 15.0
 _URL = re.compile(r"(?i)https?://\S+|\burl: \S+")  # what follows the host may be a secret, as in webhooks
 

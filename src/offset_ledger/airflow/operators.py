@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from offset_ledger.ledger.staging import StageFailure
     from offset_ledger.stage.step import Reader
 
-
 log = logging.getLogger(__name__)
 
 JOB = Path(submitted.__file__).with_name("stage_batch.py")

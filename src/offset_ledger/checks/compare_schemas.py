@@ -110,14 +110,24 @@ def compare(
     pipeline: Pipeline, schemas: Sequence[KnownSchema], table: Table, following: Following = _NOTHING
 ) -> tuple[Line, ...]:
     """A line for each column of the file, each field that nothing reads, and each other column that does not fit."""
-    slots, read = _slots(pipeline), read_paths(pipeline.record)
-    lines = [_line(pipeline, slot, schemas, table, following) for slot in slots]
+    slots, read, lines = _slots(pipeline), read_paths(pipeline.record), list[Line]()
+    for slot in slots:
+        marks = [_mark(pipeline, misfit) for misfit in table.misfits if misfit.column == slot.column]
+        path, types, file = "", "", slot.file
+        if came := following.came.get(slot.column):
+            text = f"{came.column.type.sql} by schema id {came.schema_id}, with batch {came.batch_id}"
+            marks.append(Mark(text, matters=False))
+            file = f"{file}, by schema"
+        if slot.paths:
+            path, types = format_path(slot.paths[0]), _types([(slot.path(schema), schema) for schema in schemas])
+            marks = [*(following.marks(path) or _of_schemas(pipeline, slot, schemas)), *marks]
+        lines.append(Line(path, types, slot.column, file, table.types.get(slot.column, ""), tuple(marks)))
     fields = {each.path: each for schema in schemas for each in schema.fields}
-    for path, schema_field in fields.items():
-        if not any(touch(each, path) for each in read) and not set(schema_field.aliases) & set(read):
-            marks = following.marks(format_path(path)) or [Mark("new field, nothing reads it", matters=False)]
-            types = _types([(path, schema) for schema in schemas])
-            lines.append(Line(format_path(path), types, "", "", "", tuple(marks)))
+    for place, schema_field in fields.items():
+        if not any(touch(each, place) for each in read) and not set(schema_field.aliases) & set(read):
+            marks = following.marks(format_path(place)) or [Mark("new field, nothing reads it", matters=False)]
+            types = _types([(place, schema) for schema in schemas])
+            lines.append(Line(format_path(place), types, "", "", "", tuple(marks)))
     ours = {slot.column for slot in slots}
     for misfit in table.misfits:
         if misfit.column not in ours:
@@ -148,19 +158,6 @@ def _paths(path: JsonPath | None, aliases: tuple[JsonPath, ...]) -> tuple[JsonPa
 def _leads(path: JsonPath, schema: KnownSchema) -> bool:
     """Return whether the schema has the path, or a value that the path leads into."""
     return any(touch(path, field.path) for field in schema.fields)
-
-
-def _line(pipeline: Pipeline, slot: _Slot, schemas: Sequence[KnownSchema], table: Table, following: Following) -> Line:
-    marks = [_mark(pipeline, misfit) for misfit in table.misfits if misfit.column == slot.column]
-    path, types, file = "", "", slot.file
-    if came := following.came.get(slot.column):
-        text = f"{came.column.type.sql} by schema id {came.schema_id}, with batch {came.batch_id}"
-        marks.append(Mark(text, matters=False))
-        file = f"{file}, by schema"
-    if slot.paths:
-        path, types = format_path(slot.paths[0]), _types([(slot.path(schema), schema) for schema in schemas])
-        marks = [*(following.marks(path) or _of_schemas(pipeline, slot, schemas)), *marks]
-    return Line(path, types, slot.column, file, table.types.get(slot.column, ""), tuple(marks))
 
 
 def _of_schemas(pipeline: Pipeline, slot: _Slot, schemas: Sequence[KnownSchema]) -> Iterator[Mark]:

@@ -22,7 +22,7 @@ from offset_ledger.ledger.database import connect, open_ledger_at, read_only, tr
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.model.overlap import fair_shares
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.snapshot import Cursors, PartitionSnapshot, TopicSnapshot
+from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.plan.head import backlogs, start_offsets
 from offset_ledger.plan.step import snapshot_topic
 from offset_ledger.stage.record_batches import kafka_python_batch
@@ -63,7 +63,14 @@ def find_start(pipeline: Pipeline, choice: Choice) -> Start:
         NoStartOffset: the pipeline says start: none and has no cursors.
         TerminalError: there is no such partition.
     """
-    cursors, trouble = _cursors(pipeline)
+    cursors, trouble = None, ""  # why the ledger cannot be asked for cursors
+    try:
+        database = get_connection(pipeline.target.connection)
+        with open_ledger_at(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
+            read_only(cursor)
+            cursors = pipelines.read_cursors(cursor, pipeline.name)
+    except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
+        trouble = f"no ledger could be asked for cursors: {error}"
     if choice.from_offset is None and choice.since is None:
         source = pipeline.source
         snapshot, at_timestamp = snapshot_topic(pipeline, cursors)
@@ -86,36 +93,22 @@ def find_start(pipeline: Pipeline, choice: Choice) -> Start:
     return Start(ranges, note, not trouble)
 
 
-def _cursors(pipeline: Pipeline) -> tuple[Cursors | None, str]:
-    """The cursors, and why the ledger cannot be asked for them."""
-    try:
-        database = get_connection(pipeline.target.connection)
-        with open_ledger_at(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
-            read_only(cursor)
-            return pipelines.read_cursors(cursor, pipeline.name), ""
-    except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
-        return None, f"no ledger could be asked for cursors: {error}"
-
-
 def _asked(pipeline: Pipeline, choice: Choice) -> tuple[dict[int, int], TopicSnapshot]:
     topic = pipeline.source.topic
     with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(topic)
         if choice.since is None:
-            return {p.partition: _offset(topic, p, choice) for p in snapshot.partitions}, snapshot
+            offset = choice.from_offset or 0
+            for each in snapshot.partitions:
+                if each.partition == choice.partition and offset < each.log_start:
+                    raise OffsetExpired(
+                        f"topic {topic} partition {each.partition}: offsets [{offset}, {each.log_start}) are gone; the "
+                        f"log starts at {each.log_start}; begin there"
+                    )
+            return {each.partition: offset for each in snapshot.partitions}, snapshot
         offsets = kafka.offsets_at(topic, choice.since)
     ends = {p.partition: p.last_stable for p in snapshot.partitions}
-    return {p: end if (offset := offsets.get(p)) is None else offset for p, end in ends.items()}, snapshot
-
-
-def _offset(topic: str, partition: PartitionSnapshot, choice: Choice) -> int:
-    offset = choice.from_offset or 0
-    if partition.partition == choice.partition and offset < partition.log_start:
-        raise OffsetExpired(
-            f"topic {topic} partition {partition.partition}: offsets [{offset}, {partition.log_start}) are gone; the "
-            f"log starts at {partition.log_start}; begin there"
-        )
-    return offset
+    return {p: end if (at := offsets.get(p)) is None else at for p, end in ends.items()}, snapshot
 
 
 MAX_RECORDS = 10_000

@@ -7,16 +7,8 @@ from offset_ledger.checks.compare_schemas import Following, KnownSchema, Line, T
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.source import Format, SubjectStrategy
 from offset_ledger.connections import get_connection
+from offset_ledger.decoding import subjects
 from offset_ledger.decoding.needed_columns import Follower
-from offset_ledger.decoding.subjects import (
-    LANGUAGES,
-    check_value_schema,
-    fields_of,
-    is_of_others,
-    is_value_schema,
-    kind_names,
-    record_names,
-)
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import (
     AccessDenied,
@@ -146,10 +138,10 @@ def known_schemas(pipeline: Pipeline, kept: Iterable[WriterSchema]) -> tuple[tup
     if source.format is Format.JSON:
         return (), ("records in JSON without a registry have no schema: the file is compared with the table alone",)
     if source.schema is not None:
-        schema = WriterSchema(0, LANGUAGES[source.format], source.schema.text)
+        schema = WriterSchema(0, subjects.LANGUAGES[source.format], source.schema.text)
         return tuple(_known(pipeline, source.schema.name, schema)), ()
     assert source.registry is not None
-    of_values = [schema for schema in kept if is_value_schema(source, schema)]
+    of_values = [schema for schema in kept if subjects.is_value_schema(source, schema)]
     registry = connect_registry(get_connection(source.registry))
     known, notes = list[KnownSchema](), list[str]()
     for subject in _subjects(pipeline, registry, of_values):
@@ -176,7 +168,7 @@ def _subjects(pipeline: Pipeline, registry: Registry, kept: list[WriterSchema]) 
         return [f"{source.topic}-value"]
     if source.subject is SubjectStrategy.ANY:
         return sorted({subject for schema in kept for subject, _ in schema.subjects})
-    names = {name for schema in kept for name in record_names(schema)}
+    names = {name for schema in kept for name in subjects.record_names(schema)}
     if wanted := set(pipeline.record.schemas) if source.format is not Format.JSON_SCHEMA else set():
         return sorted(wanted if source.subject is SubjectStrategy.RECORD else {f"{source.topic}-{n}" for n in wanted})
     if source.subject is SubjectStrategy.RECORD:
@@ -199,13 +191,13 @@ def _name(subject: str, schema: WriterSchema) -> str:
 def _known(pipeline: Pipeline, name: str, schema: WriterSchema) -> list[KnownSchema]:
     """The schema, once for each kind of records that the pipeline takes of it."""
     try:
-        check_value_schema(pipeline.source, schema)
-        if is_of_others(schema, pipeline.record.schemas):
+        subjects.check_value_schema(pipeline.source, schema)
+        if subjects.is_of_others(schema, pipeline.record.schemas):
             return []
         wanted, kinds = pipeline.record.schemas, [pipeline.source.message]
         if wanted or schema.language is SchemaLanguage.AVRO:
-            kinds = [each for each in kind_names(schema) if not wanted or each in wanted]
+            kinds = [each for each in subjects.kind_names(schema) if not wanted or each in wanted]
         shown = [f"{name} ({kind})" if len(kinds) > 1 else name for kind in kinds]
-        return [KnownSchema(each, fields_of(schema, kind)) for each, kind in zip(shown, kinds, strict=True)]
+        return [KnownSchema(each, subjects.fields_of(schema, kind)) for each, kind in zip(shown, kinds, strict=True)]
     except SchemaProblem as problem:
         raise UnusableSchema(f"{name}: {problem}; register another version, or correct the pipeline file") from None

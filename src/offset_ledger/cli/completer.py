@@ -1,18 +1,11 @@
 """Completions for shells that ask for them."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable
 
 from offset_ledger.connections import get_connection
 
 _MOST = 100  # batches
-
-
-def complete(parser: ArgumentParser) -> None:
-    """Answer a shell that asks for completions, and end the process."""
-    import argcomplete
-
-    argcomplete.autocomplete(parser)
 
 
 def complete_pipelines(prefix: str, **_: object) -> list[str]:

@@ -14,7 +14,6 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.units import counted, show_duration
 
 if TYPE_CHECKING:
-    from offset_ledger.standing.overview import PipelineLine
     from offset_ledger.standing.status import PipelineStatus
 
 
@@ -27,31 +26,29 @@ def run_status(arguments: Namespace) -> Outcome:
         current = status(pipeline_of(arguments))
         return Outcome(asdict(current), _text(current))
     from offset_ledger.standing.overview import overview
+    from offset_ledger.standing.pipeline import COUNTED
 
     lines = overview()
     notes = [
         f"{line.pipeline}: {note}" for line in lines for note in (line.error, line.blocked_by, line.retired) if note
     ]
-    text = "\n".join([table(map(_row, lines)) if lines else "no pipelines yet", *([""] if notes else []), *notes])
+    rows = []
+    for line in lines:
+        age, more = "", "+" if line.quarantined == COUNTED else ""
+        if line.newest_record is not None:
+            seconds = (datetime.now(UTC) - line.newest_record).total_seconds()
+            age = f"{show_duration(seconds)} old" if seconds > 0 else "now"
+        row = {
+            "pipeline": line.pipeline,
+            "state": line.state,
+            "lag": "" if line.retired else "?" if line.lag is None else f"{line.lag:,}",
+            "newest record": age,
+            "quarantine": "?" if line.quarantined is None else f"{line.quarantined:,}{more}",
+            "open batch": line.open_batch or "",
+        }
+        rows.append(row)
+    text = "\n".join([table(rows) if rows else "no pipelines yet", *([""] if notes else []), *notes])
     return Outcome([asdict(line) for line in lines], text, 1 if any(line.error for line in lines) else 0)
-
-
-def _row(line: PipelineLine) -> dict[str, Any]:
-    from offset_ledger.standing.pipeline import COUNTED
-
-    more = "+" if line.quarantined == COUNTED else ""
-    age = ""
-    if line.newest_record is not None:
-        seconds = (datetime.now(UTC) - line.newest_record).total_seconds()
-        age = f"{show_duration(seconds)} old" if seconds > 0 else "now"
-    return {
-        "pipeline": line.pipeline,
-        "state": line.state,
-        "lag": "" if line.retired else "?" if line.lag is None else f"{line.lag:,}",
-        "newest record": age,
-        "quarantine": "?" if line.quarantined is None else f"{line.quarantined:,}{more}",
-        "open batch": line.open_batch or "",
-    }
 
 
 def _text(current: PipelineStatus) -> str:

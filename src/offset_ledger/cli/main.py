@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 
 from offset_ledger.cli import decide, demo, inspect, kafka, production, publish, running, set_up
-from offset_ledger.cli.completer import complete
 from offset_ledger.cli.verbs import Parser, add_verbs, run_verb
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, UsageError, failure_of, one_line
 from offset_ledger.pandas_later import this_process_is_ours
@@ -63,8 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         this_process_is_ours()
     given = sys.argv[1:] if argv is None else argv
     parser = build_parser()
-    if "_ARGCOMPLETE" in os.environ:
-        complete(parser)
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
     if not given:
         parser.print_help()
         return 0

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 CLIENTS = ("librdkafka", "kafka-python")
 
-
 _OPTIONS = {"key": "--key-schema", "value": "--schema"}
 SCHEMA_SERIALIZERS = ("avro", "protobuf", "json_schema")
 _SUBJECTS = ("topic", "record", "topic_record")
@@ -209,7 +208,14 @@ def find_form(arguments: Namespace) -> Form:
     """
     from offset_ledger.publishing.forms import Form
 
-    names = _names(arguments)
+    by_format = arguments.format if arguments.format in SCHEMA_SERIALIZERS else None
+    if by_format and arguments.value_serializer not in (None, by_format):
+        raise ConfigurationError(
+            f"--format {by_format} and --value-serializer {arguments.value_serializer} are two forms of the value; "
+            "leave one out"
+        )
+    value = arguments.value_serializer or by_format or "json"
+    names = {"key": arguments.key_serializer or ("avro" if arguments.key_schema else "string"), "value": value}
     given: dict[str, dict[str, Any]] = {}
     for side, option in _OPTIONS.items():
         options = (option, *(f"{option}-{what}" for what in ("message", "subject", "reference")))
@@ -263,15 +269,3 @@ def _choice(arguments: Namespace, side: str, name: str, given: Mapping[str, Any]
     message = given.get(f"{option}-message")
     file = given.get(option)
     return SchemaChoice(arguments.topic, side, name, file, message, subject, arguments.register, references)
-
-
-def _names(arguments: Namespace) -> Mapping[str, str]:
-    """The serializer of each side."""
-    by_format = arguments.format if arguments.format in SCHEMA_SERIALIZERS else None
-    if by_format and arguments.value_serializer not in (None, by_format):
-        raise ConfigurationError(
-            f"--format {by_format} and --value-serializer {arguments.value_serializer} are two forms of the value; "
-            "leave one out"
-        )
-    value = arguments.value_serializer or by_format or "json"
-    return {"key": arguments.key_serializer or ("avro" if arguments.key_schema else "string"), "value": value}

@@ -62,25 +62,23 @@ def run_replay(arguments: Namespace) -> Outcome:
     from offset_ledger.run.requests import replay
     from offset_ledger.stage.session import session_ended
 
-    pipeline, request = pipeline_of(arguments), _request(arguments)
+    pipeline, offsets = pipeline_of(arguments), (arguments.partition, arguments.from_offset, arguments.until_offset)
+    given = {name: getattr(arguments, name) for name in ("limit", "dry_run", "why", "scan", "fill")}
+    if arguments.since or arguments.until:
+        if offsets != (None, None, None):
+            raise ContradictoryRequest("replay takes offsets, or --since and --until, and not both; choose one")
+        given |= {"action": "window", "since": arguments.since, "until": arguments.until}
+    elif None in offsets:
+        raise ConfigurationError("replay takes --partition, --from-offset and --until-offset, or --since and --until")
+    else:
+        given |= {"action": "ranges", "ranges": "{}:{}-{}".format(*offsets)}
+    request = parse_request(given)
     if request.dry_run:
         planned = preview(pipeline, request)
         return Outcome(planned.data, str(planned))
     with session_ended():
         batch = replay(pipeline, request, current_origin(), say)
     return Outcome(batch_data(batch), batch_line(batch))
-
-
-def _request(arguments: Namespace) -> Request:
-    offsets = (arguments.partition, arguments.from_offset, arguments.until_offset)
-    common = {name: getattr(arguments, name) for name in ("limit", "dry_run", "why", "scan", "fill")}
-    if arguments.since or arguments.until:
-        if offsets != (None, None, None):
-            raise ContradictoryRequest("replay takes offsets, or --since and --until, and not both; choose one")
-        return parse_request({"action": "window", "since": arguments.since, "until": arguments.until, **common})
-    if None in offsets:
-        raise ConfigurationError("replay takes --partition, --from-offset and --until-offset, or --since and --until")
-    return parse_request({"action": "ranges", "ranges": "{}:{}-{}".format(*offsets), **common})
 
 
 @verb(

@@ -319,7 +319,6 @@ def run_doctor(arguments: Namespace) -> Outcome:
 
 _COUNTABLE = {"problem", "warning"}
 
-
 _SHELLS = ("bash", "zsh", "fish")
 
 

@@ -13,19 +13,9 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.errors import BatchRejected, DatabaseUnavailable, LedgerViolation, UnknownOutcome
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, dead_letters, followed_columns, pipelines, redrive, staging
+from offset_ledger.ledger import batches, database, dead_letters, followed_columns, pipelines, redrive, staging
 from offset_ledger.ledger.completeness import sealed_counts
-from offset_ledger.ledger.database import (
-    Cursor,
-    Session,
-    application_name,
-    connect,
-    named_sql,
-    open_ledger,
-    rename_session,
-    transaction,
-    transaction_id,
-)
+from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, open_ledger, transaction, transaction_id
 from offset_ledger.ledger.fencing import wait_for, wait_for_claims
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import StagingTables
@@ -79,7 +69,7 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session |
                     )
                 if batch.state is not State.VALIDATED:
                     batches.refuse(batch, batch.attempt, State.VALIDATED)
-                rename_session(cursor, application_name(batch.attempt, "commit"))
+                database.rename_session(cursor, database.application_name(batch.attempt, "commit"))
             validated = batch
             wait_for(session, rivals, lambda cursor: _lock(cursor, pipeline, validated))
             with transaction(session) as cursor:

@@ -70,7 +70,7 @@ def run_checks(checks: Sequence[Check], seconds: float = SECONDS) -> Iterator[Fi
             yield Finding(check.name, Level.SKIPPED, f"not checked, because of: {check.needs}")
             continue
         run, timeout = _Run(), check.seconds or seconds
-        thread = threading.Thread(target=copy_context().run, args=(_complete, check, run), daemon=True)
+        thread = threading.Thread(target=copy_context().run, args=(run.complete, check), daemon=True)
         thread.start()
         thread.join(timeout)
         findings, hangs = list(run.findings), thread.is_alive()
@@ -87,14 +87,13 @@ class _Run:
     findings: list[Finding] = field(default_factory=list)
     done: bool = False
 
-
-def _complete(check: Check, run: _Run) -> None:
-    try:
-        run.findings.extend(check.run())
-        run.done = True
-    except OffsetLedgerError as error:
-        name = type(error).__name__
-        run.findings.append(problem(check.name, error.named, f"docs/runbook.md explains {name}"))
-    except Exception as error:
-        log.info("", exc_info=error)
-        run.findings.append(problem(check.name, error_line(error), "report it, with the output of --verbose"))
+    def complete(self, check: Check) -> None:
+        try:
+            self.findings.extend(check.run())
+            self.done = True
+        except OffsetLedgerError as error:
+            name = type(error).__name__
+            self.findings.append(problem(check.name, error.named, f"docs/runbook.md explains {name}"))
+        except Exception as error:
+            log.info("", exc_info=error)
+            self.findings.append(problem(check.name, error_line(error), "report it, with the output of --verbose"))

@@ -14,17 +14,8 @@ from offset_ledger.errors import AccessDenied, ConfigurationError, UnknownTopic
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.brokers import OLDEST as OLDEST_KAFKA
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.database import OLDEST as OLDEST_POSTGRES
-from offset_ledger.ledger.database import (
-    Session,
-    check_migrated,
-    connect,
-    migrations,
-    named_sql,
-    read_only,
-    rows,
-    transaction,
-)
+from offset_ledger.ledger import database
+from offset_ledger.ledger.database import Session, named_sql, read_only, rows, transaction
 from offset_ledger.ledger.pipelines import read_retirement
 from offset_ledger.plan.topics import known_pipelines
 from offset_ledger.units import show_duration
@@ -98,15 +89,15 @@ class Server:
 def check_postgres(conn_id: str, pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
     """The findings about the database of a connection, and what these pipelines need in it."""
     subject = f"Postgres {conn_id}"
-    with connect(get_connection(conn_id)) as session:
+    with database.connect(get_connection(conn_id)) as session:
         yield from judge(subject, _server(session))
         try:
-            check_migrated(session)
+            database.check_migrated(session)
         except ConfigurationError as error:
             text, _, _ = str(error).partition("; ")
             yield problem(f"{subject}: ledger", text, "as the login that owns the ledger run: offset-ledger migrate")
         else:
-            yield ok(f"{subject}: ledger", f"all {len(migrations())} migrations are applied")
+            yield ok(f"{subject}: ledger", f"all {len(database.migrations())} migrations are applied")
         for target in (each.target for each in pipelines):
             with transaction(session) as cursor:
                 read_only(cursor)
@@ -138,10 +129,9 @@ def _server(session: Session) -> Server:
 def judge(subject: str, server: Server) -> Iterator[Finding]:
     """Return the findings about a server."""
     version = f"PostgreSQL {server.version // 10_000}.{server.version % 10_000}"
-    if server.version < OLDEST_POSTGRES * 10_000:
-        yield problem(
-            subject, f"{version}, expected {OLDEST_POSTGRES} or newer", "upgrade the server, or use another one"
-        )
+    if server.version < database.OLDEST * 10_000:
+        old = f"{version}, expected {database.OLDEST} or newer"
+        yield problem(subject, old, "upgrade the server, or use another one")
     else:
         yield ok(subject, version)
     if server.encoding != "UTF8":

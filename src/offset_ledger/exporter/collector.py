@@ -18,7 +18,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, one_line
 from offset_ledger.standing.brokers import BrokerCache, CachedAnswers
 from offset_ledger.standing.files import KnownPipelines, by_ledger, read_pipelines
-from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, LedgerRow, Standing, assess
+from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, LedgerRow, assess
 from offset_ledger.standing.reader import read_ledger, read_rows, reading
 from offset_ledger.version import __version__
 
@@ -60,7 +60,24 @@ def pipeline_samples(pipeline: Pipeline, known: LedgerReading, topic: BrokerAnsw
         return
     if pipeline.name in known.ledger.pipelines:
         yield Sample("topic_retired", float(standing.retired is not None))
-        yield from _of_ledger(pipeline.name, known, standing)
+        head, waiting = known.ledger.pipelines[pipeline.name], known.waiting[pipeline.name]
+        if head["batch_id"] is not None:
+            yield Sample("open_batch_timestamp_seconds", head["planned_at"].timestamp(), {"state": head["state"]})
+        if not standing.retired:
+            yield from _moment("last_commit_timestamp_seconds", waiting["moved_at"])
+            yield from _moment("newest_record_timestamp_seconds", waiting["newest"])
+        yield Sample("rejected_batches", waiting["rejected"])
+        yield Sample("open_questions", waiting["questions"])
+        yield Sample("quarantined_records", head["quarantined"])
+        yield Sample("waiting_dead_letters", waiting["dead_letters"])
+        for disposition, offsets in known.offsets.get(pipeline.name, {}).items():
+            yield Sample("offsets", offsets, {"disposition": disposition})
+        for step in _STEPS:
+            if waiting[step] is not None:
+                yield Sample("last_batch_step_seconds", waiting[step], {"step": step})
+        if (counts := known.findings.get(pipeline.name)) is not None:
+            for severity in _SEVERITIES:
+                yield Sample("audit_findings", counts.get(severity, 0), {"severity": severity})
     if topic.snapshot is None:
         return
     for each in standing.partitions:
@@ -74,27 +91,6 @@ def pipeline_samples(pipeline: Pipeline, known: LedgerReading, topic: BrokerAnsw
         yield Sample("lag_seconds", 0.0)
     elif whole.complete_to is not None and not whole.dated_long_ago(now):
         yield Sample("lag_seconds", max(0.0, (now - whole.complete_to).total_seconds()))
-
-
-def _of_ledger(name: str, known: LedgerReading, standing: Standing) -> Iterator[Sample]:
-    head, waiting = known.ledger.pipelines[name], known.waiting[name]
-    if head["batch_id"] is not None:
-        yield Sample("open_batch_timestamp_seconds", head["planned_at"].timestamp(), {"state": head["state"]})
-    if not standing.retired:
-        yield from _moment("last_commit_timestamp_seconds", waiting["moved_at"])
-        yield from _moment("newest_record_timestamp_seconds", waiting["newest"])
-    yield Sample("rejected_batches", waiting["rejected"])
-    yield Sample("open_questions", waiting["questions"])
-    yield Sample("quarantined_records", head["quarantined"])
-    yield Sample("waiting_dead_letters", waiting["dead_letters"])
-    for disposition, offsets in known.offsets.get(name, {}).items():
-        yield Sample("offsets", offsets, {"disposition": disposition})
-    for step in _STEPS:
-        if waiting[step] is not None:
-            yield Sample("last_batch_step_seconds", waiting[step], {"step": step})
-    if (counts := known.findings.get(name)) is not None:
-        for severity in _SEVERITIES:
-            yield Sample("audit_findings", counts.get(severity, 0), {"severity": severity})
 
 
 def _moment(family: str, moment: datetime | None) -> Iterator[Sample]:
@@ -172,7 +168,6 @@ FAMILIES = (
     Family("last_batch_step_seconds", "How long each step of the newest head batch took.", (*_OF_PIPELINE, "step")),
     Family("offsets", "Committed offsets by what became of them.", (*_OF_PIPELINE, "disposition"), "counter"),
 )
-
 
 Metrics = Mapping[str, GaugeMetricFamily | CounterMetricFamily]
 

@@ -73,7 +73,8 @@ def initialize(
         schemas = read_schemas(source, sample)
         kinds = sampled_kinds(sample, schemas.values)
         columns, unreadable = schema_inferred(schemas.source, kinds, schemas.values)
-        doubts = *kinds.doubts, *schemas.unreadable, *unreadable
+        unusable = [f"{problem}; its records are quarantined" for problem in schemas.unusable.values()]
+        doubts = *kinds.doubts, *unusable, *unreadable
         proposal = propose(wanted, schemas.source, kinds.sample, columns, schemas.lookup, kinds.taken, doubts)
     check_proposal(proposal)
     written = _write(proposal, path, suite) if path and suite else ()
@@ -138,11 +139,6 @@ class SampledSchemas:
         known: dict[int, WriterSchema | SchemaProblem] = dict(self.unusable)
         known |= {schema.schema_id: schema for schema in (*self.values, *self.keys)}
         return lambda ids: {id_: known[id_] for id_ in ids if id_ in known}
-
-    @property
-    def unreadable(self) -> tuple[str, ...]:
-        """A line for each of the unusable ones."""
-        return tuple(f"{problem}; its records are quarantined" for problem in self.unusable.values())
 
 
 def read_schemas(source: Source, sample: Sample) -> SampledSchemas:

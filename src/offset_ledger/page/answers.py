@@ -94,12 +94,22 @@ def detail(pipeline: Pipeline, rights: Rights, brokers: BrokerCache, reports: Pa
     standing = _standing(pipeline, rights, ledger, topic, now)
     quarantined: LedgerRow = {"waiting": None, "codes": [], "dismissed": None}
     findings: list[LedgerRow] = []
-    rejection = None
+    rejection: JsonObject | None = None
     if ledger.problem is None:
         with reading(pipeline.target.connection) as cursor:
             (quarantined,) = read_rows(cursor, "page/quarantine", pipeline=pipeline.name, limit=COUNTED)
             findings = read_rows(cursor, "page/findings", pipeline=pipeline.name, topic=pipeline.source.topic)
-            rejection = _rejection(cursor, pipeline, ledger.pipelines.get(pipeline.name), rights, reports)
+            row = ledger.pipelines.get(pipeline.name)
+            if row and row["state"] == State.REJECTED:  # why it is, its report, and some of what it refused
+                refused = first_refused(cursor, Attempt(row["batch_id"], row["epoch"]))
+                readable = rights.reads_values(pipeline.name)
+                rejection = {
+                    "batch_id": row["batch_id"],
+                    "reasons": row["reasons"] or [],
+                    "report": _report(reports, f"{pipeline.name}/{row['batch_id']}.html"),
+                    "records": [refused_record(each, readable) for each in refused],
+                    "masked": not readable,
+                }
     return {
         **_summary(pipeline, rights, standing, ledger, topic, now),
         "recent": recent.get(pipeline.name, []),
@@ -167,23 +177,6 @@ def _summary(
         "last_commit": row["last_commit"] if row else None,
         "ledger_problem": ledger.problem,
         "actions": {verb: {"dag_id": dag_id, "blocked_reason": rights.blocked_reason(dag_id)} for verb, dag_id in dags},
-    }
-
-
-def _rejection(
-    cursor: Cursor, pipeline: Pipeline, row: LedgerRow | None, rights: Rights, reports: Path
-) -> JsonObject | None:
-    """Why the open batch is rejected, its report, and some of what it refused."""
-    if not row or row["state"] != State.REJECTED:
-        return None
-    refused = first_refused(cursor, Attempt(row["batch_id"], row["epoch"]))
-    readable = rights.reads_values(pipeline.name)
-    return {
-        "batch_id": row["batch_id"],
-        "reasons": row["reasons"] or [],
-        "report": _report(reports, f"{pipeline.name}/{row['batch_id']}.html"),
-        "records": [refused_record(each, readable) for each in refused],
-        "masked": not readable,
     }
 
 

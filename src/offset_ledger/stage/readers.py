@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from offset_ledger.stage.slices import SliceTask
 
-
 log = logging.getLogger(__name__)
 
 _THREADS = 2  # one decodes while the other waits for Postgres
@@ -156,7 +155,6 @@ def task_slots(spark: SparkSession) -> int:
 
 
 _ASKED = ("spark.executor.instances", "spark.executor.cores", "spark.cores.max")
-
 
 _SECONDS = 2.0
 

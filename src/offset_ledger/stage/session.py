@@ -24,7 +24,6 @@ from offset_ledger.stage.submission import is_standalone
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
 FALLBACK = "fallback"  # in extra of a connection to a Spark Connect server: the connection to use if it does not answer
 log = logging.getLogger(__name__)
 

@@ -37,7 +37,6 @@ from offset_ledger.stage.schemas import end_at_boundaries
 if TYPE_CHECKING:
     from offset_ledger.stage.slices import SliceTask
 
-
 log = logging.getLogger(__name__)
 
 _RECENT_SECONDS = 5.0  # a client that was idle for longer may have lost its connections

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation
     from sqlalchemy import Select
 
-
 Session = psycopg2.extensions.connection
 
 VIEW = "staged"
@@ -50,23 +49,29 @@ def open_batch(arguments: Arguments, live: str) -> Iterator[tuple[PostgresDataso
     Raises:
         DatabaseUnavailable: the rows could not be read.
     """
-    from great_expectations.data_context.types.base import (
-        DataContextConfig,
-        InMemoryStoreBackendDefaults,
-        ProgressBarsConfig,
-    )
+    from great_expectations.data_context.types import base
     from great_expectations.datasource.fluent.interfaces import TestConnectionError
     from sqlalchemy.exc import InterfaceError, OperationalError
 
     sessions: list[Session] = []
 
     def connect() -> Session:
-        sessions.append(_open(arguments, live))
-        return sessions[-1]
+        """Open a read-only session with the live rows as the view that Great Expectations validates.
 
-    config = DataContextConfig(
-        store_backend_defaults=InMemoryStoreBackendDefaults(),
-        progress_bars=ProgressBarsConfig(globally=False),
+        A temporary view, and no query asset: for a query asset the failing-row queries of Great Expectations 1.24 are
+        not SQL, its column type checks raise, and it takes three times as long.
+        """
+        session = open_session(arguments)
+        with session, session.cursor() as cursor:
+            cursor.execute(named_sql("validate/create_view").format(view=VIEW, rows=live))
+            cursor.execute(named_sql("validate/find_view_first"))
+            cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+        sessions.append(session)
+        return session
+
+    config = base.DataContextConfig(
+        store_backend_defaults=base.InMemoryStoreBackendDefaults(),
+        progress_bars=base.ProgressBarsConfig(globally=False),
         analytics_enabled=False,
     )
     try:
@@ -85,20 +90,6 @@ def open_batch(arguments: Arguments, live: str) -> Iterator[tuple[PostgresDataso
     finally:
         for session in sessions:
             _close(session)
-
-
-def _open(arguments: Arguments, live: str) -> Session:
-    """A read-only session with the live rows as the view that Great Expectations validates.
-
-    A temporary view, and no query asset: for a query asset the failing-row queries of Great Expectations 1.24 are not
-    SQL, its column type checks raise, and it takes three times as long.
-    """
-    session = open_session(arguments)
-    with session, session.cursor() as cursor:
-        cursor.execute(named_sql("validate/create_view").format(view=VIEW, rows=live))
-        cursor.execute(named_sql("validate/find_view_first"))
-        cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
-    return session
 
 
 def _close(session: Session) -> None:
@@ -224,8 +215,9 @@ def run_suite(suite: Suite, arguments: Arguments, live: str) -> Validation:
         configurations = [each.configuration for each in expectations]
         theirs = gx.load().ExpectationSuite(name=suite.name, expectations=configurations)
         written = batch.validate(theirs, result_format=_RESULT_FORMAT).to_json_dict()
-        # NaN and Infinity are not JSON: they become text.
-        result = json.loads(json.dumps(written, default=_plain), parse_constant=str)
+        # Some results are numpy's, and False as text would be true; NaN and Infinity are not JSON: they become text.
+        raw = json.dumps(written, default=lambda value: value.item() if hasattr(value, "item") else str(value))
+        result = json.loads(raw, parse_constant=str)
         by_position = {each["expectation_config"]["meta"][_POSITION]: each for each in result["results"]}
         for each in result["results"]:
             info = str(each["exception_info"])
@@ -263,8 +255,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it: some results are numpy's, and False as text would be true."""
-    return value.item() if hasattr(value, "item") else str(value)

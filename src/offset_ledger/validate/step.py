@@ -13,16 +13,8 @@ from offset_ledger.config.parse import nearest_above
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, staging
-from offset_ledger.ledger.database import (
-    Cursor,
-    Session,
-    application_name,
-    named_sql,
-    open_ledger,
-    rename_session,
-    transaction,
-)
+from offset_ledger.ledger import batches, database, staging
+from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledger, transaction
 from offset_ledger.ledger.fencing import fenced, wait_for
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.sessions import session_arguments
@@ -30,9 +22,8 @@ from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
 from offset_ledger.model.batch import Attempt, Batch, Origin
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.validate.gate import run_gate
-from offset_ledger.validate.history import compare
 from offset_ledger.validate.suite import Suite, load_suite
-from offset_ledger.validate.verdict import ExpectationResult, GateVerdict
+from offset_ledger.validate.verdict import ExpectationResult, GateVerdict, compare
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +44,7 @@ def validate(
         Fenced, StateConflict: another attempt has the batch.
         IncompleteStaging, DatabaseUnavailable: worth another try.
     """
-    database = get_connection(pipeline.target.connection)
+    connection = get_connection(pipeline.target.connection)
     with open_ledger(pipeline, session) as session:
         with transaction(session) as cursor:
             batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
@@ -63,15 +54,15 @@ def validate(
                 batches.refuse(batch, batch.attempt, State.STAGED)
             pipeline = with_columns(cursor, pipeline, batch_id)
             staging.check_columns(cursor, StagingTables(batch.attempt), pipeline.record)
-            name = application_name(batch.attempt, "validate")
-            rename_session(cursor, name)
+            name = database.application_name(batch.attempt, "validate")
+            database.rename_session(cursor, name)
         suite = read_suite(pipeline)
         # What a redrive refuses is in quarantine already: it cannot drain a topic into it.
         limit = 1.0 if batch.kind is BatchKind.REDRIVE else pipeline.quality.max_quarantined_share
-        with fenced(database, batch.attempt):
+        with fenced(connection, batch.attempt):
             verdict = run_gate(
                 suite,
-                session_arguments(database, name),
+                session_arguments(connection, name),
                 SCHEMA,
                 StagingTables(batch.attempt).rows,
                 session=session,
