@@ -68,7 +68,7 @@ def warm(pipeline: Pipeline, executors: int) -> None:
     """Let every executor start its Python worker and import what a slice needs."""
 
     def load(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import_module("offset_ledger.stage.spark_reader")
+        import_module("offset_ledger.stage.readers")
         time.sleep(2)
         yield from batches
 

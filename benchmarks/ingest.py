@@ -24,7 +24,7 @@ from benchmarks.bench_stack import bench_stack, temporary_folder
 from benchmarks.readers import reader_of
 from psycopg2 import sql
 
-from offset_ledger.commit.merge import Names, work_memory
+from offset_ledger.commit.merge import merge_formats, work_memory
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
@@ -171,8 +171,8 @@ def raw_pieces(stack: Stack, pipeline: Pipeline, batch: Any) -> dict[str, float]
         with transaction(session) as cursor:
             cursor.execute("CREATE TABLE bench_again (LIKE public.bench INCLUDING ALL)")
             cursor.execute("SELECT set_config('work_mem', %s, true)", [work_memory(total_width(batch.ranges))])
-            names = Names(sql.Identifier("bench_again"), tables.identifier(tables.rows), pipeline.record)
-            statement = sql.SQL(named_sql("commit/merge_newest_wins")).format(**names.formats())
+            names = merge_formats(sql.Identifier("bench_again"), tables.identifier(tables.rows), pipeline.record)
+            statement = sql.SQL(named_sql("commit/merge_newest_wins")).format(**names)
             merge, _ = timed(lambda: cursor.execute(statement, {"batch_id": 1}))
             cursor.execute("DROP TABLE bench_again")
     return {"one consumer reads the records": read, "COPY of the rows, one session": copy, "merge statement": merge}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from offset_ledger.model.engine import Engine, EngineChoice
-from offset_ledger.stage.process_reader import ProcessReader
-from offset_ledger.stage.spark_reader import SparkReader
+from offset_ledger.stage.readers import ProcessReader, SparkReader
 from offset_ledger.stage.step import Reader
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from offset_ledger import errors as _errors
 
 if TYPE_CHECKING:
-    from offset_ledger.airflow.audit_dag import build_audit_dag as build_audit_dag
     from offset_ledger.airflow.dags import audit_dags as audit_dags
+    from offset_ledger.airflow.dags import build_audit_dag as build_audit_dag
+    from offset_ledger.airflow.dags import build_daily_report_dag as build_daily_report_dag
     from offset_ledger.airflow.dags import daily_report_dags as daily_report_dags
     from offset_ledger.airflow.dags import ingest_dags as ingest_dags
     from offset_ledger.airflow.dags import redrive_dags as redrive_dags
-    from offset_ledger.airflow.daily_report_dag import build_daily_report_dag as build_daily_report_dag
     from offset_ledger.airflow.ingest_dag import build_ingest_dag as build_ingest_dag
     from offset_ledger.airflow.redrive_dag import build_redrive_dag as build_redrive_dag
     from offset_ledger.api import Verified as Verified
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from offset_ledger.version import __version__ as __version__
 
 _MODULES = {
-    "offset_ledger.airflow.audit_dag": ("build_audit_dag",),
-    "offset_ledger.airflow.dags": ("audit_dags", "daily_report_dags", "ingest_dags", "redrive_dags"),
-    "offset_ledger.airflow.daily_report_dag": ("build_daily_report_dag",),
+    "offset_ledger.airflow.dags": (
+        *("audit_dags", "build_audit_dag", "build_daily_report_dag"),
+        *("daily_report_dags", "ingest_dags", "redrive_dags"),
+    ),
     "offset_ledger.airflow.ingest_dag": ("build_ingest_dag",),
     "offset_ledger.airflow.redrive_dag": ("build_redrive_dag",),
     "offset_ledger.api": ("Verified", "check", "ingest", "pipelines_of", "replay", "status", "verify"),

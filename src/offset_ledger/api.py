@@ -4,8 +4,6 @@ Each takes a pipeline, or the name or path of its file, and finds its connection
 Airflow from Airflow, elsewhere in ``AIRFLOW_CONN_<ID>`` variables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,10 +27,6 @@ from offset_ledger.validate.step import read_suite
 
 AnyPipeline = Pipeline | str | Path
 Say = Callable[[str], None]
-
-
-def _quiet(line: str) -> None:
-    del line
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,7 @@ def check(pipeline: AnyPipeline) -> str:
 
 
 def ingest(
-    pipeline: AnyPipeline, *, until_drained: bool = False, limit: int | None = None, say: Say = _quiet
+    pipeline: AnyPipeline, *, until_drained: bool = False, limit: int | None = None, say: Say = lambda _: None
 ) -> tuple[Ingested, ...]:
     """Commit the next batch, or all batches until nothing is new; the committed ones.
 
@@ -99,7 +93,7 @@ def replay(
     fill: bool = False,
     limit: int | None = None,
     why: str | None = None,
-    say: Say = _quiet,
+    say: Say = lambda _: None,
 ) -> Ingested:
     """Read offset ranges, or a window of record timestamps, again; cursors do not move and newer rows stay.
 

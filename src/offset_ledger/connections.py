@@ -6,8 +6,6 @@ of its tasks or :data:`FROM_AIRFLOW` asks for it. For Kafka, ``extra`` holds the
 as the apache-kafka provider keeps it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

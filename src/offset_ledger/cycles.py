@@ -1,7 +1,5 @@
 """Python's cycle collector, where millions of objects live and none is part of a cycle."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager

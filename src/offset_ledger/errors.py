@@ -4,8 +4,6 @@ A ``TerminalError`` stays until somebody changes something, so Airflow must not 
 away by itself: retry it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 

@@ -1,7 +1,5 @@
 """The extras of the package, and the line that names one where it is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.util import find_spec
 

@@ -6,8 +6,6 @@ this process), ``stop`` (SIGSTOP, until a SIGCONT), ``sleep:SECONDS``, ``fail`` 
 ``OFFSET_LEDGER_FAILPOINTS_ONCE`` naming a folder, each place acts once for all processes that share the folder.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

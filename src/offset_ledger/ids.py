@@ -1,7 +1,5 @@
 """The ids that Airflow and Kafka know: DAGs, their tasks, and the consumer group of a pipeline."""
 
-from __future__ import annotations
-
 AUDIT_DAG = "audit_topics"
 DAILY_REPORT_DAG = "daily_quality_report"
 _INGEST, _REDRIVE = "ingest_", "redrive_"

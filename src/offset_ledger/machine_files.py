@@ -1,7 +1,5 @@
 """Files of this machine: those with secrets, for their owner alone, and the folder of what is made once for it."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import secrets

@@ -3,8 +3,6 @@
 A process that goes without must be one of this package: pyarrow does not know a Series for what it is there.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from types import ModuleType

@@ -1,7 +1,5 @@
 """A connection, translated for Postgres: psycopg2 (libpq) and SQLAlchemy."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +17,6 @@ KEEPALIVE: Mapping[str, str | int] = {
     "keepalives_count": 6,
     "tcp_user_timeout": 120_000,
 }
-
 
 # What Airflow's hook reads itself and libpq does not know.
 _OF_THE_HOOK = {

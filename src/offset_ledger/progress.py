@@ -1,7 +1,5 @@
 """Progress of a long run: a bar at a terminal, a plain line every few seconds elsewhere, nothing for a short run."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time
@@ -33,13 +31,11 @@ def progress(total: int | None, what: str, out: TextIO | None = None, unit: str 
     if stream.isatty():
         from tqdm import tqdm
 
-        bar = tqdm(total=total, desc=what, unit=f" {unit}", unit_scale=True, delay=_BAR_AFTER, file=stream)
-        with bar:
+        with tqdm(total=total, desc=what, unit=f" {unit}", unit_scale=True, delay=_BAR_AFTER, file=stream) as bar:
             yield _one_at_a_time(bar.update)
-    elif out is None and log.isEnabledFor(logging.INFO):
-        yield _one_at_a_time(PlainLines(total, what, log.info, unit=unit))
     else:
-        say = partial(print, file=stream, flush=True)
+        in_log = out is None and log.isEnabledFor(logging.INFO)
+        say = log.info if in_log else partial(print, file=stream, flush=True)
         yield _one_at_a_time(PlainLines(total, what, say, unit=unit))
 
 

@@ -1,7 +1,5 @@
 """Retrying what fails while a server is away, for a bounded time and with a line in the log."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Sizes and spans of time as people write and read them."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from decimal import Decimal

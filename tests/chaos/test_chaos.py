@@ -31,9 +31,8 @@ from offset_ledger.model.states import State
 from offset_ledger.plan.step import plan
 from offset_ledger.publishing.producer import Publisher
 from offset_ledger.publishing.topics import create_topic, delete_topic
-from offset_ledger.stage.spark_reader import SparkReader, classify
-from offset_ledger.stage.step import stage
-from offset_ledger.stage.topic_check import TopicChecks
+from offset_ledger.stage.readers import SparkReader, classify
+from offset_ledger.stage.step import TopicChecks, stage
 from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
 from tests.chaos.cycle import run_cycle
 from tests.chaos.faults import disk_full

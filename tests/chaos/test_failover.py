@@ -37,8 +37,8 @@ from offset_ledger.repair.dead_letters import Delivery, deliver, source_position
 from offset_ledger.report.consumer_group import mirror
 from offset_ledger.sandbox.postgres import ROLE, Postgres
 from offset_ledger.sandbox.stack import Stack
+from offset_ledger.stage.record_batches import slice_reader
 from offset_ledger.stage.runs import SharedSlices
-from offset_ledger.stage.slice_reader import slice_reader
 from offset_ledger.stage.slices import SliceTask, stage_slices
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate

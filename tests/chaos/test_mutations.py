@@ -15,7 +15,7 @@ import pytest
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from offset_ledger.commit import balance, merge
+from offset_ledger.commit import merge
 from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Column, ColumnType, Merge, Pipeline
@@ -498,7 +498,7 @@ def test_without_the_cursor_check_the_chain_refuses_a_skipped_offset(
 ) -> None:
     ingested(session, pipeline, *HISTORY[0])
     skipping = prepared(session, pipeline, [OffsetRange(0, 3, 4)], [Event(2, 0, 3, "b")])
-    monkeypatch.setattr(balance, "lock_cursors", lambda *_: {0: 3})
+    monkeypatch.setattr(commit_step, "lock_cursors", lambda *_: {0: 3})
     with pytest.raises(LedgerViolation, match=r"invariant of the ledger .*committed_ranges_are_contiguous"):
         commit(pipeline, skipping.batch_id, ME)
 

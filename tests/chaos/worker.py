@@ -85,10 +85,10 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
 @contextmanager
 def _every_slice_twice() -> Iterator[None]:
     """Each slice has two live tasks, as speculation or a lost executor makes them."""
-    from offset_ledger.stage import spark_reader
-    from offset_ledger.stage.spark_reader import SparkReader
+    from offset_ledger.stage import readers
+    from offset_ledger.stage.readers import SparkReader
 
-    once, slots = SparkReader.read, spark_reader.task_slots
+    once, slots = SparkReader.read, readers.task_slots
 
     def twice(*given: Any) -> int:
         with ThreadPoolExecutor(2) as pool:
@@ -96,11 +96,11 @@ def _every_slice_twice() -> Iterator[None]:
         return slices
 
     SparkReader.read = twice  # type: ignore[method-assign,assignment]
-    spark_reader.task_slots = lambda _: 1  # one task for each of the two: both run at once
+    readers.task_slots = lambda _: 1  # one task for each of the two: both run at once
     try:
         yield
     finally:
-        SparkReader.read, spark_reader.task_slots = once, slots  # type: ignore[method-assign]
+        SparkReader.read, readers.task_slots = once, slots  # type: ignore[method-assign]
 
 
 def _answer(asked: dict[str, Any], out: Any, lock: threading.Lock) -> None:

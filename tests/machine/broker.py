@@ -19,7 +19,7 @@ from offset_ledger.kafka.records import read_records
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.publishing.producer import Publisher
-from offset_ledger.stage.process_reader import ProcessReader
+from offset_ledger.stage.readers import ProcessReader
 from offset_ledger.stage.step import Reader
 from tests.machine import kafka as fake
 from tests.machine.actors import DELIVERS, reach, stopping

@@ -20,7 +20,7 @@ from tabulate import tabulate
 
 from offset_ledger.connections import environment_name
 from offset_ledger.page import answers
-from offset_ledger.page.queries import BatchFilter
+from offset_ledger.page.answers import BatchFilter
 from offset_ledger.repair.verify import verify
 from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.layout import PortChoice, free_ports

@@ -1,7 +1,5 @@
 """Topic and table as Airflow assets, with URIs that OpenLineage understands where the connections are known."""
 
-from __future__ import annotations
-
 import os
 
 from airflow.sdk import Asset
@@ -20,8 +18,7 @@ def topic_assets(pipeline: Pipeline) -> list[Asset]:
         cluster = kafka_namespace(connection) if connection else None
     except ConfigurationError:
         cluster = None
-    topics = source.topics or ((source.topic,) if source.topic else ())
-    names = {topic: f"{source.connection}/{topic}" for topic in topics}
+    names = {topic: f"{source.connection}/{topic}" for topic in source.topics or filter(None, [source.topic])}
     uris = {topic: f"{cluster}/{topic}" if cluster else _unknown(name) for topic, name in names.items()}
     return [Asset(name=name, uri=uris[topic]) for topic, name in names.items()]
 

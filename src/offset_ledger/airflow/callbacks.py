@@ -16,7 +16,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from offset_ledger import ids
 from offset_ledger.airflow.notify import ended, missing_notifiers, notify, wants
-from offset_ledger.airflow.planned_batch import read_pipeline
+from offset_ledger.airflow.steps import read_pipeline
 from offset_ledger.config.model import Cause, Pipeline
 from offset_ledger.config.outline import from_outline, outline
 from offset_ledger.errors import OffsetLedgerError, RegistryUnavailable, UnknownTopic, one_line
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from offset_ledger.audit.run import Audit
     from offset_ledger.model.batch import Batch
     from offset_ledger.model.questions import Question
-
 
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,7 @@
 """Concurrent runs of one ingest DAG: which of them has the head batch, or waits for an answer about it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any
 
 import psycopg2
@@ -36,7 +33,10 @@ def one_run_plans(pipeline: Pipeline) -> Iterator[None]:
 
 def other_run(pipeline: Pipeline, ti: Any, session: Session | None = None) -> str | None:
     """Return the other live run of this DAG that has the head batch, or waits for an answer about it; or None."""
-    return _at_the_head(*_head(pipeline, session), partial(_another_lives, ti))
+    for dag_id, run_id, what in _at_the_head(*_head(pipeline, session)):
+        if dag_id == ti.dag_id and run_id != ti.run_id and _lives(ti, dag_id, run_id):
+            return what
+    return None
 
 
 def nothing_to_wake_for(pipeline: Pipeline, ti: Any) -> str | None:
@@ -47,7 +47,7 @@ def nothing_to_wake_for(pipeline: Pipeline, ti: Any) -> str | None:
     head, asked = _head(pipeline)
     if head and head.state is State.REJECTED:
         return f"{head} needs approval"
-    return _at_the_head(head, asked, partial(_lives, ti))
+    return next((what for dag_id, run_id, what in _at_the_head(head, asked) if _lives(ti, dag_id, run_id)), None)
 
 
 def _head(pipeline: Pipeline, session: Session | None = None) -> tuple[Batch | None, tuple[AskedQuestion, ...]]:
@@ -55,18 +55,13 @@ def _head(pipeline: Pipeline, session: Session | None = None) -> tuple[Batch | N
         return batches.open_head(cursor, pipeline.name), decisions.open_questions(cursor, pipeline.name)
 
 
-def _at_the_head(head: Batch | None, asked: tuple[AskedQuestion, ...], lives: Callable[[str, str], bool]) -> str | None:
-    if head and head.dag_id and head.run_id and lives(head.dag_id, head.run_id):
-        return f"run {head.run_id} has {head}"
+def _at_the_head(head: Batch | None, asked: tuple[AskedQuestion, ...]) -> Iterator[tuple[str, str, str]]:
+    """Yield DAG and run that have the head batch, or wait for an answer about it, and which of the two it is."""
+    if head and head.dag_id and head.run_id:
+        yield head.dag_id, head.run_id, f"run {head.run_id} has {head}"
     for each in asked:
-        about_the_head = each.question.kind is not QuestionKind.REJECTED_BATCH
-        if about_the_head and each.dag_id and each.run_id and lives(each.dag_id, each.run_id):
-            return f"run {each.run_id} waits for an answer: {each.question.text}"
-    return None
-
-
-def _another_lives(ti: Any, dag_id: str, run_id: str) -> bool:
-    return dag_id == ti.dag_id and run_id != ti.run_id and _lives(ti, dag_id, run_id)
+        if each.question.kind is not QuestionKind.REJECTED_BATCH and each.dag_id and each.run_id:
+            yield each.dag_id, each.run_id, f"run {each.run_id} waits for an answer: {each.question.text}"
 
 
 def _lives(ti: Any, dag_id: str, run_id: str) -> bool:

@@ -1,18 +1,12 @@
 """The trigger form of the ingest DAG, and the data interval of a backfill, as one request."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow.sdk import Param
+from airflow.sdk import Context, Param
 
+from offset_ledger.model.batch import Origin, current_origin
 from offset_ledger.model.request import Request, RunAction, parse_request
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from offset_ledger.model.batch import Origin
 
 WINDOW = "A time window (action window)"
 RANGES = "Offset ranges (action ranges)"
@@ -109,8 +103,6 @@ def request_of(context: Context) -> Request:
 
 def by_person(context: Context) -> Origin:
     """The origin of what was asked for: the user who triggered the run, else the task itself."""
-    from offset_ledger.model.batch import current_origin
-
     origin = current_origin()
     user = context["dag_run"].triggering_user_name
     return replace(origin, who=user or origin.who)

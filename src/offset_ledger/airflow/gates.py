@@ -4,26 +4,21 @@ A gate asks only if the ledger says that there is something to ask, so clearing 
 the user and the time are recorded in ``offset_ledger.decision``. No answer in time counts as reject.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk import Param
+from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from offset_ledger.airflow.callbacks import question_asked
-from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import request_of
-from offset_ledger.airflow.planned_batch import batch_id_of, planned_at_once, read_pipeline
+from offset_ledger.airflow.steps import airflow_failures, batch_id_of, planned_at_once, read_pipeline
 from offset_ledger.config.model import Pipeline
+from offset_ledger.model.batch import current_origin
 from offset_ledger.model.questions import Question, QuestionAnswer
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
 
 _NOBODY = "nobody (no answer in time)"
 
@@ -76,7 +71,6 @@ class Gate(HITLOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Record the answer and act on it."""
         from offset_ledger.decisions.answers import answer_question
-        from offset_ledger.model.batch import current_origin
 
         given = super().execute_complete(context, event)
         answer, person = QuestionAnswer(given["chosen_options"][0].lower()), given["responded_by_user"]
@@ -112,7 +106,6 @@ class LossGate(Gate):
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:
         """Plan the batch."""
-        from offset_ledger.model.batch import current_origin
         from offset_ledger.plan.step import plan
 
         planned = plan(pipeline, current_origin(), request_of(context).limit, take_rejected=True)

@@ -1,9 +1,6 @@
 """The ingest DAG of a pipeline: the steps, and two questions in Required Actions."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +16,10 @@ from airflow.sdk import (
 
 from offset_ledger import ids
 from offset_ledger.airflow.callbacks import freshness_alert
-from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import form, request_of
 from offset_ledger.airflow.gates import LossGate
 from offset_ledger.airflow.operators import PlanOperator, StageOperator
+from offset_ledger.airflow.steps import airflow_failures
 from offset_ledger.airflow.tasks import about, after_a_question, after_staging, default_args, for_each_topic
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.outline import outline
@@ -51,7 +48,6 @@ DOC = """
 {several}Clearing and rerunning any task is safe: the ledger decides what is left to do.
 """
 
-
 SEVERAL = """Each topic has these tasks, and a batch, of its own: one that waits for a person does not keep the others
 from it.
 
@@ -60,9 +56,18 @@ from it.
 
 def build_ingest_dag(pipeline: Pipeline) -> DAG:
     """The DAG of one pipeline."""
+    cron = CronDataIntervalTimetable(pipeline.schedule, timezone="UTC") if pipeline.schedule else None
+    schedule: Any = cron
+    if pipeline.wake_on_data:
+        from offset_ledger.airflow.triggers import NewRecords
+
+        name = f"new_records_{pipeline.name}"
+        watcher = AssetWatcher(name=name, trigger=NewRecords(outline(pipeline)))
+        news = [Asset(name=name, uri=f"offset-ledger://{pipeline.name}/new", watchers=[watcher])]
+        schedule = AssetOrTimeSchedule(timetable=cron, assets=news) if cron else news
     with DAG(
         dag_id=ids.ingest_dag(pipeline.name),
-        schedule=_schedule(pipeline),
+        schedule=schedule,
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         # While a run waits for an approval, other runs must be able to decide and to read windows again. Only one run
@@ -82,19 +87,8 @@ def build_ingest_dag(pipeline: Pipeline) -> DAG:
         deadline=freshness_alert(pipeline),
         default_args=default_args(pipeline),
     ) as dag:
-        for_each_topic(pipeline, partial(_tasks, pipeline), partial(_topics, pipeline.path))
+        for_each_topic(pipeline, lambda topic: _tasks(pipeline, topic), lambda: _topics(pipeline.path))
     return dag
-
-
-def _schedule(pipeline: Pipeline) -> Any:
-    cron = CronDataIntervalTimetable(pipeline.schedule, timezone="UTC") if pipeline.schedule else None
-    if not pipeline.wake_on_data:
-        return cron
-    from offset_ledger.airflow.triggers import NewRecords
-
-    watcher = AssetWatcher(name=f"new_records_{pipeline.name}", trigger=NewRecords(outline(pipeline)))
-    news = Asset(name=f"new_records_{pipeline.name}", uri=f"offset-ledger://{pipeline.name}/new", watchers=[watcher])
-    return AssetOrTimeSchedule(timetable=cron, assets=[news]) if cron else [news]
 
 
 def _topics(path: Path) -> Any:

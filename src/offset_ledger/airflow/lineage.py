@@ -1,8 +1,5 @@
 """A committed batch as OpenLineage's facets; imported only where its provider is installed and switched on."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -51,72 +48,10 @@ class BatchRunFacet(RunFacet):
 def lineage_of(pipeline: Pipeline, committed: Committed) -> OperatorLineage[Any, Any]:
     """Topic to table, with what was read, judged and written by this batch."""
     cluster, record = kafka_namespace(get_connection(pipeline.source.connection)), pipeline.record
+    batch, total = committed.batch, committed.total
     if pipeline.follows_schemas:  # only the ledger knows their columns
         with open_ledger(pipeline) as session, transaction(session) as cursor:
-            record = with_columns(cursor, pipeline, committed.batch.batch_id).record
-    return OperatorLineage(
-        inputs=[_topic(cluster, pipeline, committed)],
-        outputs=[_table(cluster, pipeline, record, committed)],
-        run_facets={BATCH_FACET: _batch(committed)},
-    )
-
-
-def _topic(cluster: str, pipeline: Pipeline, committed: Committed) -> InputDataset:
-    total = committed.total
-    read = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(rowCount=total.total - total.gap)
-    judged = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
-        assertions=[_assertion(finding) for finding in (committed.batch.verdict or {}).get("findings", ())]
-    )
-    facets: dict[str, Any] = {"inputStatistics": read} | (
-        {"dataQualityAssertions": judged} if judged.assertions else {}
-    )
-    return InputDataset(cluster, pipeline.source.topic, inputFacets=facets)
-
-
-def _assertion(finding: Mapping[str, Any]) -> data_quality_assertions_dataset.Assertion:
-    """An expectation of the suite; OpenLineage has room for one column."""
-    columns = finding["columns"]
-    return data_quality_assertions_dataset.Assertion(
-        assertion=finding["type"],
-        success=finding["success"],
-        column=columns[0] if len(columns) == 1 else None,
-        severity="error" if finding["action"] == SuiteAction.REJECT else "warn",
-        description=finding["text"],
-    )
-
-
-def _table(cluster: str, pipeline: Pipeline, record: RecordShape, committed: Committed) -> OutputDataset:
-    connection, target, total = get_connection(pipeline.target.connection), pipeline.target, committed.total
-    columns = [
-        schema_dataset.SchemaDatasetFacetFields(name, catalog_type(kind)) for name, kind in target_columns(record)
-    ]
-    written = total.inserted + total.updated + total.deleted
-    return OutputDataset(
-        postgres_namespace(connection),
-        f"{connection.schema}.{target.schema}.{target.table}",
-        facets={
-            "schema": schema_dataset.SchemaDatasetFacet(fields=columns),
-            "columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(
-                fields=dict(_column_lineage(cluster, pipeline.source.topic, record))
-            ),
-        },
-        outputFacets={
-            "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=written)
-        },
-    )
-
-
-def _column_lineage(cluster: str, topic: str, record: RecordShape) -> Iterator[tuple[str, Any]]:
-    """From which path of a record's value each column comes."""
-    keys = (("event_id", record.event_id), ("publish_at", record.publish_at))
-    for name, path in (*keys, *((column.name, column.path) for column in record.columns)):
-        if path:
-            source = column_lineage_dataset.InputField(cluster, topic, format_path(path))
-            yield name, column_lineage_dataset.Fields(inputFields=[source])
-
-
-def _batch(committed: Committed) -> BatchRunFacet:
-    batch = committed.batch
+            record = with_columns(cursor, pipeline, batch.batch_id).record
     ranges = [
         {
             "partition": each.partition,
@@ -126,4 +61,61 @@ def _batch(committed: Committed) -> BatchRunFacet:
         }
         for each in batch.ranges
     ]
-    return BatchRunFacet(batch.pipeline, batch.batch_id, batch.kind.value, ranges, asdict(committed.total))
+    facet = BatchRunFacet(batch.pipeline, batch.batch_id, batch.kind.value, ranges, asdict(total))
+    return OperatorLineage(
+        inputs=[_topic(cluster, pipeline, committed)],
+        outputs=[_table(cluster, pipeline, record, total.inserted + total.updated + total.deleted)],
+        run_facets={BATCH_FACET: facet},
+    )
+
+
+def _topic(cluster: str, pipeline: Pipeline, committed: Committed) -> InputDataset:
+    """The topic with the number of records read and each expectation of the suite; a facet has room for one column."""
+    total = committed.total
+    assertions = [
+        data_quality_assertions_dataset.Assertion(
+            assertion=finding["type"],
+            success=finding["success"],
+            column=finding["columns"][0] if len(finding["columns"]) == 1 else None,
+            severity="error" if finding["action"] == SuiteAction.REJECT else "warn",
+            description=finding["text"],
+        )
+        for finding in (committed.batch.verdict or {}).get("findings", ())
+    ]
+    facets: dict[str, Any] = {
+        "inputStatistics": input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
+            rowCount=total.total - total.gap
+        )
+    }
+    if assertions:
+        judged = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(assertions=assertions)
+        facets["dataQualityAssertions"] = judged
+    return InputDataset(cluster, pipeline.source.topic, inputFacets=facets)
+
+
+def _table(cluster: str, pipeline: Pipeline, record: RecordShape, written: int) -> OutputDataset:
+    """The table with its columns, and from which path of a record's value each of them comes."""
+    connection, target = get_connection(pipeline.target.connection), pipeline.target
+    columns = [
+        schema_dataset.SchemaDatasetFacetFields(name, catalog_type(kind)) for name, kind in target_columns(record)
+    ]
+    paths = {"event_id": record.event_id, "publish_at": record.publish_at}
+    paths |= {column.name: column.path for column in record.columns}
+    sources = {
+        name: column_lineage_dataset.InputField(cluster, pipeline.source.topic, format_path(path))
+        for name, path in paths.items()
+        if path
+    }
+    return OutputDataset(
+        postgres_namespace(connection),
+        f"{connection.schema}.{target.schema}.{target.table}",
+        facets={
+            "schema": schema_dataset.SchemaDatasetFacet(fields=columns),
+            "columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(
+                fields={name: column_lineage_dataset.Fields(inputFields=[each]) for name, each in sources.items()}
+            ),
+        },
+        outputFacets={
+            "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=written)
+        },
+    )

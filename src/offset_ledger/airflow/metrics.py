@@ -1,7 +1,5 @@
 """Metrics of a committed batch, sent as Airflow's own: to StatsD or OpenTelemetry, as Airflow is configured."""
 
-from __future__ import annotations
-
 import logging
 from datetime import timedelta
 

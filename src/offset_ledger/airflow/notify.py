@@ -25,7 +25,6 @@ from offset_ledger.model.notices import Notice, texts
 if TYPE_CHECKING:
     from offset_ledger.ledger.database import Cursor, Session
 
-
 SECONDS = 15.0
 _URL = re.compile(r"(?i)https?://\S+|\burl: \S+")  # what follows the host may be a secret, as in webhooks
 
@@ -48,8 +47,10 @@ def _missing(pipeline: Pipeline, path: str) -> str | None:
     module = path.rpartition(".")[0]
     if has_module(module):
         return None
+    provider = re.match(r"airflow\.providers\.([^.]+)", module)
+    package = f"apache-airflow-providers-{provider[1]}" if provider else "the package that has it"
     return (
-        f"pipeline {pipeline.name}: notify needs {path}, which is not installed; install {_provider(module)}, or "
+        f"pipeline {pipeline.name}: notify needs {path}, which is not installed; install {package}, or "
         f"remove the entry from {pipeline.path}"
     )
 
@@ -109,13 +110,6 @@ def _notify(made: Any, values: Mapping[str, str], outcome: list[str | None]) -> 
 
 def _without_urls(error: Exception) -> str:
     return _URL.sub("(a URL)", error_line(error))
-
-
-def _provider(module: str) -> str:
-    parts = module.split(".")
-    if parts[:2] != ["airflow", "providers"] or len(parts) < 3:
-        return "the package that has it"
-    return f"apache-airflow-providers-{parts[2]}"
 
 
 log = logging.getLogger(__name__)
@@ -178,7 +172,10 @@ def _on_occasion(
             _deliver(session, pipeline, seconds)
     except OffsetLedgerError as error:
         log.warning("the ledger does not remember notifications of %s now: %s", pipeline.name, error)
-        _send_without_ledger(pipeline, notices, seconds)
+        for notice in notices:
+            for entry in _recipients(pipeline, notice):
+                values = message(pipeline.name, notice.cause, notice.subject, notice.body, notice.link)
+                _say(entry.notifier.label, notice.subject, send(entry.notifier, values, seconds))
     except Exception:
         log.exception("notifications of %s were not sent", pipeline.name)
 
@@ -202,13 +199,6 @@ def _deliver(session: Session, pipeline: Pipeline, seconds: float) -> None:
             with transaction(session) as cursor:
                 notifications.attempted(cursor, due.notification_id, error)
             _say(each.label, due.subject, error)
-
-
-def _send_without_ledger(pipeline: Pipeline, notices: Iterable[Notice], seconds: float) -> None:
-    for notice in notices:
-        for entry in _recipients(pipeline, notice):
-            values = message(pipeline.name, notice.cause, notice.subject, notice.body, notice.link)
-            _say(entry.notifier.label, notice.subject, send(entry.notifier, values, seconds))
 
 
 def _say(label: str, subject: str, error: str | None) -> None:

@@ -24,9 +24,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from offset_ledger import errors
 from offset_ledger.airflow.callbacks import rejected
-from offset_ledger.airflow.failures import airflow_failures, as_airflow
 from offset_ledger.airflow.form import by_person, request_of
-from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
+from offset_ledger.airflow.steps import airflow_failures, as_airflow, batch_id_of, read_pipeline
 from offset_ledger.config.model import DeployMode, Pipeline, Spark
 from offset_ledger.config.parse import nearest_above
 from offset_ledger.connections import Connection, get_connection, without_secrets
@@ -41,7 +40,7 @@ from offset_ledger.stage import submitted
 from offset_ledger.stage.remote_session import is_remote, remote_session
 from offset_ledger.stage.scratch import scratch
 from offset_ledger.stage.session import FALLBACK
-from offset_ledger.stage.spark_settings import SETTINGS, check_spark
+from offset_ledger.stage.spark_home import SETTINGS, check_spark
 from offset_ledger.stage.submission import FAILURE_FILE, Submission, SubmitArguments, submit_arguments
 
 if TYPE_CHECKING:
@@ -50,10 +49,7 @@ if TYPE_CHECKING:
     from offset_ledger.commit.step import Committed
     from offset_ledger.ledger.database import Session
     from offset_ledger.ledger.staging import StageFailure
-    from offset_ledger.model.questions import Question
-    from offset_ledger.plan.step import PlannedBatch
     from offset_ledger.stage.step import Reader
-
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +116,8 @@ class PlanOperator(_AskingOperator):
             self.skip_question(context)
 
     def _plan(self, session: Session, pipeline: Pipeline, request: Request, context: Context) -> int | None:
+        from offset_ledger.decisions.accept_topic import schema_question
+        from offset_ledger.decisions.answers import question_before_staging
         from offset_ledger.decisions.losses import loss_question
         from offset_ledger.run.requests import plan_request
 
@@ -132,24 +130,17 @@ class PlanOperator(_AskingOperator):
             self.log.warning("%s; the task %s asks: %s", error, self.question, question.text)
             return None
         self.log.info(planned.message)
-        if request.action is RunAction.NEXT and (question := self._question(session, pipeline, planned)):
-            self.log.warning("the task %s asks: %s", self.question, question.text)
-            return None
         if planned.batch is not None:
+            if request.action is RunAction.NEXT and not planned.batch.judged:  # a loss since then, or a changed schema
+                question = question_before_staging(pipeline) if planned.resumed else schema_question(pipeline, session)
+                if question:
+                    self.log.warning("the task %s asks: %s", self.question, question.text)
+                    return None
             return planned.batch.batch_id
         if request.action in _DECISIONS:
             self.skip(context["ti"], self.downstream_list)
         self._nothing(context, NOTHING_NEW, planned.message)
         return None
-
-    def _question(self, session: Session, pipeline: Pipeline, planned: PlannedBatch) -> Question | None:
-        """Return what a person has to decide first: a loss since the batch was planned, or a changed schema."""
-        from offset_ledger.decisions.accept_topic import schema_question
-        from offset_ledger.decisions.answers import question_before_staging
-
-        if planned.batch is None or planned.batch.judged:
-            return None
-        return question_before_staging(pipeline) if planned.resumed else schema_question(pipeline, session)
 
     def _nothing(self, context: Context, outcome: str, message: str) -> None:
         context["ti"].xcom_push(OUTCOME, outcome)
@@ -220,8 +211,7 @@ class StageOperator(_PipelineOperator):
 
         So it is too where the server does not answer and has a fallback.
         """
-        from offset_ledger.stage.process_reader import ProcessReader
-        from offset_ledger.stage.spark_reader import SparkReader
+        from offset_ledger.stage.readers import ProcessReader, SparkReader
 
         if choice.engine is Engine.PROCESS:
             return ProcessReader(choice)
@@ -278,9 +268,16 @@ class StageOperator(_PipelineOperator):
         except ModuleNotFoundError:
             what = "a batch that spark-submit stages"
             raise missing("spark", what, "apache-airflow-providers-apache-spark") from None
-        asked = spark.resources
+        from airflow.providers.common.compat.openlineage.utils import spark as lineage
+
+        # By default Airflow's section openlineage adds nothing to jobs of spark-submit.
+        settings, asked = given.conf, spark.resources
+        if conf.getboolean("openlineage", "spark_inject_parent_job_info", fallback=False):
+            settings = lineage.inject_parent_job_information_into_spark_properties(settings, get_current_context())
+        if conf.getboolean("openlineage", "spark_inject_transport_info", fallback=False):
+            settings = lineage.inject_transport_information_into_spark_properties(settings, get_current_context())
         return SparkSubmitHook(
-            conf=_with_lineage(given.conf),
+            conf=settings,
             conn_id=at.conn_id,
             files=given.files,
             py_files=given.py_files,
@@ -308,17 +305,6 @@ class StageOperator(_PipelineOperator):
         with suppress(errors.OffsetLedgerError), open_ledger(pipeline) as session, transaction(session) as cursor:
             return staging.read_failure(cursor, submission.submission_id)
         return None
-
-
-def _with_lineage(settings: dict[str, str]) -> dict[str, str]:
-    """The settings with what Airflow's section ``openlineage`` adds to jobs of spark-submit, by default nothing."""
-    from airflow.providers.common.compat.openlineage.utils import spark
-
-    if conf.getboolean("openlineage", "spark_inject_parent_job_info", fallback=False):
-        settings = spark.inject_parent_job_information_into_spark_properties(settings, get_current_context())
-    if conf.getboolean("openlineage", "spark_inject_transport_info", fallback=False):
-        settings = spark.inject_transport_information_into_spark_properties(settings, get_current_context())
-    return settings
 
 
 class ValidateOperator(_AskingOperator):

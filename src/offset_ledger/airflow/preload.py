@@ -4,8 +4,6 @@
 Great Expectations alone costs ``validate`` five seconds of processor time.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from importlib import import_module

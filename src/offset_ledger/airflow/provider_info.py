@@ -1,7 +1,5 @@
 """The entry of this package in ``airflow providers list``."""
 
-from __future__ import annotations
-
 
 def provider_info() -> dict[str, str]:
     """The package as Airflow's schema of providers describes one; it brings no connection types of its own."""

@@ -1,27 +1,21 @@
 """The redrive DAG of a pipeline: tries quarantined records again, or dismisses them, by hand, with a form."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger import ids
-from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import TOPIC, by_person, optional
-from offset_ledger.airflow.planned_batch import read_pipeline
+from offset_ledger.airflow.steps import airflow_failures, read_pipeline
 from offset_ledger.airflow.tasks import after_staging, default_args, for_each_topic, shown_by
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import ContradictoryRequest
-from offset_ledger.model.request import QuarantineAction, QuarantineRequest, parse_quarantine_request
-
-if TYPE_CHECKING:
-    from offset_ledger.model.batch import Origin
+from offset_ledger.model.batch import current_origin
+from offset_ledger.model.request import QuarantineAction, parse_quarantine_request
 
 DOC = """
 ### Redrive {name}
@@ -93,7 +87,7 @@ PARAMS = {
 
 def build_redrive_dag(pipeline: Pipeline) -> DAG:
     """The redrive DAG of one pipeline."""
-    table = f"{pipeline.target.schema}.{pipeline.target.table}"
+    path, table = pipeline.path, f"{pipeline.target.schema}.{pipeline.target.table}"
     with DAG(
         dag_id=ids.redrive_dag(pipeline.name),
         schedule=None,
@@ -106,12 +100,12 @@ def build_redrive_dag(pipeline: Pipeline) -> DAG:
         tags=["offset-ledger", *pipeline.tags],
         default_args=default_args(pipeline),
     ) as dag:
-        for_each_topic(pipeline, partial(_tasks, pipeline), partial(_topics, pipeline.path))
+        for_each_topic(
+            pipeline,
+            lambda topic: _stage(path, topic, _plan(path, topic)) >> after_staging(pipeline, topic),
+            lambda: _topics(path),
+        )
     return dag
-
-
-def _tasks(pipeline: Pipeline, topic: Any) -> None:
-    _stage(pipeline.path, topic, _plan(pipeline.path, topic)) >> after_staging(pipeline, topic)
 
 
 def _topics(path: Path) -> Any:
@@ -135,14 +129,18 @@ def _topics(path: Path) -> Any:
 def _plan(path: Path, of: Any) -> Any:
     @task(task_id=ids.PLAN, map_index_template=shown_by(of))
     def plan_batch(topic: str | None) -> int:
-        from offset_ledger.repair.redrive import parse_choice, plan_redrive
+        from offset_ledger.ledger.redrive import Selection
+        from offset_ledger.model.moments import parse_since
+        from offset_ledger.repair.redrive import dismiss, parse_choice, plan_redrive
 
         context = get_current_context()
         with airflow_failures():
             asked = parse_quarantine_request(context["params"])
             pipeline, person = read_pipeline(path, topic), by_person(context)
             if asked.action is not QuarantineAction.REDRIVE:
-                raise AirflowSkipException(_dismiss(pipeline, asked, person))
+                selection = Selection(asked.partition, asked.offsets, asked.reason, parse_since(asked.since))
+                undo = asked.action is QuarantineAction.UNDO
+                raise AirflowSkipException(dismiss(pipeline, selection, person, asked.why, undo).message)
             choice = parse_choice(asked.reason, asked.since, asked.limit)
             planned = plan_redrive(pipeline, choice, person, asked.why or None)
         if planned.batch is None:
@@ -153,21 +151,9 @@ def _plan(path: Path, of: Any) -> Any:
     return plan_batch(topic=of)
 
 
-def _dismiss(pipeline: Pipeline, asked: QuarantineRequest, person: Origin) -> str:
-    """Dismiss the records of the form, or undo that; the line for the log."""
-    from offset_ledger.ledger.redrive import Selection
-    from offset_ledger.model.moments import parse_since
-    from offset_ledger.repair.redrive import dismiss
-
-    selection = Selection(asked.partition, asked.offsets, asked.reason, parse_since(asked.since))
-    done = dismiss(pipeline, selection, person, asked.why, asked.action is QuarantineAction.UNDO)
-    return done.message
-
-
 def _stage(path: Path, of: Any, batch_id: Any) -> Any:
     @task(task_id=ids.STAGE, map_index_template=shown_by(of))
     def stage_batch(topic: str | None, batch_id: int) -> None:
-        from offset_ledger.model.batch import current_origin
         from offset_ledger.repair.redrive import stage_redrive
 
         with airflow_failures():

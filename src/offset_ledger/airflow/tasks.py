@@ -1,7 +1,5 @@
 """The tasks that every kind of batch ends with: validate, the question about a rejected one, commit, report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -13,10 +11,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 from offset_ledger import ids
 from offset_ledger.airflow.assets import table_asset, topic_assets
 from offset_ledger.airflow.callbacks import callbacks
-from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.gates import BatchGate
 from offset_ledger.airflow.operators import CommitOperator, ValidateOperator
-from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
+from offset_ledger.airflow.steps import airflow_failures, batch_id_of, read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.model.questions import QuestionAnswer
 

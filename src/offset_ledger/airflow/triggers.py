@@ -1,7 +1,5 @@
 """The lag trigger: new records start an ingest DAG, besides its schedule."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,10 +1,9 @@
 """Schema, pipeline file and table side by side, and what each difference means. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Self
 
 from offset_ledger.config.json_path import format_path, parse_path, touch
 from offset_ledger.config.located import Refused
@@ -68,7 +67,7 @@ class Following:
     @classmethod
     def of(
         cls, pipeline: Pipeline, follower: Follower, followed: Iterable[FollowedColumn], schemas: Iterable[KnownSchema]
-    ) -> Following:
+    ) -> Self:
         """Return what the schemas would bring to the pipeline, which has these columns."""
         types = {column.name: column.type for column in pipeline.record.columns}
         came = {each.column.name: each for each in followed if types.get(each.column.name) == each.column.type}
@@ -111,9 +110,24 @@ def compare(
     pipeline: Pipeline, schemas: Sequence[KnownSchema], table: Table, following: Following = _NOTHING
 ) -> tuple[Line, ...]:
     """A line for each column of the file, each field that nothing reads, and each other column that does not fit."""
-    slots = _slots(pipeline)
-    lines = [_line(pipeline, slot, schemas, table, following) for slot in slots]
-    lines += _unread(pipeline, schemas, following)
+    slots, read, lines = _slots(pipeline), read_paths(pipeline.record), list[Line]()
+    for slot in slots:
+        marks = [_mark(pipeline, misfit) for misfit in table.misfits if misfit.column == slot.column]
+        path, types, file = "", "", slot.file
+        if came := following.came.get(slot.column):
+            text = f"{came.column.type.sql} by schema id {came.schema_id}, with batch {came.batch_id}"
+            marks.append(Mark(text, matters=False))
+            file = f"{file}, by schema"
+        if slot.paths:
+            path, types = format_path(slot.paths[0]), _types([(slot.path(schema), schema) for schema in schemas])
+            marks = [*(following.marks(path) or _of_schemas(pipeline, slot, schemas)), *marks]
+        lines.append(Line(path, types, slot.column, file, table.types.get(slot.column, ""), tuple(marks)))
+    fields = {each.path: each for schema in schemas for each in schema.fields}
+    for place, schema_field in fields.items():
+        if not any(touch(each, place) for each in read) and not set(schema_field.aliases) & set(read):
+            marks = following.marks(format_path(place)) or [Mark("new field, nothing reads it", matters=False)]
+            types = _types([(place, schema) for schema in schemas])
+            lines.append(Line(format_path(place), types, "", "", "", tuple(marks)))
     ours = {slot.column for slot in slots}
     for misfit in table.misfits:
         if misfit.column not in ours:
@@ -125,10 +139,8 @@ def compare(
 def _slots(pipeline: Pipeline) -> list[_Slot]:
     record = pipeline.record
     event_id, publish_at, *others = kinds(record)
-    of_id, of_moment = (
-        _paths(record.event_id, record.event_id_aliases),
-        _paths(record.publish_at, record.publish_at_aliases),
-    )
+    of_id = _paths(record.event_id, record.event_id_aliases)
+    of_moment = _paths(record.publish_at, record.publish_at_aliases)
     slots = [
         _Slot(of_id, "event_id", event_id, False, "text"),
         _Slot(of_moment, "publish_at", publish_at, False, "timestamp with time zone"),
@@ -146,19 +158,6 @@ def _paths(path: JsonPath | None, aliases: tuple[JsonPath, ...]) -> tuple[JsonPa
 def _leads(path: JsonPath, schema: KnownSchema) -> bool:
     """Return whether the schema has the path, or a value that the path leads into."""
     return any(touch(path, field.path) for field in schema.fields)
-
-
-def _line(pipeline: Pipeline, slot: _Slot, schemas: Sequence[KnownSchema], table: Table, following: Following) -> Line:
-    marks = [_mark(pipeline, misfit) for misfit in table.misfits if misfit.column == slot.column]
-    path, types, file = "", "", slot.file
-    if came := following.came.get(slot.column):
-        text = f"{came.column.type.sql} by schema id {came.schema_id}, with batch {came.batch_id}"
-        marks.append(Mark(text, matters=False))
-        file = f"{file}, by schema"
-    if slot.paths:
-        path, types = format_path(slot.paths[0]), _types([(slot.path(schema), schema) for schema in schemas])
-        marks = [*(following.marks(path) or _of_schemas(pipeline, slot, schemas)), *marks]
-    return Line(path, types, slot.column, file, table.types.get(slot.column, ""), tuple(marks))
 
 
 def _of_schemas(pipeline: Pipeline, slot: _Slot, schemas: Sequence[KnownSchema]) -> Iterator[Mark]:
@@ -201,27 +200,13 @@ def _by_name(schema: KnownSchema, schemas: Sequence[KnownSchema], text: str) -> 
 
 def _types(paths: Sequence[tuple[JsonPath, KnownSchema]]) -> str:
     """Return what the schemas say of a path each, once if they agree."""
-    return "; ".join(dict.fromkeys(text for path, schema in paths for text in _type(path, schema)))
-
-
-def _type(path: JsonPath, schema: KnownSchema) -> Iterator[str]:
-    for each in schema.fields:
-        if each.path == path:
-            yield f"{each.shown}{', null' if each.nullable else ''}"
-            return
-    if any(each.path[: len(path)] == path for each in schema.fields):
-        yield "record"
-
-
-def _unread(pipeline: Pipeline, schemas: Sequence[KnownSchema], following: Following) -> Iterator[Line]:
-    """The fields that no path leads to, through or into, by no name of theirs."""
-    read = read_paths(pipeline.record)
-    fields = {each.path: each for schema in schemas for each in schema.fields}
-    for path, schema_field in fields.items():
-        if not any(touch(each, path) for each in read) and not set(schema_field.aliases) & set(read):
-            marks = following.marks(format_path(path)) or [Mark("new field, nothing reads it", matters=False)]
-            types = _types([(path, schema) for schema in schemas])
-            yield Line(format_path(path), types, "", "", "", tuple(marks))
+    texts = []
+    for path, schema in paths:
+        if known := next((each for each in schema.fields if each.path == path), None):
+            texts.append(f"{known.shown}{', null' if known.nullable else ''}")
+        elif any(each.path[: len(path)] == path for each in schema.fields):
+            texts.append("record")
+    return "; ".join(dict.fromkeys(texts))
 
 
 def unread_lines(pipeline: Pipeline, batch_id: int, unread_fields: UnreadCounts) -> tuple[Line, ...]:

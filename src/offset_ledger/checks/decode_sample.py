@@ -1,18 +1,18 @@
 """Some records of a topic, decoded as a batch would decode them; nothing is written, in no ledger and no group."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
-from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, with_texts
+from offset_ledger.decoding.arrow import decode_batch, with_texts
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetExpired, TerminalError
 from offset_ledger.kafka.client import connect_kafka
@@ -22,15 +22,11 @@ from offset_ledger.ledger.database import connect, open_ledger_at, read_only, tr
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.model.overlap import fair_shares
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.snapshot import Cursors, PartitionSnapshot, TopicSnapshot
+from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.plan.head import backlogs, start_offsets
 from offset_ledger.plan.step import snapshot_topic
 from offset_ledger.stage.record_batches import kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 _TIMEOUT = 5  # seconds: a person is waiting for the answer
 
@@ -67,7 +63,14 @@ def find_start(pipeline: Pipeline, choice: Choice) -> Start:
         NoStartOffset: the pipeline says start: none and has no cursors.
         TerminalError: there is no such partition.
     """
-    cursors, trouble = _cursors(pipeline)
+    cursors, trouble = None, ""  # why the ledger cannot be asked for cursors
+    try:
+        database = get_connection(pipeline.target.connection)
+        with open_ledger_at(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
+            read_only(cursor)
+            cursors = pipelines.read_cursors(cursor, pipeline.name)
+    except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
+        trouble = f"no ledger could be asked for cursors: {error}"
     if choice.from_offset is None and choice.since is None:
         source = pipeline.source
         snapshot, at_timestamp = snapshot_topic(pipeline, cursors)
@@ -90,36 +93,22 @@ def find_start(pipeline: Pipeline, choice: Choice) -> Start:
     return Start(ranges, note, not trouble)
 
 
-def _cursors(pipeline: Pipeline) -> tuple[Cursors | None, str]:
-    """The cursors, and why the ledger cannot be asked for them."""
-    try:
-        database = get_connection(pipeline.target.connection)
-        with open_ledger_at(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
-            read_only(cursor)
-            return pipelines.read_cursors(cursor, pipeline.name), ""
-    except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
-        return None, f"no ledger could be asked for cursors: {error}"
-
-
 def _asked(pipeline: Pipeline, choice: Choice) -> tuple[dict[int, int], TopicSnapshot]:
     topic = pipeline.source.topic
     with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(topic)
         if choice.since is None:
-            return {p.partition: _offset(topic, p, choice) for p in snapshot.partitions}, snapshot
+            offset = choice.from_offset or 0
+            for each in snapshot.partitions:
+                if each.partition == choice.partition and offset < each.log_start:
+                    raise OffsetExpired(
+                        f"topic {topic} partition {each.partition}: offsets [{offset}, {each.log_start}) are gone; the "
+                        f"log starts at {each.log_start}; begin there"
+                    )
+            return {each.partition: offset for each in snapshot.partitions}, snapshot
         offsets = kafka.offsets_at(topic, choice.since)
     ends = {p.partition: p.last_stable for p in snapshot.partitions}
-    return {p: end if (offset := offsets.get(p)) is None else offset for p, end in ends.items()}, snapshot
-
-
-def _offset(topic: str, partition: PartitionSnapshot, choice: Choice) -> int:
-    offset = choice.from_offset or 0
-    if partition.partition == choice.partition and offset < partition.log_start:
-        raise OffsetExpired(
-            f"topic {topic} partition {partition.partition}: offsets [{offset}, {partition.log_start}) are gone; the "
-            f"log starts at {partition.log_start}; begin there"
-        )
-    return offset
+    return {p: end if (at := offsets.get(p)) is None else at for p, end in ends.items()}, snapshot
 
 
 MAX_RECORDS = 10_000
@@ -182,8 +171,18 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
     lookup = SchemaLookup.that_keeps_nothing(pipeline, database) or no_schemas
     decoder = compile_decoder(pipeline.source, pipeline.record, pipeline.limits, lookup)
     decoded = [decode_batch(decoder, batch) for batch in _read(pipeline, start, records)]
-    rows = (row for each in decoded for row in _rows(pipeline, each))
-    refusals = (refusal for each in decoded for refusal in _refusals(each))
+    rows, refusals = list[SampleRow](), list[SampleRefusal]()
+    names = [column.name for column in pipeline.record.columns]
+    for each in decoded:
+        wanted = [name for name in (*_OF_THE_ROW, *names) if name in each.rows.column_names]
+        for row in with_texts(each.rows.select(wanted)).to_pylist():
+            values = {name: row[name] for name in names}
+            of_kafka = row["_partition"], row["_offset"], row["event_id"], row["publish_at"]
+            rows.append(SampleRow(*of_kafka, values, row.get("_schema_id"), row["_deleted"]))
+        for row in each.refusals.to_pylist():
+            reasons = tuple(json.loads(row["reasons"]))
+            place = row["_partition"], row["_offset"]
+            refusals.append(SampleRefusal(*place, reasons, row["_value"], row.get("_schema_id")))
     return Sample(
         start,
         tuple(sorted(rows, key=lambda row: (row.partition, row.offset))),
@@ -210,18 +209,3 @@ def _read(pipeline: Pipeline, start: Start, records: int) -> Iterator[pa.RecordB
             if sampled:
                 yield kafka_python_batch(sampled)
         growth *= 4
-
-
-def _rows(pipeline: Pipeline, decoded: DecodedColumns) -> Iterator[SampleRow]:
-    names = [column.name for column in pipeline.record.columns]
-    wanted = [name for name in (*_OF_THE_ROW, *names) if name in decoded.rows.column_names]
-    for row in with_texts(decoded.rows.select(wanted)).to_pylist():
-        values = {name: row[name] for name in names}
-        of_kafka = row["_partition"], row["_offset"], row["event_id"], row["publish_at"]
-        yield SampleRow(*of_kafka, values, row.get("_schema_id"), row["_deleted"])
-
-
-def _refusals(decoded: DecodedColumns) -> Iterator[SampleRefusal]:
-    for row in decoded.refusals.to_pylist():
-        reasons = tuple(json.loads(row["reasons"]))
-        yield SampleRefusal(row["_partition"], row["_offset"], reasons, row["_value"], row.get("_schema_id"))

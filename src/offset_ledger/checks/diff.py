@@ -1,7 +1,5 @@
 """The registry, the pipeline file and the table compared; nothing is written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,16 +7,8 @@ from offset_ledger.checks.compare_schemas import Following, KnownSchema, Line, T
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.source import Format, SubjectStrategy
 from offset_ledger.connections import get_connection
+from offset_ledger.decoding import subjects
 from offset_ledger.decoding.needed_columns import Follower
-from offset_ledger.decoding.subjects import (
-    LANGUAGES,
-    check_value_schema,
-    fields_of,
-    is_of_others,
-    is_value_schema,
-    kind_names,
-    record_names,
-)
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import (
     AccessDenied,
@@ -31,8 +21,6 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries, staging
 from offset_ledger.ledger.database import connect, open_ledger_at, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.model.followed_columns import FollowedColumn
-from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.schema_registry.client import Registry, connect_registry
 from offset_ledger.stage.schemas import SchemaNeeds
@@ -41,7 +29,6 @@ from offset_ledger.table.fit import column_types, enabled_triggers, misfits, own
 from offset_ledger.units import counted
 
 _TIMEOUT = 5  # seconds: a person is waiting for the answer
-_UNKNOWN = Table(None, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,47 +52,29 @@ def diff(pipeline: Pipeline) -> Diff:
         RegistryUnavailable: the registry does not answer.
         UnusableSchema: a schema cannot be read.
     """
-    known = _of_database(pipeline)
-    schemas, notes = known_schemas(pipeline, known.kept)
-    following = Following.of(known.pipeline, known.follower, known.followed, schemas) if known.follower else Following()
-    lines = compare(known.pipeline, schemas, known.table, following)
-    if known.unread and not schemas:
-        lines += unread_lines(pipeline, *known.unread)
-    return Diff(tuple(schema.name for schema in schemas), lines, tuple(filter(None, [*notes, known.note])))
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The pipeline with its columns, the table, and what the ledger has of schemas and of fields that nothing read; a
-    note where there is no table.
-    """
-
-    pipeline: Pipeline
-    table: Table
-    kept: tuple[WriterSchema, ...] = ()
-    followed: tuple[FollowedColumn, ...] = ()
+    name, known = f"table {pipeline.target.schema}.{pipeline.target.table}", pipeline
     follower: Follower | None = None
-    note: str = ""
-    unread: tuple[int, UnreadCounts] | None = None
-
-
-def _of_database(pipeline: Pipeline) -> _Known:
-    name = f"table {pipeline.target.schema}.{pipeline.target.table}"
     try:
         database = get_connection(pipeline.target.connection)
         with open_ledger_at(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
             read_only(cursor)
             follower = SchemaNeeds.read(cursor, pipeline, ()).follower if pipeline.follows_schemas else None
             followed = followed_columns.read(cursor, pipeline.name) if pipeline.follows_schemas else ()
-            pipeline = with_columns(cursor, pipeline)
+            known = with_columns(cursor, pipeline)
             table, kept = Table(False, {}), schema_boundaries.all_writer_schemas(cursor, pipeline.name)
             if is_there(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
-                table = Table(True, column_types(cursor, pipeline), tuple(misfits(cursor, pipeline)))
+                table = Table(True, column_types(cursor, known), tuple(misfits(cursor, known)))
             unread = staging.latest_unread(cursor, pipeline.name)
+        note = "" if table.exists else f"{name} does not exist yet; the first batch creates it"
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
-        return _Known(pipeline, _UNKNOWN, note=f"{name} was not compared: {error}")
-    note = "" if table.exists else f"{name} does not exist yet; the first batch creates it"
-    return _Known(pipeline, table, kept, followed, follower, note, unread)
+        table, kept, follower, followed, unread = Table(None, {}), (), None, (), None
+        note = f"{name} was not compared: {error}"
+    schemas, notes = known_schemas(pipeline, kept)
+    following = Following.of(known, follower, followed, schemas) if follower else Following()
+    lines = compare(known, schemas, table, following)
+    if unread and not schemas:
+        lines += unread_lines(pipeline, *unread)
+    return Diff(tuple(schema.name for schema in schemas), lines, tuple(filter(None, [*notes, note])))
 
 
 def compare_table(pipeline: Pipeline) -> tuple[str, str]:
@@ -169,10 +138,10 @@ def known_schemas(pipeline: Pipeline, kept: Iterable[WriterSchema]) -> tuple[tup
     if source.format is Format.JSON:
         return (), ("records in JSON without a registry have no schema: the file is compared with the table alone",)
     if source.schema is not None:
-        schema = WriterSchema(0, LANGUAGES[source.format], source.schema.text)
+        schema = WriterSchema(0, subjects.LANGUAGES[source.format], source.schema.text)
         return tuple(_known(pipeline, source.schema.name, schema)), ()
     assert source.registry is not None
-    of_values = [schema for schema in kept if is_value_schema(source, schema)]
+    of_values = [schema for schema in kept if subjects.is_value_schema(source, schema)]
     registry = connect_registry(get_connection(source.registry))
     known, notes = list[KnownSchema](), list[str]()
     for subject in _subjects(pipeline, registry, of_values):
@@ -181,8 +150,11 @@ def known_schemas(pipeline: Pipeline, kept: Iterable[WriterSchema]) -> tuple[tup
             notes.append(f"the registry has no subject {subject}")
         else:
             known += _known(pipeline, _name(subject, latest), latest)
-        for each in _newer(of_values, subject, latest):
-            known += _known(pipeline, f"{_name(subject, each)}, kept", each)
+        version = _version(subject, latest)
+        if latest is None or version:  # else the registry does not say which of the kept ones are newer
+            for each in of_values:
+                if _version(subject, each) > version:
+                    known += _known(pipeline, f"{_name(subject, each)}, kept", each)
     if not known and not notes and pipeline.record.schemas:
         notes.append(f"no known schema has records of {' or '.join(pipeline.record.schemas)} (record.where.schema)")
     elif not known and not notes:
@@ -196,7 +168,7 @@ def _subjects(pipeline: Pipeline, registry: Registry, kept: list[WriterSchema]) 
         return [f"{source.topic}-value"]
     if source.subject is SubjectStrategy.ANY:
         return sorted({subject for schema in kept for subject, _ in schema.subjects})
-    names = {name for schema in kept for name in record_names(schema)}
+    names = {name for schema in kept for name in subjects.record_names(schema)}
     if wanted := set(pipeline.record.schemas) if source.format is not Format.JSON_SCHEMA else set():
         return sorted(wanted if source.subject is SubjectStrategy.RECORD else {f"{source.topic}-{n}" for n in wanted})
     if source.subject is SubjectStrategy.RECORD:
@@ -216,27 +188,16 @@ def _name(subject: str, schema: WriterSchema) -> str:
     return f"{subject} version {version}" if version else f"{subject} schema id {schema.schema_id}"
 
 
-def _newer(kept: list[WriterSchema], subject: str, latest: WriterSchema | None) -> list[WriterSchema]:
-    """Return the kept schemas of a later version; none where the registry does not say the version of its latest."""
-    version = _version(subject, latest)
-    return [] if latest and not version else [each for each in kept if _version(subject, each) > version]
-
-
 def _known(pipeline: Pipeline, name: str, schema: WriterSchema) -> list[KnownSchema]:
     """The schema, once for each kind of records that the pipeline takes of it."""
     try:
-        check_value_schema(pipeline.source, schema)
-        if is_of_others(schema, pipeline.record.schemas):
+        subjects.check_value_schema(pipeline.source, schema)
+        if subjects.is_of_others(schema, pipeline.record.schemas):
             return []
-        kinds = _kinds(pipeline, schema)
+        wanted, kinds = pipeline.record.schemas, [pipeline.source.message]
+        if wanted or schema.language is SchemaLanguage.AVRO:
+            kinds = [each for each in subjects.kind_names(schema) if not wanted or each in wanted]
         shown = [f"{name} ({kind})" if len(kinds) > 1 else name for kind in kinds]
-        return [KnownSchema(each, fields_of(schema, kind)) for each, kind in zip(shown, kinds, strict=True)]
+        return [KnownSchema(each, subjects.fields_of(schema, kind)) for each, kind in zip(shown, kinds, strict=True)]
     except SchemaProblem as problem:
         raise UnusableSchema(f"{name}: {problem}; register another version, or correct the pipeline file") from None
-
-
-def _kinds(pipeline: Pipeline, schema: WriterSchema) -> list[str | None]:
-    wanted = pipeline.record.schemas
-    if wanted or schema.language is SchemaLanguage.AVRO:
-        return [each for each in kind_names(schema) if not wanted or each in wanted]
-    return [pipeline.source.message]

@@ -1,7 +1,5 @@
 """``python -m offset_ledger.cli``: the command line."""
 
-from __future__ import annotations
-
 import sys
 
 from offset_ledger.cli.main import main

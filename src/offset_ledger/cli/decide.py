@@ -1,18 +1,14 @@
 """The verbs of decisions: about batches, losses, quarantined records, and what has changed beside them."""
 
-from __future__ import annotations
-
 from argparse import Namespace
-from typing import TYPE_CHECKING
 
 from offset_ledger.cli.completer import complete_batches
 from offset_ledger.cli.output import batch_data, batch_line
 from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, connection, pipeline_of, say, verb, why
+from offset_ledger.connections import get_connection
+from offset_ledger.model.batch import current_origin
+from offset_ledger.model.states import State
 from offset_ledger.units import counted
-
-if TYPE_CHECKING:
-    from offset_ledger.model.states import State
-
 
 _BATCH = (
     Option(
@@ -28,10 +24,8 @@ _BATCH = (
 
 
 def _decide_batch(arguments: Namespace, state: State) -> Outcome:
-    from offset_ledger.connections import get_connection
     from offset_ledger.ledger.database import connect
     from offset_ledger.ledger.decisions import decide
-    from offset_ledger.model.batch import current_origin
 
     with connect(get_connection(arguments.connection)) as session:
         batch = decide(session, arguments.batch_id, state, current_origin(), arguments.why)
@@ -41,16 +35,12 @@ def _decide_batch(arguments: Namespace, state: State) -> Outcome:
 @verb(*_BATCH, example='offset-ledger approve 42 --why "checked with the producer"')
 def run_approve(arguments: Namespace) -> Outcome:
     """Let a rejected batch commit what was validated."""
-    from offset_ledger.model.states import State
-
     return _decide_batch(arguments, State.VALIDATED)
 
 
 @verb(*_BATCH, example='offset-ledger abandon 42 --why "wrong limits in the pipeline file"')
 def run_abandon(arguments: Namespace) -> Outcome:
     """Abandon an open batch; its offsets are planned again."""
-    from offset_ledger.model.states import State
-
     return _decide_batch(arguments, State.ABANDONED)
 
 
@@ -64,7 +54,6 @@ def run_skip(arguments: Namespace) -> Outcome:
     """Approve a loss (offsets, or tombstones, that were removed before they were read), or accept a changed topic."""
     from offset_ledger.decisions.answers import settle
     from offset_ledger.decisions.losses import loss_question
-    from offset_ledger.model.batch import current_origin
 
     pipeline = pipeline_of(arguments)
     if question := loss_question(pipeline):
@@ -87,7 +76,6 @@ def run_skip(arguments: Namespace) -> Outcome:
 def run_dismiss(arguments: Namespace) -> Outcome:
     """Dismiss quarantined records that will never be loaded; no redrive takes them."""
     from offset_ledger.ledger.redrive import Selection
-    from offset_ledger.model.batch import current_origin
     from offset_ledger.repair.redrive import dismiss, parse_choice
 
     pipeline = pipeline_of(arguments)
@@ -108,7 +96,6 @@ def run_dismiss(arguments: Namespace) -> Outcome:
 def run_accept_topic(arguments: Namespace) -> Outcome:
     """Continue with a recreated topic, a truncated log, or without one of several topics that was deleted."""
     from offset_ledger.decisions.answers import settle_topic
-    from offset_ledger.model.batch import current_origin
 
     settled = settle_topic(pipeline_of(arguments), None, current_origin(), arguments.why)
     return Outcome(settled.data, settled.message)
@@ -118,7 +105,6 @@ def run_accept_topic(arguments: Namespace) -> Outcome:
 def run_accept_schema(arguments: Namespace) -> Outcome:
     """Leave the columns as they are although the next records have a schema that does not fit them."""
     from offset_ledger.decisions.answers import settle_schema
-    from offset_ledger.model.batch import current_origin
 
     settled = settle_schema(pipeline_of(arguments), None, current_origin(), arguments.why)
     return Outcome(settled.data, settled.message)
@@ -133,7 +119,6 @@ def run_accept_schema(arguments: Namespace) -> Outcome:
 def run_accept_table(arguments: Namespace) -> Outcome:
     """Continue with a table that was emptied, restored or corrected on purpose."""
     from offset_ledger.decisions.accept_topic import accept_table
-    from offset_ledger.model.batch import current_origin
 
     pipeline = pipeline_of(arguments)
     event_ids = accept_table(pipeline, current_origin(), arguments.why)
@@ -145,7 +130,6 @@ def run_accept_table(arguments: Namespace) -> Outcome:
 @verb(PIPELINE, why("decision"), example='offset-ledger remerge flights --why "publish_at is the timestamp now"')
 def run_remerge(arguments: Namespace) -> Outcome:
     """Order all rows of a table by Kafka's timestamps, and replay what the topic still has."""
-    from offset_ledger.model.batch import current_origin
     from offset_ledger.run.remerge import replay_parts, restate_rows
 
     pipeline = pipeline_of(arguments)

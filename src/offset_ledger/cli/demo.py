@@ -1,21 +1,13 @@
 """``demo``: the main job on real data, with its proof."""
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from offset_ledger.cli.output import table
 from offset_ledger.cli.verbs import Option, Outcome, from_1, say, verb
 from offset_ledger.extras import require
-
-if TYPE_CHECKING:
-    from offset_ledger.demo.formats.run import FormatsProof
-    from offset_ledger.demo.proof import DemoProof
-    from offset_ledger.demo.run import Proof
 
 
 @verb(
@@ -29,61 +21,34 @@ def run_demo(arguments: Namespace) -> Outcome:
     """Load real flights through Airflow, and prove every row."""
     require("local", "the demo")
     from offset_ledger.demo.formats import run as formats
+    from offset_ledger.demo.proof import DemoProof
     from offset_ledger.demo.run import run
 
     proof: DemoProof
     if arguments.formats:
         proof = of_formats = formats.run(arguments.flights, say)
-        text = _formats_text(of_formats)
-    else:
-        proof = of_flights = run(arguments.flights, say)
-        text = _text(of_flights)
-    return Outcome([asdict(claim) for claim in proof.claims], text, 0 if proof.holds else 1)
-
-
-def _formats_text(proof: FormatsProof) -> str:
-    return "\n".join(
-        [
-            "\nBalance sheet by pipeline",
-            table(proof.sheet),
-            "\nBatches of flights_avro",
-            table(proof.batches),
-            "",
-            *map(str, proof.claims),
-            *_verdict(proof),
-            f"\nThe pipeline files are in {proof.home / 'project'}.",
+        tables = "Balance sheet by pipeline", "Batches of flights_avro"
+        around = list[str]()
+        then = [
+            f"\nThe pipeline files are in {of_formats.home / 'project'}.",
             "Next: docs/tutorial.md, a topic of your own in Avro.",
         ]
-    )
-
-
-def _verdict(proof: DemoProof) -> list[str]:
-    return [
-        f"\n{'every claim is true' if proof.holds else 'NOT every claim is true'}, {proof.seconds:.0f} s",
-        f"  {_times(proof.parts)}",
-        f"  tasks of the DAG: {_times(proof.tasks)}",
-    ]
-
-
-def _text(proof: Proof) -> str:
-    airflow, home = proof.stack.airflow, proof.stack.home
-    return "\n".join(
-        [
-            "\nBalance sheet by partition",
-            table(proof.sheet),
-            "\nLedger",
-            table(proof.batches),
-            "",
-            *[f"quality report: {page}" for page in proof.pages],
-            f"Airflow: {airflow.address} (user admin, password in {airflow.directory / 'passwords.json'})",
-            "",
-            *map(str, proof.claims),
-            *_verdict(proof),
+    else:
+        proof = of_flights = run(arguments.flights, say)
+        airflow, home = of_flights.stack.airflow, of_flights.stack.home
+        tables = "Balance sheet by partition", "Ledger"
+        around = ["", *(f"quality report: {page}" for page in of_flights.pages)]
+        around.append(f"Airflow: {airflow.address} (user admin, password in {airflow.directory / 'passwords.json'})")
+        then = [
             "\nThe servers stay up: open the entry Ledger in Airflow, or in a shell run:",
             f"  . {home / 'env'} && {sys.argv[0]} status flights",
             "Next: docs/tutorial.md, a topic of your own. `make down` stops the servers, `make clean` removes them.",
         ]
-    )
+    verdict = "every claim is true" if proof.holds else "NOT every claim is true"
+    lines = [f"\n{tables[0]}", table(proof.sheet), f"\n{tables[1]}", table(proof.batches), *around, ""]
+    lines += [*map(str, proof.claims), f"\n{verdict}, {proof.seconds:.0f} s", f"  {_times(proof.parts)}"]
+    lines += [f"  tasks of the DAG: {_times(proof.tasks)}", *then]
+    return Outcome([asdict(claim) for claim in proof.claims], "\n".join(lines), 0 if proof.holds else 1)
 
 
 def _times(seconds: Mapping[str, float]) -> str:

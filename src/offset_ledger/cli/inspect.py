@@ -11,57 +11,44 @@ from typing import TYPE_CHECKING, Any
 from offset_ledger.cli.output import table
 from offset_ledger.cli.verbs import PIPELINE, OneOf, Option, Outcome, from_1, optional_pipeline, pipeline_of, verb
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.units import counted
+from offset_ledger.units import counted, show_duration
 
 if TYPE_CHECKING:
-    from offset_ledger.standing.overview import PipelineLine
     from offset_ledger.standing.status import PipelineStatus
 
 
 @verb(optional_pipeline(), example="offset-ledger status\n  offset-ledger status flights")
 def run_status(arguments: Namespace) -> Outcome:
     """Show where a pipeline stands, and what blocks it; without a name, a line for each."""
-    if arguments.pipeline is None:
-        return _all()
-    from offset_ledger.standing.status import status
+    if arguments.pipeline is not None:
+        from offset_ledger.standing.status import status
 
-    current = status(pipeline_of(arguments))
-    return Outcome(asdict(current), _text(current))
-
-
-def _all() -> Outcome:
-    """Every pipeline; exit code 1 if something of one cannot be read."""
+        current = status(pipeline_of(arguments))
+        return Outcome(asdict(current), _text(current))
     from offset_ledger.standing.overview import overview
+    from offset_ledger.standing.pipeline import COUNTED
 
     lines = overview()
     notes = [
         f"{line.pipeline}: {note}" for line in lines for note in (line.error, line.blocked_by, line.retired) if note
     ]
-    text = "\n".join([table(map(_row, lines)) if lines else "no pipelines yet", *([""] if notes else []), *notes])
+    rows = []
+    for line in lines:
+        age, more = "", "+" if line.quarantined == COUNTED else ""
+        if line.newest_record is not None:
+            seconds = (datetime.now(UTC) - line.newest_record).total_seconds()
+            age = f"{show_duration(seconds)} old" if seconds > 0 else "now"
+        row = {
+            "pipeline": line.pipeline,
+            "state": line.state,
+            "lag": "" if line.retired else "?" if line.lag is None else f"{line.lag:,}",
+            "newest record": age,
+            "quarantine": "?" if line.quarantined is None else f"{line.quarantined:,}{more}",
+            "open batch": line.open_batch or "",
+        }
+        rows.append(row)
+    text = "\n".join([table(rows) if rows else "no pipelines yet", *([""] if notes else []), *notes])
     return Outcome([asdict(line) for line in lines], text, 1 if any(line.error for line in lines) else 0)
-
-
-def _row(line: PipelineLine) -> dict[str, Any]:
-    from offset_ledger.standing.pipeline import COUNTED
-
-    more = "+" if line.quarantined == COUNTED else ""
-    return {
-        "pipeline": line.pipeline,
-        "state": line.state,
-        "lag": "" if line.retired else "?" if line.lag is None else f"{line.lag:,}",
-        "newest record": _age(line.newest_record),
-        "quarantine": "?" if line.quarantined is None else f"{line.quarantined:,}{more}",
-        "open batch": line.open_batch or "",
-    }
-
-
-def _age(moment: datetime | None) -> str:
-    if moment is None:
-        return ""
-    from offset_ledger.units import show_duration
-
-    seconds = (datetime.now(UTC) - moment).total_seconds()
-    return f"{show_duration(seconds)} old" if seconds > 0 else "now"
 
 
 def _text(current: PipelineStatus) -> str:
@@ -181,14 +168,10 @@ def run_report(arguments: Namespace) -> Outcome:
     from offset_ledger.config.parse import parse_all
     from offset_ledger.report.daily import daily_report
 
-    report = daily_report(parse_all(), _day(arguments.date))
-    return Outcome({"date": report.day, "page": report.page, "pipelines": report.metrics}, str(report.page))
-
-
-def _day(given: str | None) -> date:
-    if given is None:
-        return datetime.now(UTC).date()
+    day = datetime.now(UTC).date()
     try:
-        return date.fromisoformat(given)
+        day = day if arguments.date is None else date.fromisoformat(arguments.date)
     except ValueError:
-        raise ConfigurationError(f"report: --date takes a day such as 2026-01-31, not {given!r}") from None
+        raise ConfigurationError(f"report: --date takes a day such as 2026-01-31, not {arguments.date!r}") from None
+    report = daily_report(parse_all(), day)
+    return Outcome({"date": report.day, "page": report.page, "pipelines": report.metrics}, str(report.page))

@@ -20,11 +20,12 @@ from offset_ledger.cli.verbs import (
     say,
     verb,
 )
+from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.extras import require
+from offset_ledger.units import parse_size, parse_span
 
 if TYPE_CHECKING:
-    from offset_ledger.audit.run import Audit
     from offset_ledger.labs.trial import Report
     from offset_ledger.topics.settings import TopicSettings
 
@@ -40,28 +41,19 @@ if TYPE_CHECKING:
 )
 def run_audit(arguments: Namespace) -> Outcome:
     """Check a topic against the reliability rules."""
+    from tabulate import tabulate
+
     from offset_ledger.audit.finding import Severity
-
-    audit = _audit(arguments)
-    data = asdict(audit) | {"changes": [{**asdict(change), "change": change.word} for change in audit.changes]}
-    return Outcome(data, _text(audit), 1 if audit.failing(Severity(arguments.fail_on)) else 0)
-
-
-def _audit(arguments: Namespace) -> Audit:
     from offset_ledger.audit.run import audit_pipeline, audit_topic
-    from offset_ledger.connections import get_connection
 
     if (arguments.pipeline is None) == (arguments.topic is None):
         raise ConfigurationError("audit takes a PIPELINE or --topic TOPIC, one of the two")
     if arguments.pipeline:
-        return audit_pipeline(pipeline_of(arguments), arguments.elect)
-    ledger = get_connection(arguments.ledger) if arguments.ledger else None
-    return audit_topic(get_connection(arguments.connection), arguments.topic, ledger, arguments.elect)
-
-
-def _text(audit: Audit) -> str:
-    from tabulate import tabulate
-
+        audit = audit_pipeline(pipeline_of(arguments), arguments.elect)
+    else:
+        ledger = get_connection(arguments.ledger) if arguments.ledger else None
+        audit = audit_topic(get_connection(arguments.connection), arguments.topic, ledger, arguments.elect)
+    data = asdict(audit) | {"changes": [{**asdict(change), "change": change.word} for change in audit.changes]}
     rows = [(finding.severity, finding.rule, finding.found) for finding in audit.findings]
     headers = ["severity", "rule", "found"]
     lines = [f"topic {audit.topic}:\n", tabulate(rows, headers=headers, maxcolwidths=[None, None, 90])]
@@ -72,7 +64,7 @@ def _text(audit: Audit) -> str:
     if audit.previous_at:
         lines.append(f"\nsince the audit of {audit.previous_at:%Y-%m-%d %H:%M} UTC:")
         lines += [f"  {change}" for change in audit.changes] or ["  nothing was found then, nothing is now"]
-    return "\n".join(lines)
+    return Outcome(data, "\n".join(lines), 1 if audit.failing(Severity(arguments.fail_on)) else 0)
 
 
 @verb(
@@ -91,7 +83,6 @@ def _text(audit: Audit) -> str:
 )
 def run_topic(arguments: Namespace) -> Outcome:
     """Plan, create or describe a topic, with the effect of each setting."""
-    from offset_ledger.connections import get_connection
     from offset_ledger.publishing.topics import create_topic
 
     name = arguments.topic
@@ -109,7 +100,6 @@ def run_topic(arguments: Namespace) -> Outcome:
 def _existing(arguments: Namespace) -> TopicSettings:
     """The settings that the topic has."""
     from offset_ledger.audit.gather import read_facts
-    from offset_ledger.connections import get_connection
     from offset_ledger.topics.settings import TopicSettings
 
     facts = read_facts(get_connection(arguments.connection), arguments.topic)
@@ -119,11 +109,9 @@ def _existing(arguments: Namespace) -> TopicSettings:
 
 def _planned(arguments: Namespace) -> tuple[TopicSettings, dict[str, str]]:
     """The plan with the caller's own settings, and the same as Kafka's configuration."""
-    from offset_ledger.connections import get_connection
     from offset_ledger.kafka.client import connect_kafka
     from offset_ledger.topics.plan import Durability, TopicRequirements, plan
     from offset_ledger.topics.settings import TopicSettings
-    from offset_ledger.units import parse_size, parse_span
 
     volume, brokers = _volume(arguments), arguments.brokers
     if not brokers:
@@ -148,8 +136,6 @@ def _planned(arguments: Namespace) -> tuple[TopicSettings, dict[str, str]]:
 
 
 def _volume(arguments: Namespace) -> int | None:
-    from offset_ledger.units import parse_size
-
     return parse_size(arguments.volume) if arguments.volume else None
 
 

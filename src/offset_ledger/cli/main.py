@@ -1,17 +1,13 @@
 """The command line: ``offset-ledger VERB``; every verb has --json and fails with one line and a non-zero exit."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
 
 from offset_ledger.cli import decide, demo, inspect, kafka, production, publish, running, set_up
-from offset_ledger.cli.completer import complete
 from offset_ledger.cli.verbs import Parser, add_verbs, run_verb
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, UsageError, failure_of, one_line
 from offset_ledger.pandas_later import this_process_is_ours
@@ -66,8 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         this_process_is_ours()
     given = sys.argv[1:] if argv is None else argv
     parser = build_parser()
-    if "_ARGCOMPLETE" in os.environ:
-        complete(parser)
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
     if not given:
         parser.print_help()
         return 0
@@ -75,10 +73,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser.parse_args(given)
     except UsageError as error:
         return _fail(error, "--json" in given)
-    return _run(arguments)
-
-
-def _run(arguments: Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     logging.getLogger("offset_ledger").setLevel(logging.INFO if arguments.verbose else logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

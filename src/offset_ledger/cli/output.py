@@ -39,9 +39,6 @@ def batch_line(ingested: Ingested) -> str:
     total = ingested.committed.total
     counts = ", ".join(f"{n:,} {name}" for name, n in asdict(total).items() if n)
     seconds = ", ".join(f"{step} {s:.1f} s" for step, s in ingested.seconds.items())
-    batch_id = ingested.committed.batch.batch_id
-    if ingested.committed.already:
-        done = f"batch {batch_id} was committed by a concurrent attempt"
-    else:
-        done = f"committed batch {batch_id}"
+    batch_id, already = ingested.committed.batch.batch_id, ingested.committed.already
+    done = f"batch {batch_id} was committed by a concurrent attempt" if already else f"committed batch {batch_id}"
     return f"{done}: {counted(total.total, 'offset')}: {counts} ({seconds})"

@@ -1,21 +1,15 @@
 """The verbs of operators: ``metrics``, ``notify``, ``prune`` and ``spark-server``."""
 
-from __future__ import annotations
-
 import threading
 from argparse import ArgumentTypeError, Namespace
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from offset_ledger.cli.verbs import PIPELINE, OneOf, Option, Outcome, Topics, name_and_value, pipeline_of, say, verb
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.model.batch import current_origin
 from offset_ledger.repair.prune_ages import KINDS
 from offset_ledger.stage.spark_home import CONNECT_HOST, CONNECT_PORT
-
-if TYPE_CHECKING:
-    from offset_ledger.repair.prune import Pruned
-
 
 _DEFAULT = "127.0.0.1:9464"
 
@@ -86,23 +80,18 @@ def run_notify(arguments: Namespace) -> Outcome:
 )
 def run_prune(arguments: Namespace) -> Outcome:
     """Remove history by age from the ledger; what verify needs is kept as sums."""
-    from offset_ledger.model.batch import current_origin
     from offset_ledger.repair.prune import prune_history
     from offset_ledger.repair.prune_ages import Ages
 
     ages = Ages.parse(arguments.older_than, arguments.keep)
     pruned = prune_history(pipeline_of(arguments), ages, current_origin(), arguments.dry_run)
-    return Outcome({**asdict(pruned), "dry_run": arguments.dry_run}, _text(pruned, arguments.dry_run))
-
-
-def _text(pruned: Pruned, dry_run: bool) -> str:
     what = {"batches": pruned.batches, "quarantined records": pruned.records, "results of audits": pruned.audits}
     what |= {"notifications": pruned.notifications, "schemas": pruned.schemas, "quality pages": pruned.pages}
     what |= {"daily reports": pruned.daily_reports}
     counts = ", ".join(f"{count:,} {name}" for name, count in what.items())
-    lines = [f"would remove {counts}" if dry_run else f"removed {counts}"]
+    lines = [f"would remove {counts}" if arguments.dry_run else f"removed {counts}"]
     lines += [f"kept {count:,} old batches: {_KEPT[reason]}" for reason, count in sorted(pruned.kept.items())]
-    return "\n".join(lines)
+    return Outcome({**asdict(pruned), "dry_run": arguments.dry_run}, "\n".join(lines))
 
 
 _KEPT = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.completer import complete_topics
 from offset_ledger.cli.verbs import Option, Outcome, connection, name_and_value, say, verb
+from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
 from offset_ledger.publishing.serializers import SERIALIZERS
 from offset_ledger.publishing.settings import COMPRESSIONS, Danger
@@ -25,13 +26,10 @@ if TYPE_CHECKING:
     from offset_ledger.publishing.forms import Form
     from offset_ledger.publishing.producer import Summary
     from offset_ledger.publishing.record import RecordLimits
-    from offset_ledger.publishing.record_file import CheckedFile, RecordFile
+    from offset_ledger.publishing.record_file import RecordFile
     from offset_ledger.publishing.serializers import Serializer
-    from offset_ledger.publishing.settings import ProducerSettings
-    from offset_ledger.schema_registry.client import Reference
 
 CLIENTS = ("librdkafka", "kafka-python")
-
 
 _OPTIONS = {"key": "--key-schema", "value": "--schema"}
 SCHEMA_SERIALIZERS = ("avro", "protobuf", "json_schema")
@@ -79,52 +77,60 @@ def _schema_arguments() -> Iterator[Option]:
 )
 def run_publish(arguments: Namespace) -> Outcome:
     """Publish a file of records to a topic, as JSON, Avro, Protobuf or JSON Schema."""
-    from offset_ledger.connections import get_connection
     from offset_ledger.progress import progress
+    from offset_ledger.publishing.file_feed import publish_file
+    from offset_ledger.publishing.partitioner import Custom, find_partitioner
+    from offset_ledger.publishing.settings import read_settings
 
     if arguments.transactional_id == "":
         raise ConfigurationError(
             "--transactional-id is empty; give an id, or leave it out to publish without transactions"
         )
-    connection = get_connection(arguments.connection)
-    options = _options(connection, arguments)
-    checked = _file(arguments, find_form(arguments)).check()
+    connection, topic, id_ = get_connection(arguments.connection), arguments.topic, arguments.transactional_id
+    given = {"compression.type": arguments.compression, "acks": arguments.acks}
+    given |= dict(map(name_and_value, arguments.set))
+    named = {name: value for name, value in given.items() if value is not None}
+    settings = read_settings(connection.extra, named, allow=arguments.allow, transactional=id_ is not None)
+    one: int | None = arguments.partition
+    partitioner = find_partitioner(arguments.partitioner) if one is None else Custom(lambda _key, _count: one)
+    checked = _file(arguments).check()
     limits = _limits(connection, arguments)
-    settings: ProducerSettings = options["settings"]
     if settings.compression_type == "none" and checked.largest > limits.smallest:
         checked.file.check_sizes(limits)
-    options["settings"] = replace(settings, batch_size=min(settings.batch_size, limits.topic_bytes or 2**31))
     with (
         progress(checked.records, "published") as advance,
         _unfinished(connection.extra, arguments, checked.records, advance) as count,
     ):
-        summary, before = _publish(connection, arguments, checked, limits=limits, on_progress=count, **options)
-    return _outcome(arguments.topic, summary, before)
+        summary, before = publish_file(
+            connection.extra,
+            topic,
+            checked,
+            settings=replace(settings, batch_size=min(settings.batch_size, limits.topic_bytes or 2**31)),
+            partitioner=partitioner,
+            limits=limits,
+            transactional_id=id_,
+            on_progress=count,
+            on_resumed=lambda done: say(f"{done:,} of {checked.records:,} records are there from an earlier run"),
+        )
+    return _outcome(topic, summary, before)
 
 
-def _options(connection: Connection, arguments: Namespace) -> dict[str, Any]:
-    """Return how to publish, as far as the arguments alone say it."""
-    from offset_ledger.publishing.partitioner import Custom, find_partitioner
-    from offset_ledger.publishing.settings import read_settings
-
-    transactional = arguments.transactional_id is not None
-    settings = read_settings(connection.extra, _given(arguments), allow=arguments.allow, transactional=transactional)
-    one: int | None = arguments.partition
-    partitioner = find_partitioner(arguments.partitioner) if one is None else Custom(lambda _key, _count: one)
-    return {"settings": settings, "partitioner": partitioner}
-
-
-def _publish(connection: Connection, arguments: Namespace, checked: CheckedFile, **options: Any) -> tuple[Summary, int]:
-    from offset_ledger.publishing.file_feed import publish_file
-
-    return publish_file(
-        connection.extra,
-        arguments.topic,
-        checked,
-        transactional_id=arguments.transactional_id,
-        on_resumed=lambda done: say(f"{done:,} of {checked.records:,} records are there from an earlier run"),
-        **options,
+def _outcome(topic: str, summary: Summary, before: int) -> Outcome:
+    data = {
+        "topic": topic,
+        "acknowledged": summary.records,
+        "failed": summary.failed,
+        "retried": summary.retried,
+        "already_there": before,
+        "seconds": round(summary.seconds, 3),
+        "per_second": round(summary.per_second),
+    }
+    retried = "" if summary.retried is None else f", {summary.retried} retried"
+    text = (
+        f"{counted(summary.records, 'record')} acknowledged by {topic}, {summary.failed} failed{retried}, "
+        f"in {summary.seconds:.1f} s ({summary.per_second:,.0f} records/s)"
     )
+    return Outcome(data, text + (f"; {before:,} were there from an earlier run" if before else ""))
 
 
 @contextmanager
@@ -148,50 +154,22 @@ def _unfinished(
                 "of the file again, with the same event ids: a pipeline merges copies, other readers meet them twice"
             )
         elif isinstance(error, KeyboardInterrupt):
-            say(_committed(extra, arguments, total))
+            from offset_ledger.publishing.file_feed import Journal
+
+            again = "the same command sends what is missing"
+            try:
+                position = Journal(extra, arguments.topic, arguments.transactional_id).read()
+                done = position.records if position else 0
+                say(f"{done:,} of {total:,} records are committed, and no others are visible; {again}")
+            except OffsetLedgerError as unknown:
+                say(f"how many of {total:,} records are committed is not known ({unknown}); {again}")
         raise
 
 
-def _committed(extra: Mapping[str, str], arguments: Namespace, total: int) -> str:
-    from offset_ledger.publishing.file_feed import Journal
-
-    again = "the same command sends what is missing"
-    try:
-        position = Journal(extra, arguments.topic, arguments.transactional_id).read()
-    except OffsetLedgerError as error:
-        return f"how many of {total:,} records are committed is not known ({error}); {again}"
-    done = position.records if position else 0
-    return f"{done:,} of {total:,} records are committed, and no others are visible; {again}"
-
-
-def _outcome(topic: str, summary: Summary, before: int) -> Outcome:
-    data = {
-        "topic": topic,
-        "acknowledged": summary.records,
-        "failed": summary.failed,
-        "retried": summary.retried,
-        "already_there": before,
-        "seconds": round(summary.seconds, 3),
-        "per_second": round(summary.per_second),
-    }
-    retried = "" if summary.retried is None else f", {summary.retried} retried"
-    text = (
-        f"{counted(summary.records, 'record')} acknowledged by {topic}, {summary.failed} failed{retried}, "
-        f"in {summary.seconds:.1f} s ({summary.per_second:,.0f} records/s)"
-    )
-    return Outcome(data, text + (f"; {before:,} were there from an earlier run" if before else ""))
-
-
-def _given(arguments: Namespace) -> dict[str, str]:
-    """The settings that the arguments name, under Kafka's names."""
-    given = {"compression.type": arguments.compression, "acks": arguments.acks}
-    given |= dict(map(name_and_value, arguments.set))
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _file(arguments: Namespace, form: Form) -> RecordFile:
+def _file(arguments: Namespace) -> RecordFile:
     from offset_ledger.publishing.record_file import RecordFile
 
+    form = find_form(arguments)
     by_name = "csv" if arguments.file.suffix.lower() == ".csv" else "jsonl"
     given = by_name if arguments.format in (None, *SCHEMA_SERIALIZERS) else arguments.format
     return RecordFile(arguments.file, given, form, _path("--key", arguments.key), _path("--value", arguments.value))
@@ -230,16 +208,35 @@ def find_form(arguments: Namespace) -> Form:
     """
     from offset_ledger.publishing.forms import Form
 
-    names = _names(arguments)
-    given = {side: _schema_options(arguments, option) for side, option in _OPTIONS.items()}
-    for side, options in given.items():
-        _check(side, names[side], options)
+    by_format = arguments.format if arguments.format in SCHEMA_SERIALIZERS else None
+    if by_format and arguments.value_serializer not in (None, by_format):
+        raise ConfigurationError(
+            f"--format {by_format} and --value-serializer {arguments.value_serializer} are two forms of the value; "
+            "leave one out"
+        )
+    value = arguments.value_serializer or by_format or "json"
+    names = {"key": arguments.key_serializer or ("avro" if arguments.key_schema else "string"), "value": value}
+    given: dict[str, dict[str, Any]] = {}
+    for side, option in _OPTIONS.items():
+        options = (option, *(f"{option}-{what}" for what in ("message", "subject", "reference")))
+        said = {each: getattr(arguments, each.strip("-").replace("-", "_")) for each in options}
+        given[side] = {each: value for each, value in said.items() if value is not None}
+        _check(side, names[side], given[side])
     if not set(names.values()) & set(SCHEMA_SERIALIZERS):
         if arguments.register:
             raise ConfigurationError("--register needs --schema or --key-schema")
         return Form(SERIALIZERS[names["key"]], SERIALIZERS[names["value"]])
-    key, value = _with_schemas(arguments, names)
-    return Form(key, value)
+    from offset_ledger.publishing.formats.registered import find_serializer
+    from offset_ledger.schema_registry.client import connect_registry
+
+    registry = connect_registry(get_connection(arguments.registry))
+    serializers: dict[str, Serializer] = {}
+    for side, name in names.items():
+        if name in SCHEMA_SERIALIZERS:
+            serializers[side] = find_serializer(_choice(arguments, side, name, given[side]), registry)
+        else:
+            serializers[side] = SERIALIZERS[name]
+    return Form(serializers["key"], serializers["value"])
 
 
 def _check(side: str, name: str, options: Mapping[str, Any]) -> None:
@@ -256,56 +253,19 @@ def _check(side: str, name: str, options: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"{reference} needs {file} FILE: a registered schema has its own references; add it")
 
 
-def _with_schemas(arguments: Namespace, names: Mapping[str, str]) -> Iterator[Serializer]:
-    from offset_ledger.connections import get_connection
-    from offset_ledger.publishing.formats.registered import find_serializer
-    from offset_ledger.schema_registry.client import connect_registry
-
-    registry = connect_registry(get_connection(arguments.registry))
-    for side, name in names.items():
-        if name in SCHEMA_SERIALIZERS:
-            yield find_serializer(_choice(arguments, side, name), registry)
-        else:
-            yield SERIALIZERS[name]
-
-
-def _choice(arguments: Namespace, side: str, name: str) -> SchemaChoice:
+def _choice(arguments: Namespace, side: str, name: str, given: Mapping[str, Any]) -> SchemaChoice:
     from offset_ledger.config.source import SubjectStrategy
     from offset_ledger.publishing.formats.registered import SchemaChoice
-
-    option = _OPTIONS[side]
-    given = _schema_options(arguments, option)
-    subject = SubjectStrategy(given.get(f"{option}-subject", SubjectStrategy.TOPIC))
-    message = given.get(f"{option}-message")
-    file, references = given.get(option), _references(f"{option}-reference", given)
-    return SchemaChoice(arguments.topic, side, name, file, message, subject, arguments.register, references)
-
-
-def _references(option: str, given: Mapping[str, Any]) -> tuple[Reference, ...]:
     from offset_ledger.schema_registry.client import Reference
 
-    matches = [(text, _REFERENCE.fullmatch(text)) for text in given.get(option, ())]
+    option = _OPTIONS[side]
+    matches = [(text, _REFERENCE.fullmatch(text)) for text in given.get(f"{option}-reference", ())]
     if wrong := next((text for text, match in matches if match is None), None):
         raise ConfigurationError(
-            f"{option} takes NAME=SUBJECT:VERSION, such as shop.Line=shop.lines-value:1, found {wrong!r}"
+            f"{option}-reference takes NAME=SUBJECT:VERSION, such as shop.Line=shop.lines-value:1, found {wrong!r}"
         )
-    return tuple(Reference(match[1], match[2], int(match[3])) for _, match in matches if match)
-
-
-def _schema_options(arguments: Namespace, option: str) -> dict[str, Any]:
-    """Return what the arguments say of one schema, by their options."""
-    options = (option, *(f"{option}-{what}" for what in ("message", "subject", "reference")))
-    said = {each: getattr(arguments, each.strip("-").replace("-", "_")) for each in options}
-    return {each: value for each, value in said.items() if value is not None}
-
-
-def _names(arguments: Namespace) -> Mapping[str, str]:
-    """The serializer of each side."""
-    by_format = arguments.format if arguments.format in SCHEMA_SERIALIZERS else None
-    if by_format and arguments.value_serializer not in (None, by_format):
-        raise ConfigurationError(
-            f"--format {by_format} and --value-serializer {arguments.value_serializer} are two forms of the value; "
-            "leave one out"
-        )
-    value = arguments.value_serializer or by_format or "json"
-    return {"key": arguments.key_serializer or ("avro" if arguments.key_schema else "string"), "value": value}
+    references = tuple(Reference(match[1], match[2], int(match[3])) for _, match in matches if match)
+    subject = SubjectStrategy(given.get(f"{option}-subject", SubjectStrategy.TOPIC))
+    message = given.get(f"{option}-message")
+    file = given.get(option)
+    return SchemaChoice(arguments.topic, side, name, file, message, subject, arguments.register, references)

@@ -1,18 +1,13 @@
 """The verbs that move records: ``ingest``, ``replay``, ``redrive`` and ``dead-letters``."""
 
-from __future__ import annotations
-
 from argparse import Namespace
-from typing import TYPE_CHECKING
 
 from offset_ledger.cli.output import batch_data, batch_line
 from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, by_topic, from_1, pipeline_of, say, verb
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest
+from offset_ledger.model.batch import current_origin
+from offset_ledger.model.request import Request, parse_request
 from offset_ledger.units import counted
-
-if TYPE_CHECKING:
-    from offset_ledger.config.model import Pipeline
-    from offset_ledger.model.request import Request
 
 
 @verb(
@@ -25,31 +20,25 @@ if TYPE_CHECKING:
 )
 def run_ingest(arguments: Namespace) -> Outcome:
     """Plan, stage, validate, commit and report, without Airflow."""
-    from offset_ledger.model.batch import current_origin
     from offset_ledger.run.ingest import ingest
     from offset_ledger.stage.session import session_ended
 
     pipeline, done = pipeline_of(arguments), []
     if arguments.dry_run:
-        return _preview(pipeline, arguments.limit)
+        from offset_ledger.plan.topics import find_pipelines
+        from offset_ledger.run.preview import preview
+
+        request = Request(dry_run=True, limit=arguments.limit)
+        planned = {each.name: preview(each, request) for each in find_pipelines(pipeline, record=False)}
+        if not pipeline.source.several:
+            return Outcome(planned[pipeline.name].data, str(planned[pipeline.name]))
+        text = by_topic({name: str(shown) for name, shown in planned.items()})
+        return Outcome({name: shown.data for name, shown in planned.items()}, text)
     with session_ended():
         for batch in ingest(pipeline, current_origin(), arguments.until_drained, say, arguments.limit):
             done.append(batch_data(batch))
             say(batch_line(batch))
     return Outcome(done, f"{counted(len(done), 'batch')} committed" if done else "nothing is new, nothing changed")
-
-
-def _preview(pipeline: Pipeline, limit: int | None) -> Outcome:
-    from offset_ledger.model.request import Request
-    from offset_ledger.plan.topics import find_pipelines
-    from offset_ledger.run.preview import preview
-
-    request = Request(dry_run=True, limit=limit)
-    planned = {each.name: preview(each, request) for each in find_pipelines(pipeline, record=False)}
-    if not pipeline.source.several:
-        return Outcome(planned[pipeline.name].data, str(planned[pipeline.name]))
-    text = by_topic({name: str(shown) for name, shown in planned.items()})
-    return Outcome({name: shown.data for name, shown in planned.items()}, text)
 
 
 @verb(
@@ -69,32 +58,27 @@ def _preview(pipeline: Pipeline, limit: int | None) -> Outcome:
 )
 def run_replay(arguments: Namespace) -> Outcome:
     """Read offset ranges, or a window of time, again; the cursors do not move."""
-    from offset_ledger.model.batch import current_origin
     from offset_ledger.run.preview import preview
     from offset_ledger.run.requests import replay
     from offset_ledger.stage.session import session_ended
 
-    pipeline, request = pipeline_of(arguments), _request(arguments)
+    pipeline, offsets = pipeline_of(arguments), (arguments.partition, arguments.from_offset, arguments.until_offset)
+    given = {name: getattr(arguments, name) for name in ("limit", "dry_run", "why", "scan", "fill")}
+    if arguments.since or arguments.until:
+        if offsets != (None, None, None):
+            raise ContradictoryRequest("replay takes offsets, or --since and --until, and not both; choose one")
+        given |= {"action": "window", "since": arguments.since, "until": arguments.until}
+    elif None in offsets:
+        raise ConfigurationError("replay takes --partition, --from-offset and --until-offset, or --since and --until")
+    else:
+        given |= {"action": "ranges", "ranges": "{}:{}-{}".format(*offsets)}
+    request = parse_request(given)
     if request.dry_run:
         planned = preview(pipeline, request)
         return Outcome(planned.data, str(planned))
     with session_ended():
         batch = replay(pipeline, request, current_origin(), say)
     return Outcome(batch_data(batch), batch_line(batch))
-
-
-def _request(arguments: Namespace) -> Request:
-    from offset_ledger.model.request import parse_request
-
-    offsets = (arguments.partition, arguments.from_offset, arguments.until_offset)
-    common = {name: getattr(arguments, name) for name in ("limit", "dry_run", "why", "scan", "fill")}
-    if arguments.since or arguments.until:
-        if offsets != (None, None, None):
-            raise ContradictoryRequest("replay takes offsets, or --since and --until, and not both; choose one")
-        return parse_request({"action": "window", "since": arguments.since, "until": arguments.until, **common})
-    if None in offsets:
-        raise ConfigurationError("replay takes --partition, --from-offset and --until-offset, or --since and --until")
-    return parse_request({"action": "ranges", "ranges": "{}:{}-{}".format(*offsets), **common})
 
 
 @verb(
@@ -107,7 +91,6 @@ def _request(arguments: Namespace) -> Request:
 )
 def run_redrive(arguments: Namespace) -> Outcome:
     """Retry quarantined records, with the current pipeline file and suite."""
-    from offset_ledger.model.batch import current_origin
     from offset_ledger.repair.redrive import parse_choice, plan_redrive
     from offset_ledger.run.ingest import run_batch
 

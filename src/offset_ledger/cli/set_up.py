@@ -23,15 +23,14 @@ from offset_ledger.cli.verbs import (
     say,
     verb,
 )
+from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.extras import require
 from offset_ledger.model.moments import parse_since
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
-    from offset_ledger.checks.compare_schemas import Line
-    from offset_ledger.checks.decode_sample import Sample, SampleRefusal, SampleRow
-    from offset_ledger.checks.diff import Diff
+    from offset_ledger.checks.decode_sample import Sample, SampleRow
 
 
 @verb(
@@ -78,7 +77,6 @@ def run_stack(arguments: Namespace) -> Outcome:
 @verb(connection("postgres_default"), example="offset-ledger migrate")
 def run_migrate(arguments: Namespace) -> Outcome:
     """Create or upgrade the ledger in Postgres."""
-    from offset_ledger.connections import get_connection
     from offset_ledger.ledger.database import connect, migrate
 
     with connect(get_connection(arguments.connection)) as session:
@@ -174,32 +172,30 @@ def run_preview(arguments: Namespace) -> Outcome:
         "from": {partition: first for partition, (first, _) in sample.start.ranges.items()},
         "records": sample.records,
         "skipped": sample.skipped,
-        "rows": [_row_data(row) for row in rows],
-        "refusals": [_refusal_data(refusal) for refusal in sample.refusals],
+        "rows": [
+            {
+                "partition": row.partition,
+                "offset": row.offset,
+                "event_id": row.event_id,
+                "publish_at": _exact(row.publish_at),
+                "schema_id": row.schema_id,
+                "deleted": row.deleted,
+                "columns": {name: _exact(value) for name, value in row.values.items()},
+            }
+            for row in rows
+        ],
+        "refusals": [
+            {
+                "partition": each.partition,
+                "offset": each.offset,
+                "schema_id": each.schema_id,
+                "reasons": list(each.reasons),
+                "value_base64": None if each.value is None else b64encode(each.value).decode(),
+            }
+            for each in sample.refusals
+        ],
     }
     return Outcome(data, _preview_text(sample, rows))
-
-
-def _row_data(row: SampleRow) -> dict[str, Any]:
-    return {
-        "partition": row.partition,
-        "offset": row.offset,
-        "event_id": row.event_id,
-        "publish_at": _exact(row.publish_at),
-        "schema_id": row.schema_id,
-        "deleted": row.deleted,
-        "columns": {name: _exact(value) for name, value in row.values.items()},
-    }
-
-
-def _refusal_data(refusal: SampleRefusal) -> dict[str, Any]:
-    return {
-        "partition": refusal.partition,
-        "offset": refusal.offset,
-        "schema_id": refusal.schema_id,
-        "reasons": list(refusal.reasons),
-        "value_base64": None if refusal.value is None else b64encode(refusal.value).decode(),
-    }
 
 
 def _exact(value: Any) -> Any:
@@ -212,29 +208,24 @@ def _exact(value: Any) -> Any:
 def _preview_text(sample: Sample, rows: tuple[SampleRow, ...]) -> str:
     rest = f"{len(sample.refusals)} refused, {sample.skipped} skipped; nothing was written"
     counts = f"{counted(len(sample.rows), 'row')}, {rest}"
-    lines = [sample.start.note, fitting([_row_cells(row) for row in rows]) if rows else ""]
-    if sample.refusals:
-        lines.append(fitting([cells for refusal in sample.refusals for cells in _refusal_cells(refusal)]))
+    cells = []
+    for row in rows:
+        place = {name: getattr(row, name) for name in ("partition", "offset", "event_id", "publish_at")}
+        place |= {} if row.schema_id is None else {"schema": row.schema_id}
+        place |= {"deleted": True} if row.deleted else {}
+        cells.append({name: cut(_exact(value)) for name, value in (place | dict(row.values)).items()})
+    lines = [sample.start.note, fitting(cells) if rows else ""]
+    reasons = []
+    for each in sample.refusals:
+        place, value = {"partition": str(each.partition), "offset": str(each.offset)}, shown_bytes(each.value)
+        for reason in each.reasons:
+            texts = {name: cut(reason[name], 100) for name in ("path", "code", "detail")}
+            reasons.append({**place, **texts, "value": value})
+    if reasons:
+        lines.append(fitting(reasons))
     if not sample.records:
         lines.append("no records from there on")
     return "\n\n".join([*filter(None, lines), counts])
-
-
-def _row_cells(row: SampleRow) -> dict[str, str]:
-    place = {"partition": row.partition, "offset": row.offset, "event_id": row.event_id, "publish_at": row.publish_at}
-    schema = {} if row.schema_id is None else {"schema": row.schema_id}
-    deleted = {"deleted": True} if row.deleted else {}
-    return {name: cut(_exact(value)) for name, value in (place | schema | deleted | dict(row.values)).items()}
-
-
-def _refusal_cells(refusal: SampleRefusal) -> list[dict[str, str]]:
-    """One line for each reason."""
-    place = {"partition": str(refusal.partition), "offset": str(refusal.offset)}
-    value = shown_bytes(refusal.value)
-    return [
-        {**place, **{name: cut(reason[name], 100) for name in ("path", "code", "detail")}, "value": value}
-        for reason in refusal.reasons
-    ]
 
 
 _WIDTH = 200  # wider than most terminals: side by side is what it is for
@@ -248,26 +239,18 @@ def run_diff(arguments: Namespace) -> Outcome:
     pipeline = pipeline_of(arguments)
     compared = diff(pipeline)
     data = {"pipeline": pipeline.name, "differs": compared.differs, **asdict(compared)}
-    return Outcome(data, _diff_text(compared), 1 if compared.differs else 0)
-
-
-def _diff_text(compared: Diff) -> str:
     differs = "these differences cost records or stop a run: see !"
     summary = differs if compared.differs else "no difference that matters"
     schemas = [f"schema: {', '.join(compared.schemas)}"] if compared.schemas else []
-    marks = [
-        f"{'!' if mark.matters else '+'} {line.path or line.column or 'table'}: {mark.text}"
-        for line in compared.lines
-        for mark in line.marks
-    ]
-    side_by_side = fitting([_cells(line) for line in compared.lines], _WIDTH)
-    return "\n".join([*schemas, *compared.notes, "", side_by_side, "", *marks, summary])
-
-
-def _cells(line: Line) -> dict[str, str]:
-    sign = "!" if any(mark.matters for mark in line.marks) else "+" if line.marks else ""
-    cells = {"path": line.path, "schema": line.schema, "column": line.column, "file": line.file, "table": line.table}
-    return {"": sign, **{name: cut(text) for name, text in cells.items()}}
+    cells, marks = [], []
+    for line in compared.lines:
+        sign = "!" if any(mark.matters for mark in line.marks) else "+" if line.marks else ""
+        texts = {name: cut(getattr(line, name)) for name in ("path", "schema", "column", "file", "table")}
+        cells.append({"": sign, **texts})
+        place = line.path or line.column or "table"
+        marks += [f"{'!' if mark.matters else '+'} {place}: {mark.text}" for mark in line.marks]
+    lines = [*schemas, *compared.notes, "", fitting(cells, _WIDTH), "", *marks, summary]
+    return Outcome(data, "\n".join(lines), 1 if compared.differs else 0)
 
 
 _CELL, _BYTES = 40, 32
@@ -335,7 +318,6 @@ def run_doctor(arguments: Namespace) -> Outcome:
 
 
 _COUNTABLE = {"problem", "warning"}
-
 
 _SHELLS = ("bash", "zsh", "fish")
 

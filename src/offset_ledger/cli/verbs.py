@@ -1,7 +1,5 @@
 """Verbs: how one is declared and added to the parser, the arguments that several share, and what running it gives."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -11,14 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from offset_ledger.cli.completer import complete_pipelines
+from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import FROM_AIRFLOW
-from offset_ledger.errors import UsageError
-
-if TYPE_CHECKING:
-    from offset_ledger.config.model import Pipeline
+from offset_ledger.errors import ConfigurationError, OffsetLedgerError, UnknownTopic, UsageError, failure_of
 
 
 class Parser(argparse.ArgumentParser):
@@ -41,7 +37,10 @@ class Parser(argparse.ArgumentParser):
         """Parse all of it: what is left over is refused here, where the options of the verb are known."""
         known, rest = super().parse_known_args(args, namespace)
         if rest:
-            self.error(_left_over(rest[0], self._option_string_actions))
+            name = rest[0].partition("=")[0]
+            if not name.startswith("-"):
+                self.error(f"{rest[0]!r} is one argument too many")
+            self.error(f"there is no option {name}{did_you_mean(name, self._option_string_actions)}")
         return known, rest
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -58,13 +57,6 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     """``; did you mean X?`` with what is close to it; empty where nothing is."""
     close = get_close_matches(given, list(known), n=1)
     return f"; did you mean {close[0]}?" if close else ""
-
-
-def _left_over(given: str, options: Iterable[str]) -> str:
-    name = given.partition("=")[0]
-    if not name.startswith("-"):
-        return f"{given!r} is one argument too many"
-    return f"there is no option {name}{did_you_mean(name, options)}"
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
@@ -97,9 +89,9 @@ class Topics(Enum):
 
 
 class Option:
-    """An argument or an option of verbs, as argparse takes it; ``complete`` gives it a completer."""
+    """An argument or an option of verbs, as argparse takes it; ``complete`` is its completer."""
 
-    def __init__(self, *names: str, complete: Callable[[Action], None] | None = None, **settings: Any) -> None:
+    def __init__(self, *names: str, complete: Callable[..., list[str]] | None = None, **settings: Any) -> None:
         self.names = names
         self.complete = complete
         self.settings = settings
@@ -108,7 +100,7 @@ class Option:
         """Let the parser, or a group of it, take this."""
         action = parser.add_argument(*self.names, **self.settings, **more)
         if self.complete:
-            self.complete(action)
+            action.completer = self.complete  # type: ignore[attr-defined]
 
 
 class OneOf:
@@ -215,7 +207,14 @@ def run_verb(arguments: Namespace) -> Outcome:
     pipeline = pipeline_of(arguments)
     if not pipeline.source.several:
         return run(arguments)
-    outcomes = {name: _outcome(each) for name, each in _arguments_by_topic(arguments, pipeline).items()}
+    from offset_ledger.plan.topics import known_pipelines
+
+    names = {each.name: f"{arguments.pipeline}@{each.source.topic}" for each in known_pipelines(pipeline)}
+    if not names:
+        raise ConfigurationError(f"pipeline {pipeline.name} has read no topic yet; ingest it first")
+    if arguments.topics is Topics.ONE:
+        raise ConfigurationError(f"pipeline {pipeline.name} reads several topics; name one of {', '.join(names)}")
+    outcomes = {name: _outcome(Namespace(**{**vars(arguments), "pipeline": given})) for name, given in names.items()}
     text = by_topic({name: outcome.text for name, outcome in outcomes.items()})
     data = {name: outcome.data for name, outcome in outcomes.items()}
     return Outcome(data, text, max(outcome.exit_code for outcome in outcomes.values()))
@@ -226,21 +225,8 @@ def by_topic(texts: Mapping[str, str]) -> str:
     return "\n\n".join(f"{name}\n{text}" for name, text in texts.items())
 
 
-def _arguments_by_topic(arguments: Namespace, pipeline: Pipeline) -> dict[str, Namespace]:
-    from offset_ledger.errors import ConfigurationError
-    from offset_ledger.plan.topics import known_pipelines
-
-    names = {each.name: f"{arguments.pipeline}@{each.source.topic}" for each in known_pipelines(pipeline)}
-    if not names:
-        raise ConfigurationError(f"pipeline {pipeline.name} has read no topic yet; ingest it first")
-    if arguments.topics is Topics.ONE:
-        raise ConfigurationError(f"pipeline {pipeline.name} reads several topics; name one of {', '.join(names)}")
-    return {name: Namespace(**{**vars(arguments), "pipeline": given}) for name, given in names.items()}
-
-
 def _outcome(arguments: Namespace) -> Outcome:
     """The outcome for one topic, also if it is an error; a verb that needs a topic that was retired has none."""
-    from offset_ledger.errors import OffsetLedgerError, UnknownTopic, failure_of
     from offset_ledger.ledger.pipelines import read_retirement
 
     try:
@@ -266,8 +252,6 @@ def name_and_value(setting: str) -> tuple[str, str]:
     Raises:
         ConfigurationError: there is no ``=`` in it.
     """
-    from offset_ledger.errors import ConfigurationError
-
     name, equals, value = setting.partition("=")
     if not equals:
         raise ConfigurationError(f"--set takes NAME=VALUE, such as linger.ms=20, found {setting!r}")

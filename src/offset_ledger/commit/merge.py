@@ -3,13 +3,11 @@
 MERGE says what it did with each row from PostgreSQL 17 on; before that an UPDATE and an INSERT in one statement do.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import psycopg2
 from psycopg2 import errors as pg
@@ -37,33 +35,26 @@ from offset_ledger.model.balance_sheet import MergeCounts
 from offset_ledger.table.fit import enabled_triggers, no_longer_declared, record_columns
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The identifiers of one merge."""
-
-    target: sql.Identifier
-    staging: sql.Identifier
-    record: RecordShape
-    emptied: Sequence[str] = ()  # columns that were declared before and are not now
-
-    def formats(self) -> dict[str, sql.Composable]:
-        """What the named statements leave open."""
-        names = [sql.Identifier(name) for name, _ in row_columns(self.record)]
-        comma = sql.SQL(", ")
-        assigned = [sql.SQL("{} = s.{}").format(name, name) for name in names[1:]]
-        assigned += [sql.SQL("{} = NULL").format(sql.Identifier(name)) for name in self.emptied]
-        return {
-            "target": self.target,
-            "staging": self.staging,
-            "columns": comma.join(names),
-            "assignments": comma.join(assigned),
-            "values": comma.join(sql.SQL("s.{}").format(name) for name in names),
-            "stored": comma.join(sql.SQL("t.{}").format(name) for name in names),
-            "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
-                comma.join([sql.NULL, *(sql.Identifier("t", name) for name in self.emptied)])
-            ),
-            **order_formats(self.record),
-        }
+def merge_formats(
+    target: sql.Identifier, staging: sql.Identifier, record: RecordShape, emptied: Sequence[str] = ()
+) -> dict[str, sql.Composable]:
+    """What the named statements leave open; ``emptied`` are columns that were declared before and are not now."""
+    names = [sql.Identifier(name) for name, _ in row_columns(record)]
+    comma = sql.SQL(", ")
+    assigned = [sql.SQL("{} = s.{}").format(name, name) for name in names[1:]]
+    assigned += [sql.SQL("{} = NULL").format(sql.Identifier(name)) for name in emptied]
+    return {
+        "target": target,
+        "staging": staging,
+        "columns": comma.join(names),
+        "assignments": comma.join(assigned),
+        "values": comma.join(sql.SQL("s.{}").format(name) for name in names),
+        "stored": comma.join(sql.SQL("t.{}").format(name) for name in names),
+        "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
+            comma.join([sql.NULL, *(sql.Identifier("t", name) for name in emptied)])
+        ),
+        **order_formats(record),
+    }
 
 
 MERGE_RETURNS_ROWS = 170_000  # as libpq has versions
@@ -101,9 +92,8 @@ def merge(
         cursor.execute(sql.SQL(named_sql("commit/lock_target")).format(target=target))  # no trigger comes meanwhile
         triggers = enabled_triggers(cursor, pipeline)
     with explained(pipeline, tables, triggers):
-        names = Names(
-            target, tables.identifier(tables.rows), pipeline.record, no_longer_declared(cursor, pipeline)
-        ).formats()
+        emptied = no_longer_declared(cursor, pipeline)
+        names = merge_formats(target, tables.identifier(tables.rows), pipeline.record, emptied)
         set_local(cursor, "work_mem", work_memory(sum(staged_rows.values())))
         set_local(cursor, "enable_hashjoin", "off")  # it loses the sort, and the index is written at random places
         written = list[DictRow]()
@@ -243,58 +233,38 @@ def explained(pipeline: Pipeline, tables: StagingTables, triggers: Sequence[str]
     try:
         yield
     except psycopg2.Error as error:
-        meant = _meant(pipeline, tables, error, triggers)
-        if meant is None:
+        target = f"{pipeline.target.schema}.{pipeline.target.table}"
+        lost = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
+        may_be_raised = not lost and not isinstance(error, pg.InsufficientPrivilege)
+        # A function raises any code; what a table with triggers gives a context comes of them.
+        if may_be_raised and (in_a_function(error) or (triggers and error.diag.context)):
+            names = f" (triggers: {', '.join(triggers)})" if triggers else ""
+            raise refusal(RAISED, error, f"table {target}{names}") from error
+        # Other unique constraints are the table's own.
+        concurrent = isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected)) or (
+            isinstance(error, pg.UniqueViolation)
+            and (error.diag.schema_name, error.diag.table_name) == (pipeline.target.schema, pipeline.target.table)
+            and "(event_id)=(" in (error.diag.message_detail or "")
+        )
+        if concurrent:
+            raise TransientError(
+                f"another writer changed {target} during the merge ({type(error).__name__}); nothing was committed; "
+                "let only its pipeline write this table, and try again"
+            ) from error
+        if isinstance(error, pg.UndefinedTable):
+            raise IncompleteStaging(
+                f"{tables.attempt}: a table is missing ({str(error).splitlines()[0]}); nothing was committed; "
+                "stage the batch again"
+            ) from error
+        if error.diag.column_name == "_timestamp":
+            raise TargetMismatch(
+                f"table {target} expects a timestamp of every record, and one has none; nothing was committed; "
+                f"run ALTER TABLE {target} ALTER COLUMN _timestamp DROP NOT NULL, and try again"
+            ) from error
+        known = meaning(error.pgcode, str(error)) or (None if lost else REFUSED)
+        if known is None or not issubclass(known.kind, (LedgerViolation, TargetMismatch)):
             raise
-        raise meant from error
-
-
-def _meant(
-    pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error, triggers: Sequence[str]
-) -> OffsetLedgerError | None:
-    """The error to raise; None where it is not about the table."""
-    target = f"{pipeline.target.schema}.{pipeline.target.table}"
-    if _is_raised(error, triggers):
-        names = f" (triggers: {', '.join(triggers)})" if triggers else ""
-        return refusal(RAISED, error, f"table {target}{names}")
-    if _is_of_another_writer(error, pipeline):
-        return TransientError(
-            f"another writer changed {target} during the merge ({type(error).__name__}); nothing was committed; "
-            "let only its pipeline write this table, and try again"
-        )
-    if isinstance(error, pg.UndefinedTable):
-        return IncompleteStaging(
-            f"{tables.attempt}: a table is missing ({str(error).splitlines()[0]}); nothing was committed; "
-            "stage the batch again"
-        )
-    if error.diag.column_name == "_timestamp":
-        return TargetMismatch(
-            f"table {target} expects a timestamp of every record, and one has none; nothing was committed; "
-            f"run ALTER TABLE {target} ALTER COLUMN _timestamp DROP NOT NULL, and try again"
-        )
-    known = meaning(error.pgcode, str(error)) or (None if _is_lost(error) else REFUSED)
-    if known is None or not issubclass(known.kind, (LedgerViolation, TargetMismatch)):
-        return None
-    return refusal(known, error, f"table {target}", largest(pipeline, tables, error))
-
-
-def _is_lost(error: psycopg2.Error) -> bool:
-    return isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
-
-
-def _is_raised(error: psycopg2.Error, triggers: Sequence[str]) -> bool:
-    """Whether a function raised it, whatever its code; what a table with triggers gives a context comes of them."""
-    if _is_lost(error) or isinstance(error, pg.InsufficientPrivilege):
-        return False
-    return in_a_function(error) or bool(triggers and error.diag.context)
-
-
-def _is_of_another_writer(error: psycopg2.Error, pipeline: Pipeline) -> bool:
-    """Whether somebody else wrote the same events at the same time: other unique constraints are the table's own."""
-    if not isinstance(error, pg.UniqueViolation):
-        return isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected))
-    table = (error.diag.schema_name, error.diag.table_name) == (pipeline.target.schema, pipeline.target.table)
-    return table and "(event_id)=(" in (error.diag.message_detail or "")
+        raise refusal(known, error, f"table {target}", largest(pipeline, tables, error)) from error
 
 
 _TOO_LARGE = "54"

@@ -1,39 +1,25 @@
 """Commit: rows, quarantine, balance sheet, cursors and ledger in one Postgres transaction."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
 
 from psycopg2 import sql
 
-from offset_ledger.commit import balance
 from offset_ledger.commit.merge import merge
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.errors import (
-    BatchRejected,
-    DatabaseUnavailable,
-    UnknownOutcome,
-)
+from offset_ledger.errors import BatchRejected, DatabaseUnavailable, LedgerViolation, UnknownOutcome
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, dead_letters, followed_columns, pipelines, redrive, staging
+from offset_ledger.ledger import batches, database, dead_letters, followed_columns, pipelines, redrive, staging
 from offset_ledger.ledger.completeness import sealed_counts
-from offset_ledger.ledger.database import (
-    Cursor,
-    Session,
-    application_name,
-    connect,
-    named_sql,
-    open_ledger,
-    rename_session,
-    transaction,
-)
+from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, open_ledger, transaction, transaction_id
 from offset_ledger.ledger.fencing import wait_for, wait_for_claims
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.balance_sheet import Dispositions
+from offset_ledger.model.balance_sheet import Dispositions, MergeCounts, StagedCounts, close
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.retry import retrying
@@ -83,7 +69,7 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session |
                     )
                 if batch.state is not State.VALIDATED:
                     batches.refuse(batch, batch.attempt, State.VALIDATED)
-                rename_session(cursor, application_name(batch.attempt, "commit"))
+                database.rename_session(cursor, database.application_name(batch.attempt, "commit"))
             validated = batch
             wait_for(session, rivals, lambda cursor: _lock(cursor, pipeline, validated))
             with transaction(session) as cursor:
@@ -95,7 +81,8 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session |
             with transaction(session) as cursor:
                 return Committed(batches.read_batch(cursor, batch_id), sheet)
     except DatabaseUnavailable as error:
-        if batch is None or _is_answered(error):
+        # In these classes the server has said that the transaction failed: nothing is left to look up.
+        if batch is None or (getattr(error.__cause__, "pgcode", None) or "")[:2] in ("25", "53"):
             raise
         return resolve(get_connection(pipeline.target.connection), batch, error)
 
@@ -104,16 +91,6 @@ def _lock(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> Batch:
     pipelines.lock_pipeline(cursor, batch.pipeline)
     pipelines.lock_table(cursor, pipeline)
     return batches.read_batch(cursor, batch.batch_id, lock=True)
-
-
-def _is_away(error: BaseException) -> bool:
-    return isinstance(error, DatabaseUnavailable)
-
-
-def _is_answered(error: DatabaseUnavailable) -> bool:
-    """Whether the server has said that the transaction failed, so that nothing is left to look up."""
-    state = getattr(error.__cause__, "pgcode", None) or "57"
-    return state[:2] in ("25", "53")
 
 
 def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Committed:
@@ -126,8 +103,8 @@ def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Co
         UnknownOutcome: the ledger cannot be read yet.
     """
     try:
-        retries = retrying(_is_away, "Postgres, to learn the outcome of COMMIT", min_seconds=60)
-        for attempt in retries:
+        waiting_for = "Postgres, to learn the outcome of COMMIT"
+        for attempt in retrying(lambda error: isinstance(error, DatabaseUnavailable), waiting_for, min_seconds=60):
             with attempt, connect(database) as session, transaction(session) as cursor:
                 wait_for_claims(cursor, batch.batch_id)
                 current = batches.read_batch(cursor, batch.batch_id, lock=True)
@@ -147,7 +124,7 @@ def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Co
 def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) -> dict[int, Dispositions]:
     batches.lock(cursor, batch.attempt, State.VALIDATED)
     if batch.kind is BatchKind.HEAD:
-        balance.lock_cursors(cursor, batch)
+        lock_cursors(cursor, batch)
     tables = StagingTables(batch.attempt)
     pipeline = with_columns(cursor, pipeline, batch.batch_id)
     staging.check_columns(cursor, tables, pipeline.record)  # file and table may have changed since the claim
@@ -170,7 +147,67 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
         redrive.settle(cursor, tables)
     if pipeline.quality.dead_letter_topic:
         dead_letters.enqueue(cursor, batch.batch_id, pipeline.quality.dead_letter_topic)
-    sheet = balance.close_sheet(batch, staged, merged)
-    balance.commit_sheet(cursor, batch, tables, sheet, origin, {p: counts.added for p, counts in merged.items()})
+    sheet = close_sheet(batch, staged, merged)
+    commit_sheet(cursor, batch, tables, sheet, origin, {p: counts.added for p, counts in merged.items()})
     reach(Failpoint.AFTER_MERGE)
     return sheet
+
+
+def close_sheet(
+    batch: Batch, staged: Mapping[int, StagedCounts], merged: Mapping[int, MergeCounts]
+) -> dict[int, Dispositions]:
+    """The balance sheet of each range, of what was staged and what became of it."""
+    return {
+        r.partition: close(
+            r, staged.get(r.partition, StagedCounts()), merged.get(r.partition, MergeCounts()), batch.gap_reason
+        )
+        for r in batch.ranges
+    }
+
+
+def commit_sheet(
+    cursor: Cursor,
+    batch: Batch,
+    tables: StagingTables,
+    sheet: Mapping[int, Dispositions],
+    origin: Origin,
+    added: Mapping[int, int] = MappingProxyType({}),
+) -> None:
+    """Close the balance sheet, move the cursors of a head batch, and mark the batch committed.
+
+    ``added`` are the event ids that each range brought into the table.
+    """
+    head = batch.kind is BatchKind.HEAD
+    cursors = lock_cursors(cursor, batch) if head else {}
+    lines = {name: [getattr(line, name) for line in sheet.values()] for name in Dispositions.__slots__}
+    # A range follows another one where its partition has a cursor.
+    chain = {"follows": [p in cursors for p in sheet], "added": [added.get(p, 0) for p in sheet], "partition": [*sheet]}
+    whole = {"head": head, "gap_reason": batch.gap_reason, **asdict(tables.attempt)}
+    cursor.execute(named_sql("commit/close_ranges"), {**lines, **chain, **whole})
+    if head:
+        cursor.execute(named_sql("commit/move_cursor"), {"batch_id": batch.batch_id})
+    batches.move(
+        cursor,
+        batch.attempt,
+        State.VALIDATED,
+        State.COMMITTED,
+        origin,
+        committed_xid=transaction_id(cursor),
+        ended_at=datetime.now(UTC),
+    )
+
+
+def lock_cursors(cursor: Cursor, batch: Batch) -> dict[int, int]:
+    """Lock the cursors and check that each range starts at its own; a partition without one is at its start offset.
+
+    Raises:
+        LedgerViolation: a range starts elsewhere.
+    """
+    cursors = pipelines.lock_cursors(cursor, batch.pipeline, batch.topic_id)
+    for r in batch.ranges:
+        if cursors.get(r.partition, r.from_offset) != r.from_offset:
+            raise LedgerViolation(
+                f"batch {batch.batch_id}: range {r} does not start at its cursor {cursors[r.partition]}; "
+                "nothing was committed; abandon the batch"
+            )
+    return cursors

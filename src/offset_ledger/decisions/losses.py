@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from offset_ledger.commit.balance import commit_sheet
-from offset_ledger.commit.step import Committed
+from offset_ledger.commit.step import Committed, commit_sheet
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.source import OnExpired
 from offset_ledger.connections import get_connection

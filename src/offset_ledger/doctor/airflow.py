@@ -1,7 +1,5 @@
 """Airflow's side: whether it finds the plugin, the DAGs of the pipelines, and their connections."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -55,7 +53,14 @@ def judge(facts: Mapping[str, Any], pipelines: Sequence[str], spark: frozenset[s
     for bundle in facts["bundles"]:
         for file, error in bundle["errors"].items():
             yield problem(f"Airflow: {file}", error, "correct the file, or the pipeline file that it reads")
-    yield _dags(facts["bundles"], pipelines)
+    present = {dag for bundle in facts["bundles"] for dag in bundle["dags"]}
+    missing = [dag for dag in map(ingest_dag, pipelines) if dag not in present]
+    where = ", ".join(bundle["path"] for bundle in facts["bundles"]) or "no folder: every bundle is remote"
+    if missing:
+        remedy = f"put file and DAGs there as in docs/add-to-airflow.md, or {_SHELL}"
+        yield warning("Airflow: DAGs", f"not among those of {where}: {', '.join(missing)}", remedy)
+    else:
+        yield ok("Airflow: DAGs", f"every pipeline has its DAG in {where}")
     for conn_id, error in facts["connections"].items():
         subject = f"Airflow: connection {conn_id}"
         text, _, remedy = (error or "").partition("; ")
@@ -65,13 +70,3 @@ def judge(facts: Mapping[str, Any], pipelines: Sequence[str], spark: frozenset[s
             yield warning(subject, f"{text}; Airflow assumes YARN", remedy)
         else:
             yield problem(subject, text, remedy)
-
-
-def _dags(bundles: Sequence[Mapping[str, Any]], pipelines: Sequence[str]) -> Finding:
-    present = {dag for bundle in bundles for dag in bundle["dags"]}
-    missing = [dag for dag in map(ingest_dag, pipelines) if dag not in present]
-    where = ", ".join(bundle["path"] for bundle in bundles) or "no folder: every bundle is remote"
-    if not missing:
-        return ok("Airflow: DAGs", f"every pipeline has its DAG in {where}")
-    remedy = f"put file and DAGs there as in docs/add-to-airflow.md, or {_SHELL}"
-    return warning("Airflow: DAGs", f"not among those of {where}: {', '.join(missing)}", remedy)

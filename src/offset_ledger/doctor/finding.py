@@ -1,7 +1,5 @@
 """Findings of the doctor, and its checks: each for a bounded time, and none keeps the others from running."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -71,8 +69,15 @@ def run_checks(checks: Sequence[Check], seconds: float = SECONDS) -> Iterator[Fi
             undone.add(check.name)
             yield Finding(check.name, Level.SKIPPED, f"not checked, because of: {check.needs}")
             continue
-        findings, done = _bounded(check, check.seconds or seconds)
-        if not done:
+        run, timeout = _Run(), check.seconds or seconds
+        thread = threading.Thread(target=copy_context().run, args=(run.complete, check), daemon=True)
+        thread.start()
+        thread.join(timeout)
+        findings, hangs = list(run.findings), thread.is_alive()
+        if hangs:
+            hung = f"no answer within {timeout:.0f} s"
+            findings.append(problem(check.name, hung, "look whether a firewall or a proxy is in between"))
+        if hangs or not run.done:
             undone.add(check.name)
         yield from findings
 
@@ -82,27 +87,13 @@ class _Run:
     findings: list[Finding] = field(default_factory=list)
     done: bool = False
 
-
-def _bounded(check: Check, seconds: float) -> tuple[list[Finding], bool]:
-    """Return what the check finds within the time, and whether it came to its end."""
-    run = _Run()
-    thread = threading.Thread(target=copy_context().run, args=(_complete, check, run), daemon=True)
-    thread.start()
-    thread.join(seconds)
-    findings, done = list(run.findings), run.done
-    if thread.is_alive():
-        hung = f"no answer within {seconds:.0f} s"
-        return [*findings, problem(check.name, hung, "look whether a firewall or a proxy is in between")], False
-    return findings, done
-
-
-def _complete(check: Check, run: _Run) -> None:
-    try:
-        run.findings.extend(check.run())
-        run.done = True
-    except OffsetLedgerError as error:
-        name = type(error).__name__
-        run.findings.append(problem(check.name, error.named, f"docs/runbook.md explains {name}"))
-    except Exception as error:
-        log.info("", exc_info=error)
-        run.findings.append(problem(check.name, error_line(error), "report it, with the output of --verbose"))
+    def complete(self, check: Check) -> None:
+        try:
+            self.findings.extend(check.run())
+            self.done = True
+        except OffsetLedgerError as error:
+            name = type(error).__name__
+            self.findings.append(problem(check.name, error.named, f"docs/runbook.md explains {name}"))
+        except Exception as error:
+            log.info("", exc_info=error)
+            self.findings.append(problem(check.name, error_line(error), "report it, with the output of --verbose"))

@@ -1,7 +1,5 @@
 """Checks of this machine: Python, packages, Spark and its Java, and room for what is written."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil
@@ -38,12 +36,8 @@ def check_packages() -> Iterator[Finding]:
     except PackageNotFoundError:
         yield warning("packages", "offset-ledger runs without being installed", f"pip install {_PACKAGE}")
         return
-    names = {requirement.name for requirement in _without_extras(needed)}
-    installed = {
-        name: installed_version
-        for name in {*names, "pyspark", "pyspark-client"}
-        if (installed_version := _version(name))
-    }
+    names = {requirement.name for requirement in _without_extras(needed)} | {"pyspark", "pyspark-client"}
+    installed = {name: known for name in names if (known := _version(name))}
     yield fitting_python(platform.python_version(), python)
     yield from fitting_packages(needed, installed)
     yield same_spark(installed)
@@ -117,11 +111,10 @@ def check_temporary_folder() -> Iterator[Finding]:
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     text = f"{folder} has {show_size(free)} free"
-    yield (
-        ok("temporary folder", text)
-        if free >= _FREE_BYTES
-        else warning("temporary folder", text, f"free {show_size(_FREE_BYTES)}, or set TMPDIR to a larger disk")
-    )
+    if free >= _FREE_BYTES:
+        yield ok("temporary folder", text)
+    else:
+        yield warning("temporary folder", text, f"free {show_size(_FREE_BYTES)}, or set TMPDIR to a larger disk")
 
 
 def check_reports_folder() -> Iterator[Finding]:

@@ -1,7 +1,5 @@
 """The checks of a pipeline, or of all of them."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -10,7 +8,7 @@ from pathlib import Path
 from offset_ledger.checks.diff import compare_table
 from offset_ledger.config.model import Pipeline, StageEngine
 from offset_ledger.config.parse import FOLDER, parse_pipeline, pipeline_files
-from offset_ledger.connections import Connection, environment_name, get_connection
+from offset_ledger.connections import environment_name, get_connection
 from offset_ledger.doctor import airflow
 from offset_ledger.doctor.finding import Check, Finding, Level, ok, problem, run_checks, warning
 from offset_ledger.doctor.installation import installation_checks
@@ -57,9 +55,8 @@ def checks_of(pipelines: Sequence[Pipeline]) -> list[Check]:
         for name in postgres
     ]
     checks += [Check(f"registry {name}", partial(check_registry, name)) for name in registries]
-    checks += [
-        Check(f"Spark {name}", partial(check_spark, name)) for name in _of(pipelines, lambda p: p.spark.connection)
-    ]
+    spark = _of(pipelines, lambda p: p.spark.connection)
+    checks += [Check(f"Spark {name}", partial(check_spark, name)) for name in spark]
     checks.append(Check("Airflow", partial(airflow.check_airflow, pipelines), seconds=airflow.SECONDS))
     for pipeline in pipelines:
         name = pipeline.name
@@ -121,10 +118,13 @@ def check_spark(conn_id: str) -> Iterator[Finding]:
         remedy = f'set {environment_name(conn_id)}=\'{{"conn_type": "spark", "host": "local[2]"}}\''
         yield warning(subject, text, remedy)
         return
-    where = _address(connection)
-    if where is None:
+    scheme, _, host = (connection.host or "").rpartition("://")
+    remote = connection.conn_type.replace("-", "_") == "spark_connect" or scheme == "sc"
+    if not remote and scheme != "spark":  # neither a Connect server nor a standalone master
         yield ok(subject, f"{connection.host or 'local'}, started with each batch")
         return
+    name, _, port = host.rstrip("/").partition(":")
+    where = name or "localhost", connection.port or int(port or (15002 if remote else 7077))
     try:
         socket.create_connection(where, _TIMEOUT).close()
     except OSError as error:
@@ -132,14 +132,3 @@ def check_spark(conn_id: str) -> Iterator[Finding]:
         yield problem(subject, text, "start the server, or correct host and port of the connection")
     else:
         yield ok(subject, f"{where[0]}:{where[1]} can be reached")
-
-
-def _address(connection: Connection) -> tuple[str, int] | None:
-    """Host and port of a Connect server or a standalone master; None where Spark is started with the batch."""
-    scheme, separator, host = (connection.host or "").rpartition("://")
-    remote = connection.conn_type.replace("-", "_") == "spark_connect" or scheme == "sc"
-    if not remote and not (separator and scheme == "spark"):
-        return None
-    name, _, port = host.rstrip("/").partition(":")
-    default = 15002 if remote else 7077
-    return name or "localhost", connection.port or int(port or default)

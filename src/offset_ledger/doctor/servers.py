@@ -1,7 +1,5 @@
 """A cluster with its topics, and a database: whether they answer, have supported versions, and give the rights."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,17 +14,8 @@ from offset_ledger.errors import AccessDenied, ConfigurationError, UnknownTopic
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.brokers import OLDEST as OLDEST_KAFKA
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.database import OLDEST as OLDEST_POSTGRES
-from offset_ledger.ledger.database import (
-    Session,
-    check_migrated,
-    connect,
-    migrations,
-    named_sql,
-    read_only,
-    rows,
-    transaction,
-)
+from offset_ledger.ledger import database
+from offset_ledger.ledger.database import Session, named_sql, read_only, rows, transaction
 from offset_ledger.ledger.pipelines import read_retirement
 from offset_ledger.plan.topics import known_pipelines
 from offset_ledger.units import show_duration
@@ -100,11 +89,26 @@ class Server:
 def check_postgres(conn_id: str, pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
     """The findings about the database of a connection, and what these pipelines need in it."""
     subject = f"Postgres {conn_id}"
-    with connect(get_connection(conn_id)) as session:
+    with database.connect(get_connection(conn_id)) as session:
         yield from judge(subject, _server(session))
-        yield from _ledger(subject, session)
-        for pipeline in pipelines:
-            yield from _rights(subject, session, pipeline)
+        try:
+            database.check_migrated(session)
+        except ConfigurationError as error:
+            text, _, _ = str(error).partition("; ")
+            yield problem(f"{subject}: ledger", text, "as the login that owns the ledger run: offset-ledger migrate")
+        else:
+            yield ok(f"{subject}: ledger", f"all {len(database.migrations())} migrations are applied")
+        for target in (each.target for each in pipelines):
+            with transaction(session) as cursor:
+                read_only(cursor)
+                cursor.execute(named_sql("doctor/missing_rights"), {"schema": target.schema, "table": target.table})
+                missing = [row[0] for row in cursor.fetchall()]
+            name = f"{subject}: rights for {target.schema}.{target.table}"
+            if missing:
+                remedy = "grant them as in docs/production.md#rights-in-postgres"
+                yield problem(name, f"missing: {listed(missing)}", remedy)
+            else:
+                yield ok(name, "all that the login needs")
 
 
 def _server(session: Session) -> Server:
@@ -125,10 +129,9 @@ def _server(session: Session) -> Server:
 def judge(subject: str, server: Server) -> Iterator[Finding]:
     """Return the findings about a server."""
     version = f"PostgreSQL {server.version // 10_000}.{server.version % 10_000}"
-    if server.version < OLDEST_POSTGRES * 10_000:
-        yield problem(
-            subject, f"{version}, expected {OLDEST_POSTGRES} or newer", "upgrade the server, or use another one"
-        )
+    if server.version < database.OLDEST * 10_000:
+        old = f"{version}, expected {database.OLDEST} or newer"
+        yield problem(subject, old, "upgrade the server, or use another one")
     else:
         yield ok(subject, version)
     if server.encoding != "UTF8":
@@ -141,38 +144,10 @@ def judge(subject: str, server: Server) -> Iterator[Finding]:
         yield problem(f"{subject}: pooler", "two transactions of one session had different backends", remedy)
     elif server.pooled:
         yield warning(f"{subject}: pooler", "a pooler such as PgBouncer is in between", remedy)
-    yield _clock(subject, server.ahead)
-
-
-def _clock(subject: str, ahead: timedelta) -> Finding:
-    name, skew = f"{subject}: clock", abs(ahead)
-    direction = "ahead of" if ahead > timedelta(0) else "behind"
-    text = f"{show_duration(skew.total_seconds())} {direction} that of this machine"
+    name, skew = f"{subject}: clock", abs(server.ahead)
     if skew < _SKEW:
-        return ok(name, f"within {show_duration(_SKEW.total_seconds())} of that of this machine")
-    remedy = "let NTP set the clocks of both machines"
-    return problem(name, text, remedy) if skew >= _LARGE_SKEW else warning(name, text, remedy)
-
-
-def _ledger(subject: str, session: Session) -> Iterator[Finding]:
-    name = f"{subject}: ledger"
-    try:
-        check_migrated(session)
-    except ConfigurationError as error:
-        text, _, _ = str(error).partition("; ")
-        yield problem(name, text, "as the login that owns the ledger run: offset-ledger migrate")
-    else:
-        yield ok(name, f"all {len(migrations())} migrations are applied")
-
-
-def _rights(subject: str, session: Session, pipeline: Pipeline) -> Iterator[Finding]:
-    target = pipeline.target
-    with transaction(session) as cursor:
-        read_only(cursor)
-        cursor.execute(named_sql("doctor/missing_rights"), {"schema": target.schema, "table": target.table})
-        missing = [row[0] for row in cursor.fetchall()]
-    name = f"{subject}: rights for {target.schema}.{target.table}"
-    if missing:
-        yield problem(name, f"missing: {listed(missing)}", "grant them as in docs/production.md#rights-in-postgres")
-    else:
-        yield ok(name, "all that the login needs")
+        yield ok(name, f"within {show_duration(_SKEW.total_seconds())} of that of this machine")
+        return
+    direction = "ahead of" if server.ahead > timedelta(0) else "behind"
+    text = f"{show_duration(skew.total_seconds())} {direction} that of this machine"
+    yield (problem if skew >= _LARGE_SKEW else warning)(name, text, "let NTP set the clocks of both machines")

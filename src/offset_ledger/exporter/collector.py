@@ -3,8 +3,6 @@
 A ledger is read in one short read-only transaction; families are the metrics' names, kinds, help and labels.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +18,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, one_line
 from offset_ledger.standing.brokers import BrokerCache, CachedAnswers
 from offset_ledger.standing.files import KnownPipelines, by_ledger, read_pipelines
-from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, LedgerRow, Standing, assess
+from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, LedgerRow, assess
 from offset_ledger.standing.reader import read_ledger, read_rows, reading
 from offset_ledger.version import __version__
 
@@ -62,33 +60,26 @@ def pipeline_samples(pipeline: Pipeline, known: LedgerReading, topic: BrokerAnsw
         return
     if pipeline.name in known.ledger.pipelines:
         yield Sample("topic_retired", float(standing.retired is not None))
-        yield from _of_ledger(pipeline.name, known, standing)
-    if topic.snapshot is not None:
-        yield from _of_log(standing, now)
-
-
-def _of_ledger(name: str, known: LedgerReading, standing: Standing) -> Iterator[Sample]:
-    head, waiting = known.ledger.pipelines[name], known.waiting[name]
-    if head["batch_id"] is not None:
-        yield Sample("open_batch_timestamp_seconds", head["planned_at"].timestamp(), {"state": head["state"]})
-    if not standing.retired:
-        yield from _moment("last_commit_timestamp_seconds", waiting["moved_at"])
-        yield from _moment("newest_record_timestamp_seconds", waiting["newest"])
-    yield Sample("rejected_batches", waiting["rejected"])
-    yield Sample("open_questions", waiting["questions"])
-    yield Sample("quarantined_records", head["quarantined"])
-    yield Sample("waiting_dead_letters", waiting["dead_letters"])
-    for disposition, offsets in known.offsets.get(name, {}).items():
-        yield Sample("offsets", offsets, {"disposition": disposition})
-    for step in _STEPS:
-        if waiting[step] is not None:
-            yield Sample("last_batch_step_seconds", waiting[step], {"step": step})
-    if (counts := known.findings.get(name)) is not None:
-        for severity in _SEVERITIES:
-            yield Sample("audit_findings", counts.get(severity, 0), {"severity": severity})
-
-
-def _of_log(standing: Standing, now: datetime) -> Iterator[Sample]:
+        head, waiting = known.ledger.pipelines[pipeline.name], known.waiting[pipeline.name]
+        if head["batch_id"] is not None:
+            yield Sample("open_batch_timestamp_seconds", head["planned_at"].timestamp(), {"state": head["state"]})
+        if not standing.retired:
+            yield from _moment("last_commit_timestamp_seconds", waiting["moved_at"])
+            yield from _moment("newest_record_timestamp_seconds", waiting["newest"])
+        yield Sample("rejected_batches", waiting["rejected"])
+        yield Sample("open_questions", waiting["questions"])
+        yield Sample("quarantined_records", head["quarantined"])
+        yield Sample("waiting_dead_letters", waiting["dead_letters"])
+        for disposition, offsets in known.offsets.get(pipeline.name, {}).items():
+            yield Sample("offsets", offsets, {"disposition": disposition})
+        for step in _STEPS:
+            if waiting[step] is not None:
+                yield Sample("last_batch_step_seconds", waiting[step], {"step": step})
+        if (counts := known.findings.get(pipeline.name)) is not None:
+            for severity in _SEVERITIES:
+                yield Sample("audit_findings", counts.get(severity, 0), {"severity": severity})
+    if topic.snapshot is None:
+        return
     for each in standing.partitions:
         if each.lag is not None:
             yield Sample("lag_offsets", each.lag, {"partition": str(each.partition)})
@@ -178,7 +169,6 @@ FAMILIES = (
     Family("offsets", "Committed offsets by what became of them.", (*_OF_PIPELINE, "disposition"), "counter"),
 )
 
-
 Metrics = Mapping[str, GaugeMetricFamily | CounterMetricFamily]
 
 
@@ -207,12 +197,10 @@ class LedgerCollector(Collector):
         self._known = self._files.get({self._folder: partial(read_pipelines, self._folder)}).get(
             self._folder, self._known
         )
+        pipelines: tuple[Pipeline, ...] = ()
         if self._known is not None:
             made["pipeline_file_mistakes"].add_metric([], len(self._known.problems))
-            self._add_pipelines(made, tuple(self._known.pipelines.values()))
-        return (each for each in made.values() if each.samples)
-
-    def _add_pipelines(self, made: Metrics, pipelines: Sequence[Pipeline]) -> None:
+            pipelines = tuple(self._known.pipelines.values())
         topics = self._brokers.answers(pipelines)
         groups = {conn_id: [each.name for each in group] for conn_id, group in by_ledger(pipelines)}
         ledgers = self._ledgers.get({conn_id: partial(read_known, conn_id, group) for conn_id, group in groups.items()})
@@ -224,6 +212,7 @@ class LedgerCollector(Collector):
             for sample in pipeline_samples(pipeline, known, topics[pipeline.name], now):
                 labels = {**of_pipeline, **sample.labels}
                 made[sample.family].add_metric([labels[name] for name in _LABELS[sample.family]], sample.value)
+        return (each for each in made.values() if each.samples)
 
 
 def _empty() -> dict[str, GaugeMetricFamily | CounterMetricFamily]:

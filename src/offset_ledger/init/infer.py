@@ -1,14 +1,12 @@
 """The columns of a sample: from the documents of JSON, from the schemas of the other formats, or from both."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
-from typing import Any
 
 import msgspec
 
@@ -87,15 +85,13 @@ def read_sample(connection: Connection, topic: str, wanted: int) -> Sample:
     """
     with connect_kafka(connection) as kafka:
         snapshot = kafka.snapshot(topic)
-    ranges = sample_ranges(snapshot.bounds, wanted)
-    records = [_sampled(each) for part in ranges for each in read_records(connection, topic, part, "read_committed")]
+    ranges, records = sample_ranges(snapshot.bounds, wanted), list[SampledRecord]()
+    for part in ranges:
+        for each in read_records(connection, topic, part, "read_committed"):
+            timestamp = timestamp_of(None if each.timestamp < 0 else each.timestamp * 1000)
+            records.append(SampledRecord(each.key, each.value, timestamp))
     gaps = len(records) < sum(part.width for part in ranges)
     return Sample(topic, tuple(records), snapshot.compacted, gaps and not snapshot.compacted)
-
-
-def _sampled(record: Any) -> SampledRecord:
-    timestamp = timestamp_of(None if record.timestamp < 0 else record.timestamp * 1000)
-    return SampledRecord(record.key, record.value, timestamp)
 
 
 def json_inferred(sample: Sample) -> tuple[Inferred, ...]:
@@ -115,15 +111,22 @@ def json_inferred(sample: Sample) -> tuple[Inferred, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class FromSchemas:
-    """The columns of some schemas, and a line for each schema that cannot be read."""
+class SampledKinds:
+    """The records to infer from; ``taken`` is the name of their kind where there are others, which ``doubts`` name.
 
-    columns: tuple[Inferred, ...]
-    unreadable: tuple[str, ...] = ()
+    ``names`` are the kinds among them, by the ids of their schemas.
+    """
+
+    sample: Sample
+    names: Mapping[int, frozenset[str]]
+    taken: str | None = None
+    doubts: tuple[str, ...] = ()
 
 
-def schema_inferred(source: Source, kinds: SampledKinds, schemas: Sequence[WriterSchema]) -> FromSchemas:
-    """The columns of records that name these schemas, of the kinds that were sampled.
+def schema_inferred(
+    source: Source, kinds: SampledKinds, schemas: Sequence[WriterSchema]
+) -> tuple[tuple[Inferred, ...], tuple[str, ...]]:
+    """The columns of records that name these schemas, of the kinds that were sampled; a line for each unreadable one.
 
     Raises:
         UnusableSchema: none of them can be read.
@@ -132,8 +135,12 @@ def schema_inferred(source: Source, kinds: SampledKinds, schemas: Sequence[Write
     compile_decoder(source, RecordShape(None, None, ()), Limits())
     fields, unreadable = list[tuple[SchemaField, ...]](), list[str]()
     for schema in schemas:
+        names = sorted(kinds.names.get(schema.schema_id, ()))
         try:
-            fields += _fields(kinds, schema)
+            if names or not kinds.taken:  # where no kind was sampled, its first one
+                fields += (fields_of(schema, name) for name in names or (None,))
+            else:
+                kind_names(schema)  # it may be one that cannot be read
         except SchemaProblem as problem:
             unreadable.append(f"schema id {schema.schema_id} cannot be read, its records are quarantined: {problem}")
     if unreadable and not fields:
@@ -144,17 +151,7 @@ def schema_inferred(source: Source, kinds: SampledKinds, schemas: Sequence[Write
         values = kinds.sample.values
         documents = _documents([value[frame.SIZE :] for value in values if value[: frame.SIZE] in begins])
         by_schema = refined(by_schema, json_columns(documents))
-    return FromSchemas(by_schema, tuple(unreadable))
-
-
-def _fields(kinds: SampledKinds, schema: WriterSchema) -> Iterator[tuple[SchemaField, ...]]:
-    """The fields of the schema, of each kind of records that were sampled; of its first one where none was."""
-    names = sorted(kinds.names.get(schema.schema_id, ()))
-    if not names and kinds.taken:
-        kind_names(schema)  # it may be one that cannot be read
-        return
-    for name in names or (None,):
-        yield fields_of(schema, name)
+    return by_schema, tuple(unreadable)
 
 
 def _documents(values: Sequence[bytes]) -> list[bytes]:
@@ -259,20 +256,6 @@ def _doubt(path: JsonPath, type_: str, values: Sequence[bytes]) -> str:
 
 
 _SHOWN = 5
-Readers = Mapping[int, ReadKind | None]
-
-
-@dataclass(frozen=True, slots=True)
-class SampledKinds:
-    """The records to infer from; ``taken`` is the name of their kind where there are others, which ``doubts`` name.
-
-    ``names`` are the kinds among them, by the ids of their schemas.
-    """
-
-    sample: Sample
-    names: Mapping[int, frozenset[str]]
-    taken: str | None = None
-    doubts: tuple[str, ...] = ()
 
 
 def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKinds:
@@ -280,9 +263,18 @@ def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKin
 
     All records, where a schema has no name: a pipeline that takes one kind refuses its records.
     """
-    known = tuple(schemas)
-    readers = {schema.schema_id: _reader(schema) for schema in known}
-    kinds = [_kind(record, readers) for record in sample.records]
+    known, readers = tuple(schemas), dict[int, ReadKind | None]()
+    for schema in known:
+        readers[schema.schema_id] = None
+        with suppress(SchemaProblem):
+            readers[schema.schema_id] = kind_reader(schema)
+    kinds = list[tuple[int, str] | None]()  # the id of its schema and the name of its kind, where that can be told
+    for record in sample.records:
+        kinds.append(None)
+        with suppress(Mismatch):
+            id_ = frame.schema_id(record.value or b"")
+            if record.value and (read := readers.get(id_)):
+                kinds[-1] = id_, read(record.value[frame.SIZE :])[0]
     counts = Counter(kind[1] for kind in kinds if kind)
     if len(counts) < 2:
         return SampledKinds(sample, _by_schema(kinds))
@@ -295,23 +287,6 @@ def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKin
     names = _by_schema([kind for kind in kinds if kind and kind[1] == taken])
     said = f"{_shown(counts)}; record.where takes {taken}, the others are skipped"
     return SampledKinds(replace(sample, records=records), names, taken, (said,))
-
-
-def _reader(schema: WriterSchema) -> ReadKind | None:
-    try:
-        return kind_reader(schema)
-    except SchemaProblem:
-        return None
-
-
-def _kind(record: SampledRecord, readers: Readers) -> tuple[int, str] | None:
-    """The id of the record's schema and the name of its kind; None where that cannot be told."""
-    try:
-        id_ = frame.schema_id(record.value or b"")
-        read = readers.get(id_)
-        return (id_, read(record.value[frame.SIZE :])[0]) if read and record.value else None
-    except Mismatch:
-        return None
 
 
 def _by_schema(kinds: Iterable[tuple[int, str] | None]) -> dict[int, frozenset[str]]:

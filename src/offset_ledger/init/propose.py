@@ -3,8 +3,6 @@
 The file has a comment for each thing that was unsure; the suite has what the sample never breaks.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,16 +18,106 @@ from offset_ledger.config.model import Column, ColumnType, JsonPath, Limits, Rec
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.framed import Lookup
-from offset_ledger.decoding.inferred import Inferred, Proposed, left_out, limited, named
+from offset_ledger.decoding.inferred import Inferred, Proposed, column_name, left_out, limited, named
 from offset_ledger.decoding.kafka_columns import fill_from_kafka
-from offset_ledger.decoding.kinds import EPOCH
+from offset_ledger.decoding.kinds import EPOCH, MAX_EVENT_ID_BYTES
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, printable
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.init.events import Choice, Seen, choose_event_id, choose_publish_at
 from offset_ledger.init.infer import Sample
 from offset_ledger.units import counted
 
 _SHOWN = 5
+_NAMES = {"event_id": 0.6, "id": 0.5, "uuid": 0.5, "guid": 0.5, "key": 0.5, "message_id": 0.5}
+_PART_OF_NAME = re.compile(r"_(?:id|uuid|guid|key|no|number)$")
+_MOMENTS = (
+    *("publish_at", "published_at", "published", "updated_at", "modified_at", "event_time", "event_at"),
+    *("event_timestamp", "occurred_at", "timestamp", "ts", "time", "at"),
+)
+_MOMENT_PART = re.compile(r"_(?:at|ts|time|timestamp)$")
+_OTHERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A path, or None for what Kafka has, with the reason for it and what else there was."""
+
+    path: JsonPath | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The values of each sampled column by its name, and the keys of the records that have a value."""
+
+    values: Mapping[str, Sequence[object]]
+    keys: Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    path: JsonPath | None
+    shown: str
+    score: float
+    why: str
+
+
+def choose_event_id(proposed: Sequence[Proposed], seen: Seen, key_first: bool) -> Choice:
+    """The path that names events, or the key; ``key_first`` where the topic has one record for each key."""
+    candidates = [candidate for each in proposed if (candidate := _of_column(each.column, seen))]
+    keys = [key for key in seen.keys if key is not None]
+    if keys and len(keys) == len(seen.keys):
+        score = _share(keys) + (2 if key_first else 0.45)
+        candidates.append(_Candidate(None, "key", score, _shown_share(keys)))
+    if not candidates:
+        return Choice(None, "no sampled value could name the event, nor could the key of each record: choose another")
+    best, *others = sorted(candidates, key=lambda each: -each.score)
+    also = "; ".join(f"{each.shown} ({each.why})" for each in others[:_OTHERS])
+    return Choice(best.path, f"{best.why}; {f'other candidates: {also}' if also else 'there is no other candidate'}")
+
+
+def _of_column(column: Column, seen: Seen) -> _Candidate | None:
+    name = column_name(column.path[-1:])
+    by_name = _NAMES.get(name, 0.25 if _PART_OF_NAME.search(name) else 0)
+    values = seen.values[column.name]
+    if column.nullable or column.type.name not in ("text", "uuid", "bigint"):
+        return None
+    if not all(0 < len(str(value).encode()) <= MAX_EVENT_ID_BYTES for value in values):
+        return None
+    if not by_name and (column.type.name == "bigint" or not values):
+        return None
+    score = _share(values) + by_name - 0.05 * len(column.path) + (0.1 if column.type.name == "uuid" else 0)
+    why = _shown_share(values) + (f", and named {name}" if by_name else "")
+    return _Candidate(column.path, format_path(column.path), score, why)
+
+
+def _share(values: Sequence[object]) -> float:
+    return len(set(values)) / len(values) if values else 0
+
+
+def _shown_share(values: Sequence[object]) -> str:
+    different = len(set(values))
+    if not values:
+        return "by its name alone"
+    records = counted(len(values), "record")
+    return f"unique in {records}" if different == len(values) else f"{different} in {records}"
+
+
+def choose_publish_at(proposed: Sequence[Proposed]) -> Choice:
+    """The moment by which a record is newer than another of its event: one of the record, or Kafka's."""
+    moments: dict[JsonPath, int] = {}
+    for column in (each.column for each in proposed):
+        name = column_name(column.path[-1:])
+        if column.type.name != "timestamptz" or column.nullable:
+            continue
+        if name in _MOMENTS:
+            moments[column.path] = _MOMENTS.index(name)
+        elif _MOMENT_PART.search(name):
+            moments[column.path] = len(_MOMENTS) + name.startswith(("created", "creation"))
+    if not moments:
+        return Choice(None, "no moment in every record is named like one of publication")
+    best, *others = sorted(moments, key=lambda path: (moments[path], len(path)))
+    also = ", ".join([format_path(path) for path in others[:_OTHERS]] + ["kafka_timestamp"])
+    return Choice(best, f"by its name; it says which of two records of one event is newer; other candidates: {also}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +167,11 @@ def propose(
         publish_at = Choice(None, "tombstones have no other moment than Kafka's")
     else:
         publish_at = choose_publish_at([each for each in everything if each.column.path != event_id.path])
-    proposed = _without(everything, event_id, publish_at)
+    taken = {event_id.path, publish_at.path}
+    proposed = tuple(each for each in everything if each.column.path not in taken)
+    if not proposed:
+        first = replace(everything[0].column, type=ColumnType("jsonb"), encoding="")
+        proposed = (Proposed(first, "a table needs one column besides event_id and publish_at"),)
     record = RecordShape(
         event_id.path,
         publish_at.path,
@@ -110,13 +202,14 @@ def _seen(source: Source, sample: Sample, proposed: Sequence[Proposed], lookup: 
     outcomes = [decoder.decode(value, b"key", EPOCH) for value in sample.values]
     rows = [outcome.values for outcome in outcomes if isinstance(outcome, DecodedRow)]
     values = {column.name: [row[place] for row in rows] for place, column in enumerate(columns)}
-    return Seen(len(rows), values, [_key_text(decoder, each.key) for each in sample.records if each.value is not None])
-
-
-def _key_text(decoder: Decoder, key: bytes | None) -> str | None:
-    slots: list[object] = [None, None]
-    reasons = fill_from_kafka(slots, _key(decoder, key), EPOCH, needs_key=True, needs_timestamp=False)
-    return None if reasons else str(slots[0])
+    keys = list[str | None]()
+    for each in sample.records:
+        if each.value is not None:
+            slots: list[object] = [None, None]
+            key = _key(decoder, each.key)
+            reasons = fill_from_kafka(slots, key, EPOCH, needs_key=True, needs_timestamp=False)
+            keys.append(None if reasons else str(slots[0]))
+    return Seen(values, keys)
 
 
 def _key(decoder: Decoder, key: bytes | None) -> bytes | Reason | None:
@@ -127,22 +220,13 @@ def _with_aliases(proposed: Sequence[Proposed], choice: Choice) -> tuple[JsonPat
     return next((each.column.aliases for each in proposed if each.column.path == choice.path), ())
 
 
-def _without(proposed: Sequence[Proposed], *choices: Choice) -> tuple[Proposed, ...]:
-    """The columns but those that event_id and publish_at are; the first as jsonb, where none is left."""
-    taken = {choice.path for choice in choices}
-    first = replace(proposed[0].column, type=ColumnType("jsonb"), encoding="")
-    left = tuple(each for each in proposed if each.column.path not in taken)
-    return left or (Proposed(first, "a table needs one column besides event_id and publish_at"),)
-
-
 def _of_sample(sample: Sample, record: RecordShape) -> list[str]:
     lines = []
-    if sample.tombstones and record.tombstone is Tombstone.DELETE:
-        lines.append(f"{sample.tombstones} sampled records are tombstones: each deletes the row of its key")
-    elif sample.tombstones:
-        lines.append(
-            f"{sample.tombstones} sampled records are tombstones, which are quarantined: the key names no event"
-        )
+    if sample.tombstones:
+        tombstones = f"{sample.tombstones} sampled records are tombstones"
+        deletes = record.tombstone is Tombstone.DELETE
+        outcome = ": each deletes the row of its key" if deletes else ", which are quarantined: the key names no event"
+        lines.append(tombstones + outcome)
     if sample.compacted:
         lines.append("the topic is compacted")
     if sample.gaps:
@@ -267,32 +351,23 @@ def suite_document(name: str, columns: Sequence[Column], values: Mapping[str, Se
     """The suite in Great Expectations' JSON; None where there is nothing to expect."""
     required = [column.name for column in columns if not column.nullable][:MAX_NOT_NULL]
     text, type_ = "{} was never null in the sample", "expect_column_values_to_not_be_null"
-    not_null = [_entry(type_, {"column": name}, "quarantine", text.format(name)) for name in required]
-    entries = [*not_null, *(entry for column in columns for entry in _of_values(column, values[column.name]))]
+    entries = [_entry(type_, {"column": name}, "quarantine", text.format(name)) for name in required]
+    for column, kind in ((each.name, each.type.name) for each in columns):
+        known = [value for value in values[column] if value is not None]
+        if len(known) < ENOUGH:
+            continue
+        if kind == "text":
+            counts = Counter(map(str, known))
+            if len(counts) <= _FEW and min(counts.values()) >= _OFTEN:
+                kwargs: _Entry = {"column": column, "value_set": sorted(counts)}
+                text = f"{column} is one of the {len(counts)} texts of the sample"
+                entries.append(_entry("expect_column_values_to_be_in_set", kwargs, "warn", text))
+        elif kind in ("bigint", "numeric") and all(isinstance(v, int | Decimal) and v >= 0 for v in known):
+            text, kwargs = f"{column} was never negative in the sample", {"column": column, "min_value": 0}
+            entries.append(_entry("expect_column_values_to_be_between", kwargs, "warn", text))
     return {"name": name, "expectations": entries} if entries else None
 
 
-def _of_values(column: Column, sampled: Sequence[object]) -> Iterator[_Entry]:
-    values = [value for value in sampled if value is not None]
-    if len(values) < ENOUGH:
-        return
-    if column.type.name == "text":
-        counts = Counter(map(str, values))
-        if len(counts) <= _FEW and min(counts.values()) >= _OFTEN:
-            kwargs = {"column": column.name, "value_set": sorted(counts)}
-            text = f"{column.name} is one of the {len(counts)} texts of the sample"
-            yield _entry("expect_column_values_to_be_in_set", kwargs, "warn", text)
-    elif column.type.name in ("bigint", "numeric") and all(isinstance(v, int | Decimal) and v >= 0 for v in values):
-        text = f"{column.name} was never negative in the sample"
-        yield _entry("expect_column_values_to_be_between", {"column": column.name, "min_value": 0}, "warn", text)
-
-
 def _entry(type_: str, kwargs: _Entry, action: str, description: str) -> _Entry:
-    severity = "warning" if action == "warn" else "critical"
-    return {
-        "type": type_,
-        "kwargs": kwargs,
-        "meta": {"action": action},
-        "description": description,
-        "severity": severity,
-    }
+    severity, meta = "warning" if action == "warn" else "critical", {"action": action}
+    return {"type": type_, "kwargs": kwargs, "meta": meta, "description": description, "severity": severity}

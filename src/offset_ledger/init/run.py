@@ -1,7 +1,5 @@
 """Propose a pipeline file for a topic, and write it with its suite."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -69,20 +67,18 @@ def initialize(
     sample = read_sample(get_connection(connection), topic, records)
     wanted = Wanted(name, table or f"public.{name}", suite is not None)
     source = Source(connection, topic, registry=registry)
-    proposal = _proposal(wanted, source, sample)
+    if source.registry is None:
+        proposal = propose(wanted, source, sample, json_inferred(sample))
+    else:
+        schemas = read_schemas(source, sample)
+        kinds = sampled_kinds(sample, schemas.values)
+        columns, unreadable = schema_inferred(schemas.source, kinds, schemas.values)
+        unusable = [f"{problem}; its records are quarantined" for problem in schemas.unusable.values()]
+        doubts = *kinds.doubts, *unusable, *unreadable
+        proposal = propose(wanted, schemas.source, kinds.sample, columns, schemas.lookup, kinds.taken, doubts)
     check_proposal(proposal)
     written = _write(proposal, path, suite) if path and suite else ()
     return Initialized(name, len(sample.records), proposal, written)
-
-
-def _proposal(wanted: Wanted, source: Source, sample: Sample) -> Proposal:
-    if source.registry is None:
-        return propose(wanted, source, sample, json_inferred(sample))
-    schemas = read_schemas(source, sample)
-    kinds = sampled_kinds(sample, schemas.values)
-    inferred = schema_inferred(schemas.source, kinds, schemas.values)
-    doubts = *kinds.doubts, *schemas.unreadable, *inferred.unreadable
-    return propose(wanted, schemas.source, kinds.sample, inferred.columns, schemas.lookup, kinds.taken, doubts)
 
 
 def check_proposal(proposal: Proposal) -> None:
@@ -144,11 +140,6 @@ class SampledSchemas:
         known |= {schema.schema_id: schema for schema in (*self.values, *self.keys)}
         return lambda ids: {id_: known[id_] for id_ in ids if id_ in known}
 
-    @property
-    def unreadable(self) -> tuple[str, ...]:
-        """A line for each of the unusable ones."""
-        return tuple(f"{problem}; its records are quarantined" for problem in self.unusable.values())
-
 
 def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
     """The schemas that the records name; the latest of the topic's subject, where there are no records.
@@ -160,16 +151,23 @@ def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
     """
     assert source.registry
     registry = connect_registry(get_connection(source.registry))
-    named = _ids(sample.values)
+    topic, named = source.topic, _ids(sample.values)
     answers = {id_: schema_or_problem(registry, id_) for id_ in named}
     schemas = [each for each in answers.values() if isinstance(each, WriterSchema)]
     unusable = {id_: each for id_, each in answers.items() if isinstance(each, SchemaProblem)}
-    if not sample.values and (latest := registry.latest(f"{source.topic}-value")):
+    if not sample.values and (latest := registry.latest(f"{topic}-value")):
         schemas = [latest]
     if unusable and not schemas:
-        raise UnusableSchema(f"topic {source.topic}: {next(iter(unusable.values()))}")
+        raise UnusableSchema(f"topic {topic}: {next(iter(unusable.values()))}")
     if not schemas:
-        raise ConfigurationError(_no_schema(source, sample, named))
+        wrong = f"no sampled record of {topic} names a schema as Confluent's wire format does; drop --registry"
+        if named:
+            some = ", ".join(map(str, named[:5]))
+            unknown = f"none of the schemas that {topic} names ({some})"
+            wrong = f"the registry {source.registry} knows {unknown}; name another"
+        elif not sample.values:
+            wrong = f"topic {topic} has no records, and the registry no subject {topic}-value; publish first"
+        raise ConfigurationError(wrong)
     language = Counter(schema.language for schema in schemas).most_common(1)[0][0]
     values = tuple(schema for schema in schemas if schema.language is language)
     source = replace(source, format=_FORMATS[language])
@@ -189,15 +187,6 @@ def _ids(framed: Iterable[bytes]) -> list[int]:
         except Mismatch:
             continue
     return sorted(ids)
-
-
-def _no_schema(source: Source, sample: Sample, named: list[int]) -> str:
-    if not sample.values:
-        return f"topic {source.topic} has no records, and the registry no subject {source.topic}-value; publish first"
-    if not named:
-        return f"no sampled record of {source.topic} names a schema as Confluent's wire format does; drop --registry"
-    ids = ", ".join(map(str, named[:5]))
-    return f"the registry {source.registry} knows none of the schemas that {source.topic} names ({ids}); name another"
 
 
 def subject_of(source: Source, schemas: Iterable[WriterSchema]) -> SubjectStrategy:

@@ -1,9 +1,7 @@
 """The answers of the page's API as plain values for JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,15 +13,9 @@ from offset_ledger.ledger.batches import why_missing
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.states import State
-from offset_ledger.page import queries
-from offset_ledger.page.audits import rule_statuses, severities, summary
-from offset_ledger.page.batches import BatchView, batch_view, sheet, waterfall
-from offset_ledger.page.completeness import anchor, lines
-from offset_ledger.page.history import HistoryWindow
-from offset_ledger.page.history import history as in_steps
-from offset_ledger.page.positions import bar, limits, on_one_scale
-from offset_ledger.page.quarantine import first_refused, refused_record
-from offset_ledger.page.queries import AuditFilter, BatchFilter, Series
+from offset_ledger.page import views
+from offset_ledger.page.history import HistoryWindow, anchor, lines, points
+from offset_ledger.page.quarantine import NEWEST, first_refused, refused_record
 from offset_ledger.page.rights import Rights
 from offset_ledger.standing.brokers import BrokerCache
 from offset_ledger.standing.files import by_ledger
@@ -42,6 +34,41 @@ from offset_ledger.standing.reader import read_ledger, read_rows, reading
 JsonObject = dict[str, Any]
 _RECENT = 20  # batches of a pipeline in the overview
 _OPEN = ("batch_id", "state", "kind", "planned_at", "dag_id", "run_id")
+_COVERED = 10_000  # batches that a timeline sums up at most
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFilter:
+    """Which batches: the newest ``limit`` below the batch id ``before`` that match what is not None."""
+
+    before: int = NEWEST
+    limit: int = 50
+    kind: str | None = None
+    state: str | None = None
+    dag_id: str | None = None
+    run_id: str | None = None
+    batch_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The audits that are compared with each other: of a topic for a pipeline or, if None, of the topic alone."""
+
+    pipeline: str | None
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which audits of a series: the newest ``limit`` below ``before``, or the one ``at`` a time, that have a finding
+    of this severity and rule, if these are not None.
+    """
+
+    before: datetime | None = None
+    limit: int = 50
+    severity: str | None = None
+    rule: str | None = None
+    at: datetime | None = None
 
 
 def overview(pipelines: Sequence[Pipeline], rights: Rights, brokers: BrokerCache) -> list[JsonObject]:
@@ -67,21 +94,27 @@ def detail(pipeline: Pipeline, rights: Rights, brokers: BrokerCache, reports: Pa
     standing = _standing(pipeline, rights, ledger, topic, now)
     quarantined: LedgerRow = {"waiting": None, "codes": [], "dismissed": None}
     findings: list[LedgerRow] = []
-    rejection = None
+    rejection: JsonObject | None = None
     if ledger.problem is None:
         with reading(pipeline.target.connection) as cursor:
             (quarantined,) = read_rows(cursor, "page/quarantine", pipeline=pipeline.name, limit=COUNTED)
             findings = read_rows(cursor, "page/findings", pipeline=pipeline.name, topic=pipeline.source.topic)
-            rejection = _rejection(cursor, pipeline, ledger.pipelines.get(pipeline.name), rights, reports)
+            row = ledger.pipelines.get(pipeline.name)
+            if row and row["state"] == State.REJECTED:  # why it is, its report, and some of what it refused
+                refused = first_refused(cursor, Attempt(row["batch_id"], row["epoch"]))
+                readable = rights.reads_values(pipeline.name)
+                rejection = {
+                    "batch_id": row["batch_id"],
+                    "reasons": row["reasons"] or [],
+                    "report": _report(reports, f"{pipeline.name}/{row['batch_id']}.html"),
+                    "records": [refused_record(each, readable) for each in refused],
+                    "masked": not readable,
+                }
     return {
         **_summary(pipeline, rights, standing, ledger, topic, now),
         "recent": recent.get(pipeline.name, []),
-        "partitions": [
-            {**asdict(each.position), "bar": bar(each.position)}
-            | {"length": each.length, "lag_length": each.lag_length, "step": each.step}
-            for each in on_one_scale(standing.partitions)
-        ],
-        "lag_steps": limits(max((each.lag or 0 for each in standing.partitions), default=0)),
+        "partitions": views.on_one_scale(standing.partitions),
+        "lag_steps": views.limits(max((each.lag or 0 for each in standing.partitions), default=0)),
         "rejection": rejection,
         "quarantined": quarantined["waiting"],
         "dismissed": quarantined["dismissed"],
@@ -147,29 +180,12 @@ def _summary(
     }
 
 
-def _rejection(
-    cursor: Cursor, pipeline: Pipeline, row: LedgerRow | None, rights: Rights, reports: Path
-) -> JsonObject | None:
-    """Why the open batch is rejected, its report, and some of what it refused."""
-    if not row or row["state"] != State.REJECTED:
-        return None
-    refused = first_refused(cursor, Attempt(row["batch_id"], row["epoch"]))
-    readable = rights.reads_values(pipeline.name)
-    return {
-        "batch_id": row["batch_id"],
-        "reasons": row["reasons"] or [],
-        "report": _report(reports, f"{pipeline.name}/{row['batch_id']}.html"),
-        "records": [refused_record(each, readable) for each in refused],
-        "masked": not readable,
-    }
-
-
 def batches(pipeline: Pipeline, matching: BatchFilter, reports: Path) -> JsonObject:
     """Return a page of batches, and the id below which the next page starts."""
     now = datetime.now(UTC)
     with reading(pipeline.target.connection) as cursor:
-        rows = queries.batches(cursor, pipeline.name, matching)
-    shown = [_batch(pipeline, batch_view(row, now), reports) for row in rows]
+        rows = batch_rows(cursor, pipeline.name, matching)
+    shown = [_batch(pipeline, views.batch_view(row, now), reports) for row in rows]
     return {"batches": shown, "before": rows[-1]["batch_id"] if len(rows) == matching.limit else None}
 
 
@@ -180,21 +196,26 @@ def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> JsonObject:
         UnknownBatch: the pipeline has no batch with this id.
     """
     with reading(pipeline.target.connection) as cursor:
-        rows = queries.batches(cursor, pipeline.name, BatchFilter(batch_id=batch_id))
+        rows = batch_rows(cursor, pipeline.name, BatchFilter(batch_id=batch_id))
         if not rows:
             raise UnknownBatch(f"pipeline {pipeline.name}: batch {batch_id} {why_missing(cursor, batch_id)}")
         ranges, events = (read_rows(cursor, f"page/batch_{of}", batch_id=batch_id) for of in ("ranges", "events"))
-    view = batch_view(rows[0], datetime.now(UTC))
+    view = views.batch_view(rows[0], datetime.now(UTC))
     return {
         **_batch(pipeline, view, reports),
-        "waterfall": [asdict(step) for step in waterfall(view.sheet)] if view.sheet else None,
-        "ranges": [{**row, "sheet": sheet(row)} for row in ranges],
+        "waterfall": [asdict(step) for step in views.waterfall(view["sheet"])] if view["sheet"] else None,
+        "ranges": [{**row, "sheet": views.sheet(row)} for row in ranges],
         "events": events,
     }
 
 
-def _batch(pipeline: Pipeline, view: BatchView, reports: Path) -> JsonObject:
-    return {**asdict(view), "report": _report(reports, f"{pipeline.name}/{view.batch_id}.html")}
+def batch_rows(cursor: Cursor, pipeline: str, matching: BatchFilter) -> list[LedgerRow]:
+    """Read batches, newest first, with the sums of their ranges."""
+    return read_rows(cursor, "page/batches", pipeline=pipeline, **asdict(matching))
+
+
+def _batch(pipeline: Pipeline, view: JsonObject, reports: Path) -> JsonObject:
+    return {**view, "report": _report(reports, f"{pipeline.name}/{view['batch_id']}.html")}
 
 
 def _report(reports: Path, path: str) -> str | None:
@@ -205,8 +226,13 @@ def history(pipeline: Pipeline, window: HistoryWindow) -> list[JsonObject]:
     """Return the points of the charts."""
     now = datetime.now(UTC)
     with reading(pipeline.target.connection) as cursor:
-        rows = queries.history(cursor, pipeline.name, window, now)
-    return [asdict(point) for point in in_steps(rows, window, now)]
+        rows = history_rows(cursor, pipeline.name, window, now)
+    return [asdict(point) for point in points(rows, window, now)]
+
+
+def history_rows(cursor: Cursor, pipeline: str, window: HistoryWindow, now: datetime) -> list[LedgerRow]:
+    """Read sums of the batches in each step of the window that had one."""
+    return read_rows(cursor, "page/history", pipeline=pipeline, since=window.begin(now), step=window.step)
 
 
 def completeness(pipeline: Pipeline, window: HistoryWindow, brokers: BrokerCache) -> JsonObject:
@@ -215,7 +241,7 @@ def completeness(pipeline: Pipeline, window: HistoryWindow, brokers: BrokerCache
     with reading(pipeline.target.connection) as cursor:
         ledger = read_ledger(cursor, [pipeline.name])
         end = anchor(window, ledger.partitions.get(pipeline.name, ()), now)
-        rows = queries.completeness(cursor, pipeline.name, window, end)
+        rows = completeness_rows(cursor, pipeline.name, window, end)
     standing = assess(pipeline, ledger, topic, now)
     shown = lines(() if standing.recreated else rows, standing.partitions, window, end)
     return {
@@ -225,6 +251,13 @@ def completeness(pipeline: Pipeline, window: HistoryWindow, brokers: BrokerCache
         "now": now if end == now else None,
         "partitions": [asdict(line) for line in shown],
     }
+
+
+def completeness_rows(cursor: Cursor, pipeline: str, window: HistoryWindow, end: datetime) -> list[LedgerRow]:
+    """Read, by partition and step of record time, sums of the newest batches committed since the window began."""
+    begin = window.begin(end)
+    times = {"since": begin, "until": begin + window.span, "step": window.step}
+    return read_rows(cursor, "page/completeness", pipeline=pipeline, batches=_COVERED, **times)
 
 
 def newest_audits(pipelines: Sequence[Pipeline], rights: Rights) -> JsonObject:
@@ -254,10 +287,9 @@ def _newest(cursor: Cursor, pipeline: Pipeline, known: Sequence[Series]) -> list
     others = [series for series in known if series.pipeline == pipeline.name and series != source]
     topics = []
     for series in (source, *(Series(None, topic) for topic in _topics_of(pipeline)), *others):
-        rows = queries.audits(cursor, series, AuditFilter(limit=1))
+        rows = _audits(cursor, series, AuditFilter(limit=1))
         if rows or series == source:
-            newest = asdict(summary(rows[0])) if rows else None
-            topics.append({**_named(pipeline, series), "newest": newest})
+            topics.append({**_named(pipeline, series), "newest": views.summary(rows[0]) if rows else None})
     return topics
 
 
@@ -271,22 +303,29 @@ def audits(pipeline: Pipeline, topic: str | None, own: bool, matching: AuditFilt
     if not own and series.topic not in _topics_of(pipeline):
         return None
     with reading(pipeline.target.connection) as cursor:
-        rows = queries.audits(cursor, series, matching)
+        rows = _audits(cursor, series, matching)
     below = rows[-1]["audited_at"] if len(rows) == matching.limit else None
-    return {"audits": [asdict(summary(row)) for row in rows], "before": below}
+    return {"audits": [views.summary(row) for row in rows], "before": below}
 
 
 def audit(pipeline: Pipeline, audit_id: int) -> JsonObject | None:
     """Return one audit with its result for each rule; None if the pipeline has no audit with this id."""
     with reading(pipeline.target.connection) as cursor:
-        key = queries.find_audit(cursor, audit_id, pipeline.name, _topics_of(pipeline))
-        if key is None:
+        topics = _topics_of(pipeline)
+        known = read_rows(cursor, "page/audit", audit_id=audit_id, pipeline=pipeline.name, topics=topics)
+        if not known:
             return None
-        series, at = key
-        (row,) = queries.audits(cursor, series, AuditFilter(at=at))
+        series, at = Series(known[0]["pipeline"], known[0]["topic"]), known[0]["audited_at"]
+        (row,) = _audits(cursor, series, AuditFilter(at=at))
         rules = read_rows(cursor, "page/audit_findings", **asdict(series), at=at)
-    results = rule_statuses(rules, severities(row["before"]))
-    return {**_named(pipeline, series), **asdict(summary(row)), "rules": [asdict(each) for each in results]}
+    results = views.rule_statuses(rules, views.severities(row["before"]))
+    return {**_named(pipeline, series), **views.summary(row), "rules": [asdict(each) for each in results]}
+
+
+def _audits(cursor: Cursor, series: Series, matching: AuditFilter) -> list[LedgerRow]:
+    """Newest first: when, by whom, and the severity of each rule then and in the previous audit."""
+    arguments = {**asdict(matching), "before": matching.before or "infinity"}
+    return read_rows(cursor, "page/audits", **asdict(series), **arguments)
 
 
 def _topics_of(pipeline: Pipeline) -> list[str]:

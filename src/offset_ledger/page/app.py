@@ -4,8 +4,6 @@ Every route depends on the user's rights, and a request without a login is refus
 anything: the page's buttons call Airflow's own REST API.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,10 +21,9 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, TransientError, UnknownBatch
 from offset_ledger.page import answers
 from offset_ledger.page import quarantine as quarantine_answers
-from offset_ledger.page.answers import JsonObject
+from offset_ledger.page.answers import AuditFilter, BatchFilter, JsonObject
 from offset_ledger.page.history import WINDOWS
-from offset_ledger.page.quarantine import RecordFilter, RecordState
-from offset_ledger.page.queries import NEWEST, AuditFilter, BatchFilter
+from offset_ledger.page.quarantine import NEWEST, RecordFilter, RecordState
 from offset_ledger.page.rights import Rights
 from offset_ledger.report.step import reports_folder
 from offset_ledger.standing.brokers import BrokerCache

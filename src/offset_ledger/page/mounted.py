@@ -1,7 +1,5 @@
 """The page as Airflow's API server mounts it: with the user's rights, and the pipeline files of the DAG bundles."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """The ledger and its audits in the Airflow UI: registration only, for every process of Airflow imports this module."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -1,7 +1,5 @@
 """Quarantined records for the page: pages by key, and of each record only what is shown."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -16,11 +14,11 @@ from offset_ledger.ledger import staging
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Attempt
-from offset_ledger.page.queries import NEWEST
 from offset_ledger.page.rights import Rights
 from offset_ledger.standing.pipeline import LedgerRow
 from offset_ledger.standing.reader import read_rows, reading
 
+NEWEST = 2**63 - 1  # the greatest id
 FIRST_REFUSED = 5
 SHOWN_BYTES = 64 * 1024  # of a key or a value that is text
 _HEX_BYTES = 4 * 1024
@@ -104,10 +102,11 @@ def quarantined_record(pipeline: Pipeline, quarantine_id: int, rights: Rights) -
     if not rows:
         return None
     (row,) = rows
+    state = RecordState.UNRESOLVED if row["dismissed_by"] is None else RecordState.DISMISSED
     return {
         **{name: row[name] for name in _WHOLE},
         **_content(row, readable),
-        "state": _state(row),
+        "state": state if row["resolved_by"] is None else RecordState.RESOLVED,
         "retried_reasons": reasons(row["retried_reasons"], readable),
         "headers": headers(kafka_headers(row["headers"]), readable),
         "header_count": len(row["headers"] or ()),
@@ -122,17 +121,7 @@ def refused_record(row: Mapping[str, Any], readable: bool) -> JsonObject:
 
 def _content(row: Mapping[str, Any], readable: bool) -> JsonObject:
     key, value = (show_bytes(row[name], row[f"{name}_bytes"], readable) for name in ("key", "value"))
-    return {
-        "key": key and asdict(key),
-        "value": value and asdict(value),
-        "reasons": reasons(row["reasons"], readable),
-    }
-
-
-def _state(row: Mapping[str, Any]) -> RecordState:
-    if row["resolved_by"] is not None:
-        return RecordState.RESOLVED
-    return RecordState.DISMISSED if row["dismissed_by"] is not None else RecordState.UNRESOLVED
+    return {"key": key and asdict(key), "value": value and asdict(value), "reasons": reasons(row["reasons"], readable)}
 
 
 # -- bytes -----------------------------------------------------------------------------------------------------
@@ -158,7 +147,12 @@ def show_bytes(first: bytes | memoryview | None, size: int | None, readable: boo
     text = _text(content, cut_off=len(content) < size)
     if text is not None:
         return ShownBytes(size, len(text.encode()), "text", text)
-    return ShownBytes(size, min(len(content), _HEX_BYTES), "hex", _hex(content[:_HEX_BYTES]))
+    lines = []
+    for at in range(0, min(len(content), _HEX_BYTES), _LINE):
+        line = content[at : at + _LINE]
+        plain = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in line)
+        lines.append(f"{at:06x}  {line.hex(' '):<47}  {plain}")
+    return ShownBytes(size, min(len(content), _HEX_BYTES), "hex", "\n".join(lines))
 
 
 def _text(content: bytes, cut_off: bool) -> str | None:
@@ -172,15 +166,6 @@ def _text(content: bytes, cut_off: bool) -> str | None:
     return None
 
 
-def _hex(content: bytes) -> str:
-    lines = (content[at : at + _LINE] for at in range(0, len(content), _LINE))
-    return "\n".join(f"{n * _LINE:06x}  {line.hex(' '):<47}  {_ascii(line)}" for n, line in enumerate(lines))
-
-
-def _ascii(line: bytes) -> str:
-    return "".join(chr(byte) if 32 <= byte < 127 else "." for byte in line)
-
-
 def reasons(record_reasons: Sequence[Mapping[str, Any]] | None, readable: bool) -> list[dict[str, Any]]:
     """Return code and path of each reason, and the detail, which may quote the value, for who may read it."""
     names = ("code", "path", "detail") if readable else ("code", "path")
@@ -189,12 +174,9 @@ def reasons(record_reasons: Sequence[Mapping[str, Any]] | None, readable: bool) 
 
 def headers(record_headers: Sequence[tuple[str, bytes | None]], readable: bool) -> list[dict[str, Any]]:
     """Return names and values of the first headers; a byte of a name that is not UTF-8 is shown as ``\\xe9``."""
-    return [
-        {"name": name.encode().decode(errors="backslashreplace"), "value": _header(value, readable)}
-        for name, value in record_headers[:_HEADERS]
-    ]
-
-
-def _header(value: bytes | None, readable: bool) -> dict[str, Any] | None:
-    shown = show_bytes(value and value[:_HEADER_BYTES], None if value is None else len(value), readable)
-    return asdict(shown) if shown else None
+    listed = []
+    for name, value in record_headers[:_HEADERS]:
+        shown = show_bytes(value and value[:_HEADER_BYTES], None if value is None else len(value), readable)
+        text = name.encode().decode(errors="backslashreplace")
+        listed.append({"name": text, "value": asdict(shown) if shown else None})
+    return listed

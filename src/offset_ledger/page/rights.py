@@ -1,7 +1,5 @@
 """What a user may see and do on the page; rights are those on DAGs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

@@ -120,9 +120,8 @@ def run_batch(
 
 
 def _reader(pipeline: Pipeline, choice: EngineChoice, clock: Clock) -> Reader:
-    from offset_ledger.stage.process_reader import ProcessReader
+    from offset_ledger.stage.readers import ProcessReader, SparkReader
     from offset_ledger.stage.session import staging_session
-    from offset_ledger.stage.spark_reader import SparkReader
 
     if choice.engine is Engine.PROCESS:
         return ProcessReader(choice)

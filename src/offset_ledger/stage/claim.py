@@ -5,8 +5,6 @@ The seal asks whether compaction may have removed tombstones that nobody read. A
 written. What is read within that time, and what lacks no offset, lacks no tombstone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -28,6 +26,13 @@ from offset_ledger.model.tombstones import LateRange, ReadDelay, as_json, in_wor
 from offset_ledger.stage.schemas import take_columns
 from offset_ledger.table.change import ensure_target
 from offset_ledger.units import kafka_span, show_span
+
+
+@dataclass(frozen=True, slots=True)
+class TombstoneRetention:
+    """For how long the topic keeps tombstones as it is now; None where it is not compacted."""
+
+    span: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +110,6 @@ def seal(session: Session, batch: Batch, tables: StagingTables, written: Written
     if late:
         raise refusal(batch, late)
     return counts
-
-
-@dataclass(frozen=True, slots=True)
-class TombstoneRetention:
-    """For how long the topic keeps tombstones as it is now; None where it is not compacted."""
-
-    span: timedelta | None
 
 
 def tombstone_retention(pipeline: Pipeline, batch: Batch, *snapshots: TopicSnapshot) -> TombstoneRetention | None:

@@ -4,8 +4,6 @@ Java's class data sharing (JEP 350). An archive that does not fit, for another J
 JVM; one that is cut short would crash it, so it is made under another name and renamed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 from collections.abc import Callable
@@ -38,18 +36,17 @@ class ClassArchive:
         """
         if self.place.exists():
             return True
-        with only_one(self.place.name):
-            return self.place.exists() or self._make(record)
-
-    def _make(self, record: Callable[[str], None]) -> bool:
         draft = self.place.with_name(f".{self.place.name}.{uuid4().hex}")
-        try:
-            self.place.parent.mkdir(parents=True, exist_ok=True)
-            record(f"-XX:ArchiveClassesAtExit={draft}")
-            draft.rename(self.place)
-        except (OSError, subprocess.SubprocessError, StackError):
-            draft.unlink(missing_ok=True)
-            return False
+        with only_one(self.place.name):
+            if self.place.exists():
+                return True
+            try:
+                self.place.parent.mkdir(parents=True, exist_ok=True)
+                record(f"-XX:ArchiveClassesAtExit={draft}")
+                draft.rename(self.place)
+            except (OSError, subprocess.SubprocessError, StackError):
+                draft.unlink(missing_ok=True)
+                return False
         return True
 
 

@@ -4,8 +4,6 @@ A numeric travels as groups of four decimal digits: how many there are, the powe
 many digits follow the point, and the groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from importlib.util import find_spec
@@ -228,7 +226,13 @@ def _written(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return _bytea(column)
     if pa.types.is_fixed_size_binary(column.type):
         return pa.chunked_array([uuid_texts(chunk) for chunk in column.chunks], pa.string())
-    return _moments(column) if pa.types.is_timestamp(column.type) else column
+    if not pa.types.is_timestamp(column.type):
+        return column
+    if moments(column) is not None:
+        return pa.chunked_array([list(map(_far_moment, column.cast(pa.int64()).to_pylist()))], pa.string())
+    # Written without their zone and given it back: that way takes a twentieth of the time.
+    texts = column.cast(pa.timestamp("us")).cast(pa.string())
+    return pc.binary_join_element_wise(texts, "Z", "")
 
 
 def _bytea(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -256,11 +260,3 @@ def _far_moment(microseconds: int | None) -> str | None:
     if text.startswith("-") or int(year) == 0:
         return f"{int(year) + 1:04}-{rest}Z BC"
     return f"{year}-{rest}Z"
-
-
-def _moments(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if moments(column) is not None:
-        return pa.chunked_array([list(map(_far_moment, column.cast(pa.int64()).to_pylist()))], pa.string())
-    # Written without their zone and given it back: that way takes a twentieth of the time.
-    texts = column.cast(pa.timestamp("us")).cast(pa.string())
-    return pc.binary_join_element_wise(texts, "Z", "")

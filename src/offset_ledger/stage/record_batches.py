@@ -1,16 +1,29 @@
-"""Kafka records as Arrow batches of one column for each of their fields, in chunks of a limited number and size."""
+"""Kafka records as Arrow batches of one column for each of their fields, in chunks of a limited number and size.
+
+Those of slices are read by one consumer for each thread of the step, or each task of Spark.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import ExitStack
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from offset_ledger.connections import Connection
+from offset_ledger.kafka.connection import reads_by_librdkafka
+from offset_ledger.model.ranges import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from offset_ledger.kafka.bulk_reader import Next, ReadLists
+
 MAX_RECORDS = 20_000
 MAX_BYTES = 32 * 1024 * 1024
 T = TypeVar("T")
+# confluent-kafka returns a result although it has failed: the bytecode of a plain call may not notice, this call does.
+_read_headers = methodcaller("headers")
 
 
 def chunks(records: Iterable[T], size_of: Callable[[T], int], max_records: int, max_bytes: int) -> Iterator[list[T]]:
@@ -34,14 +47,10 @@ def kafka_python_batch(records: Sequence[Any]) -> pa.RecordBatch:
         offsets=[record.offset for record in records],
         keys=[record.key for record in records],
         values=[record.value for record in records],
-        timestamps=[_int64(record.timestamp) for record in records],
+        # As Kafka has the sum: kafka-python adds to the first timestamp of a record batch without an overflow.
+        timestamps=[None if (t := record.timestamp) is None else (t + 2**63) % 2**64 - 2**63 for record in records],
         headers=[record.headers or None for record in records],
     )
-
-
-def _int64(timestamp: int | None) -> int | None:
-    """The sum as Kafka has it: kafka-python adds to the first timestamp of a record batch without an overflow."""
-    return None if timestamp is None else (timestamp + 2**63) % 2**64 - 2**63
 
 
 def record_batch(
@@ -72,3 +81,64 @@ def record_batch(
 
 def _pairs(headers: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str, Any]] | None:
     return None if headers is None else [{"key": name.encode(), "value": value} for name, value in headers]
+
+
+class SliceReader(Protocol):
+    """Reads slices of a topic, one after the other, through one consumer."""
+
+    def read(self, wanted: OffsetRange, then: Next) -> Iterator[pa.RecordBatch]:
+        """The records of the range; ``then`` says, before the last of them, which range is read next."""
+
+
+def slice_reader(kafka: Connection, topic: str, opened: ExitStack) -> SliceReader:
+    """Return a reader, which is closed with ``opened``: librdkafka, or kafka-python where librdkafka cannot log in."""
+    return (_Librdkafka if reads_by_librdkafka(kafka) else _KafkaPython)(kafka, topic, opened)
+
+
+class _KafkaPython:
+    def __init__(self, kafka: Connection, topic: str, opened: ExitStack) -> None:
+        self._kafka, self._topic, self._opened = kafka, topic, opened
+        self._read: ReadLists | None = None
+
+    def read(self, wanted: OffsetRange, _: Next | None = None) -> Iterator[pa.RecordBatch]:
+        if self._read is None:
+            from offset_ledger.kafka.records import record_reader  # takes 0.3 s of CPU, and librdkafka seldom needs it
+
+            self._read = self._opened.enter_context(record_reader(self._kafka))
+        for records in self._read(self._topic, wanted):
+            for chunk in _of_limited_size(records, lambda record: len(record.value or b"")):
+                yield kafka_python_batch(chunk)
+
+
+class _Librdkafka:
+    def __init__(self, kafka: Connection, topic: str, opened: ExitStack) -> None:
+        from offset_ledger.kafka.bulk_reader import Message, bulk_reader
+
+        self._message: Any = Message
+        self._topic, self._read = topic, opened.enter_context(bulk_reader(kafka))
+        self._kafka_python = _KafkaPython(kafka, topic, opened)
+
+    def read(self, wanted: OffsetRange, then: Next) -> Iterator[pa.RecordBatch]:
+        for records in self._read(self._topic, wanted, then):
+            for chunk in _of_limited_size(records, len):
+                try:
+                    headers = list(map(_read_headers, chunk))
+                except (UnicodeDecodeError, SystemError):  # a name that is not UTF-8: the client gives none
+                    headers = None
+                if headers is not None:
+                    yield record_batch(
+                        wanted.partition,
+                        offsets=list(map(self._message.offset, chunk)),
+                        keys=list(map(self._message.key, chunk)),
+                        values=list(map(self._message.value, chunk)),
+                        timestamps=[timestamp for _, timestamp in map(self._message.timestamp, chunk)],
+                        headers=headers,
+                    )
+                else:  # of each list with such a name: a producer that writes one writes many
+                    again = OffsetRange(wanted.partition, chunk[0].offset(), chunk[-1].offset() + 1)
+                    yield from self._kafka_python.read(again)
+
+
+def _of_limited_size(records: Sequence[Any], size_of: Callable[[Any], int]) -> Iterable[Sequence[Any]]:
+    small = sum(map(size_of, records)) <= MAX_BYTES
+    return [records] if small else chunks(records, size_of, MAX_RECORDS, MAX_BYTES)

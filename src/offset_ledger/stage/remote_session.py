@@ -14,7 +14,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, SparkMismatch, SparkUnavailable, one_line
 from offset_ledger.retry import retrying
 from offset_ledger.stage.same_code import PROPERTY, check_code, code_of_this_process
-from offset_ledger.stage.spark_settings import check_spark
+from offset_ledger.stage.spark_home import check_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +61,8 @@ def remote_session(connection: Connection, wait: bool = True) -> Iterator[SparkS
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     where = address(connection)
-    retries = retrying(_is_away, f"the Spark Connect server at {where}", max_seconds=inf if wait else 0)
+    waiting_for, timeout = f"the Spark Connect server at {where}", inf if wait else 0
+    retries = retrying(lambda error: isinstance(error, SparkUnavailable), waiting_for, max_seconds=timeout)
     session: Any = connect.SparkSession(connection=_channel(connection))
     try:
         retries(lambda: _check(session, where))
@@ -80,10 +81,6 @@ def answers(session: SparkSession) -> bool:
         return bool(session.conf.get(PROPERTY, ""))
     except PySparkException:
         return False
-
-
-def _is_away(error: BaseException) -> bool:
-    return isinstance(error, SparkUnavailable)
 
 
 def _check(session: Any, where: str) -> None:

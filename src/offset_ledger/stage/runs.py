@@ -1,7 +1,5 @@
 """How the ranges of a batch are shared among those who stage it. Pure, but for what threads share."""
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.decoding.needed_columns import Difference, Fields, Follower, Needed
+from offset_ledger.decoding.needed_columns import Difference, Follower, Needed
 from offset_ledger.decoding.outcome import Mismatch
 from offset_ledger.decoding.subjects import can_be_of, check_value_schema, fields_of, kind_names, kind_reader
 from offset_ledger.decoding.typed.types import SchemaProblem
@@ -161,9 +161,28 @@ class SchemaNeeds:
             return None
 
     def needed(self, record: RecordShape, writer: Writer) -> Needed:
-        """What its records need beyond the columns of the record; nothing where they cannot be read."""
-        fields = self._fields(writer)
-        return self.follower.needed(record, fields) if fields is not None else Needed()
+        """What its records need beyond the columns of the record; nothing where they cannot be read.
+
+        A field of one of several kinds of records is missing from the others.
+        """
+        source, schema = self.pipeline.source, self.kept.get(writer.schema_id)
+        if schema is None:
+            return Needed()
+        try:
+            check_value_schema(source, schema)
+            kinds: list[str | None] = [writer.message]
+            if not writer.message:  # the records of an Avro union that are the pipeline's
+                wanted = self.pipeline.record.schemas
+                names = kind_names(schema) if schema.language is SchemaLanguage.AVRO else ()
+                ours = [name for name in names if not wanted or name in wanted] if len(names) > 1 else []
+                kinds = [*ours] or [None]
+            fields = [each for kind in kinds for each in fields_of(schema, kind)]
+        except SchemaProblem:
+            return Needed()
+        if len(kinds) > 1:
+            first = {each.path: each for each in reversed(fields)}
+            fields = [replace(first[path], nullable=True) for path in dict.fromkeys(each.path for each in fields)]
+        return self.follower.needed(record, tuple(fields))
 
     def brought(self, record: RecordShape, batch_id: int, writers: Iterable[Writer]) -> Brought:
         """What these schemas bring to the record, one after the other, with a batch."""
@@ -175,27 +194,6 @@ class SchemaNeeds:
             if needed.questions:
                 questions[writer] = needed.questions
         return Brought(record, tuple(columns), questions)
-
-    def _fields(self, writer: Writer) -> Fields | None:
-        """Return the fields of what a writer writes; a field of one of several kinds is missing from the others."""
-        source, schema = self.pipeline.source, self.kept.get(writer.schema_id)
-        if schema is None:
-            return None
-        try:
-            check_value_schema(source, schema)
-            if writer.message:
-                return fields_of(schema, writer.message)
-            # The records of an Avro union that are the pipeline's.
-            wanted = self.pipeline.record.schemas
-            names = kind_names(schema) if schema.language is SchemaLanguage.AVRO else ()
-            kinds = [name for name in names if not wanted or name in wanted] if len(names) > 1 else []
-            if len(kinds) < 2:
-                return fields_of(schema, kinds[0] if kinds else None)
-            every = [each for kind in kinds for each in fields_of(schema, kind)]
-        except SchemaProblem:
-            return None
-        first = {each.path: each for each in reversed(every)}
-        return tuple(replace(first[path], nullable=True) for path in dict.fromkeys(each.path for each in every))
 
 
 log = logging.getLogger(__name__)

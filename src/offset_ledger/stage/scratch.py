@@ -4,8 +4,6 @@ Each process that uses a folder has a shared lock on it, which ends with the pro
 whose process has died, also in another container, and no process id that was given again is taken for it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil
@@ -14,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from offset_ledger.stage.spark_settings import JAVA_OPTIONS
+from offset_ledger.stage.spark_home import JAVA_OPTIONS
 
 PREFIX = "offset-ledger-spark-"
 _LOGGING = Path(__file__).with_name("log4j2.properties")

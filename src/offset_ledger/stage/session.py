@@ -18,12 +18,11 @@ from offset_ledger.config.model import Spark
 from offset_ledger.connections import Connection, environment_name, get_connection, without_secrets
 from offset_ledger.errors import SparkUnavailable
 from offset_ledger.stage.remote_session import answers, is_remote, remote_session
-from offset_ledger.stage.spark_settings import check_spark
+from offset_ledger.stage.spark_home import check_spark
 from offset_ledger.stage.submission import is_standalone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
 
 FALLBACK = "fallback"  # in extra of a connection to a Spark Connect server: the connection to use if it does not answer
 log = logging.getLogger(__name__)

@@ -3,12 +3,11 @@
 Spark's tasks do this on the executors, and the process engine and a redrive in their own process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,9 +31,9 @@ from offset_ledger.model.states import BatchKind
 from offset_ledger.progress import OnProgress
 from offset_ledger.retry import retry_seconds, retrying_for
 from offset_ledger.stage.copy_rows import copy_decoded
+from offset_ledger.stage.record_batches import SliceReader
 from offset_ledger.stage.runs import SharedSlices
 from offset_ledger.stage.schemas import SchemaLookup
-from offset_ledger.stage.slice_reader import SliceReader
 from offset_ledger.stage.unread_fields import UnreadFields
 
 
@@ -54,9 +53,7 @@ class SliceTask:
     lookup: SchemaLookup | None = None
 
     @classmethod
-    def of(
-        cls, session: Session, pipeline: Pipeline, tables: StagingTables, kind: BatchKind = BatchKind.HEAD
-    ) -> SliceTask:
+    def of(cls, session: Session, pipeline: Pipeline, tables: StagingTables, kind: BatchKind = BatchKind.HEAD) -> Self:
         """A task of this pipeline and a batch of that kind, with the columns of that batch."""
         database, lookup = get_connection(pipeline.target.connection), SchemaLookup.of(pipeline, kind)
         if pipeline.follows_schemas:
@@ -131,19 +128,6 @@ def _counted(batches: Iterable[pa.RecordBatch], wanted: OffsetRange, advance: On
     advance(wanted.until_offset - position)
 
 
-@contextmanager
-def slice_writer(task: SliceTask, name: str = "slices") -> Iterator[SliceWriter]:
-    """A writer with a session of its own; ``name`` is the end of its application_name.
-
-    Raises:
-        Fenced: a newer attempt has claimed the batch.
-    """
-    attempt, retries = task.tables.attempt, retrying_for(task.retry_seconds)
-    named = application_name(attempt, name)
-    with retries, fenced(task.database, attempt), connect(task.database, named) as session:
-        yield SliceWriter(task, session)
-
-
 @dataclass(frozen=True, slots=True)
 class SliceWriter:
     """Stages slices through one session, each in a transaction of its own."""
@@ -164,7 +148,15 @@ class SliceWriter:
             decoded = kept_awake(session, _decode_all(task, tally, batches))
             first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
             with transaction(session) as cursor:
-                _begin(cursor, tables, slice_no)
+                # A crash empties the UNLOGGED rows anyway; the seal waits for all.
+                set_local(cursor, "synchronous_commit", "off")
+                claim = {**asdict(tables.attempt), "claimed_at": tables.claimed_at}
+                cursor.execute(named_sql("staging/begin_slice"), {**claim, "slice_no": slice_no})
+                if cursor.rowcount == 0:
+                    raise Fenced(
+                        f"slice {slice_no} of {tables.attempt}: this epoch is no longer the one being staged; a newer "
+                        "attempt has claimed the batch"
+                    )
                 for staged in chain(first, decoded):
                     refusals = copy_decoded(cursor, into, task.record, staged.rows, staged.refusals)
                     tally.rows += staged.rows.num_rows + staged.refusals.num_rows - refusals.num_rows
@@ -177,15 +169,17 @@ class SliceWriter:
         return tally.rows + tally.refused + tally.skipped
 
 
-def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
-    set_local(cursor, "synchronous_commit", "off")  # a crash empties the UNLOGGED rows anyway; the seal waits for all
-    claim = {**asdict(tables.attempt), "claimed_at": tables.claimed_at}
-    cursor.execute(named_sql("staging/begin_slice"), {**claim, "slice_no": slice_no})
-    if cursor.rowcount == 0:
-        raise Fenced(
-            f"slice {slice_no} of {tables.attempt}: this epoch is no longer the one being staged; a newer "
-            "attempt has claimed the batch"
-        )
+@contextmanager
+def slice_writer(task: SliceTask, name: str = "slices") -> Iterator[SliceWriter]:
+    """A writer with a session of its own; ``name`` is the end of its application_name.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch.
+    """
+    attempt, retries = task.tables.attempt, retrying_for(task.retry_seconds)
+    named = application_name(attempt, name)
+    with retries, fenced(task.database, attempt), connect(task.database, named) as session:
+        yield SliceWriter(task, session)
 
 
 def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[DecodedColumns]:

@@ -1,21 +1,39 @@
-"""Spark on this machine: its folder, the Java that it runs on, and where a Spark Connect server listens."""
-
-from __future__ import annotations
+"""Spark on this machine: its folder and Java, whether it is installed once, and the settings of drivers that stage."""
 
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from offset_ledger.errors import StackError
+from offset_ledger.errors import SparkMismatch, StackError
+from offset_ledger.extras import require
+
+# Of pandas nothing is used; pyspark imports it.
+warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
 CONNECT_HOST, CONNECT_PORT = "127.0.0.1", 15002
 CONNECT_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 """The variable that has the token which a server asks for."""
 SUPPORTED_JAVA = (17, 21)
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+SETTINGS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A batch is one short job in a new JVM: the optimising compiler and G1's threads cost it more than they give back.
+    # A session that stays is better off without the first option.
+    JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
+    # As by default, and connections in the environment.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|AIRFLOW_CONN",
+}
+
+# More of them on a local master, whose workers run where the package is installed.
+LOCAL_SETTINGS: Mapping[str, str] = {"spark.python.daemon.module": "offset_ledger.stage.worker_daemon"}
 
 
 def spark_home() -> Path:
@@ -78,3 +96,26 @@ def java_properties(executable: str) -> tuple[Path, int] | None:
     home = re.search(r"^\s*java\.home = (.+)$", shown, re.MULTILINE)
     version = re.search(r"^\s*java\.specification\.version = (\d+)$", shown, re.MULTILINE)
     return (Path(home[1]), int(version[1])) if home and version else None
+
+
+def check_spark() -> None:
+    """Return if Spark is installed, and pyspark and pyspark-client, where both are, have one version.
+
+    Raises:
+        ConfigurationError: it is not installed.
+        SparkMismatch: files of two versions are mixed.
+    """
+    require("spark", "a batch that Spark reads")
+    whole, client = _installed("pyspark"), _installed("pyspark-client")
+    if whole and client and whole != client:
+        raise SparkMismatch(
+            f"pyspark {whole} and pyspark-client {client} share one folder, so they have to be of one version; nothing "
+            f"was staged; run pip install --force-reinstall --no-deps pyspark=={client} pyspark-client=={client}"
+        )
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

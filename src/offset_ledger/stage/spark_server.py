@@ -3,23 +3,28 @@
 An archive of the driver's classes saves a third of the time in which it starts.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from offset_ledger.connections import without_secrets
 from offset_ledger.machine_files import write_private
 from offset_ledger.stage.class_archive import ClassArchive, class_archive
 from offset_ledger.stage.scratch import scratch, with_scratch
-from offset_ledger.stage.spark_home import CONNECT_HOST, CONNECT_PORT, CONNECT_TOKEN, spark_home
-from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS, check_spark
+from offset_ledger.stage.spark_home import (
+    CONNECT_HOST,
+    CONNECT_PORT,
+    CONNECT_TOKEN,
+    JAVA_OPTIONS,
+    LOCAL_SETTINGS,
+    SETTINGS,
+    check_spark,
+    spark_home,
+)
 
 _DRIVER = Path(__file__).parent / "submitted" / "connect_server.py"
 _SERVER_SETTINGS: Mapping[str, str] = {
@@ -92,25 +97,20 @@ def make_archive(say: Callable[[str], None] = lambda _: None) -> bool:
     Takes as long as three short jobs, once for each Python environment.
     """
     archive = spark_archive()
-    return archive is not None and archive.make(partial(_record, say))
 
+    def record(option: str) -> None:
+        say("archiving the classes of Spark's driver (once)")
+        home = spark_home()
+        archiving = {**SETTINGS, JAVA_OPTIONS: f"{SETTINGS[JAVA_OPTIONS]} {option} -Xlog:cds=off"}
+        command = [str(home / "bin" / "spark-submit"), "--master", "local[1]"]
+        known = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        with scratch() as folder:
+            for name, value in with_scratch(archiving, folder).items():
+                command += ["--conf", f"{name}={value}"]
+            environment = {**without_secrets(os.environ), **known}
+            subprocess.run([*command, str(_JOB)], env=environment, check=True, capture_output=True, timeout=_SECONDS)
 
-def _record(say: Callable[[str], None], option: str) -> None:
-    say("archiving the classes of Spark's driver (once)")
-    home = spark_home()
-    archiving = {**SETTINGS, JAVA_OPTIONS: f"{SETTINGS[JAVA_OPTIONS]} {option} -Xlog:cds=off"}
-    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]"]
-    known = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    with scratch() as folder:
-        for name, value in with_scratch(archiving, folder).items():
-            command += ["--conf", f"{name}={value}"]
-        subprocess.run(
-            [*command, str(_JOB)],
-            env={**without_secrets(os.environ), **known},
-            check=True,
-            capture_output=True,
-            timeout=_SECONDS,
-        )
+    return archive is not None and archive.make(record)
 
 
 def spark_archive() -> ClassArchive | None:

@@ -6,35 +6,40 @@ By tasks of Spark or by this process: ``stage`` of the pipeline file says which.
 from __future__ import annotations
 
 import logging
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.errors import LostRange, StateConflict, TransientError, UnknownTopic
+from offset_ledger.errors import LostRange, OffsetExpired, StateConflict, TopicRecreated, TransientError, UnknownTopic
 from offset_ledger.extras import is_installed
 from offset_ledger.failpoints import Failpoint, reach
+from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.completeness import is_whole
-from offset_ledger.ledger.database import Cursor, Session, open_ledger, transaction
+from offset_ledger.ledger.database import Session, open_ledger, transaction
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import StagedCounts, gap_reason
 from offset_ledger.model.batch import Attempt, Batch, Origin
 from offset_ledger.model.engine import EngineChoice, choose
+from offset_ledger.model.log_checks import check_truncation
 from offset_ledger.model.ranges import total_width
-from offset_ledger.model.snapshot import TopicSnapshot
+from offset_ledger.model.snapshot import TopicSnapshot, topic_of
 from offset_ledger.model.states import CLAIMABLE, State
+from offset_ledger.retry import retrying
 from offset_ledger.stage.claim import Written, claim, seal, tombstone_retention
 from offset_ledger.stage.schemas import end_at_boundaries
-from offset_ledger.stage.topic_check import TopicChecks
 
 if TYPE_CHECKING:
     from offset_ledger.stage.slices import SliceTask
 
-
 log = logging.getLogger(__name__)
+
+_RECENT_SECONDS = 5.0  # a client that was idle for longer may have lost its connections
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,22 +219,20 @@ def _read_kept(session: Session, pipeline: Pipeline, batch_id: int) -> tuple[Bat
     """Return the batch, and what is left of its staging: all of it, unchecked, if the batch is committed."""
     with transaction(session) as cursor:
         batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
-        kept = _KeptStaging.USABLE if batch.state is State.COMMITTED else _kept(cursor, pipeline, batch)
+        if batch.state is State.COMMITTED:
+            kept = _KeptStaging.USABLE
+        elif batch.state not in (State.STAGED, State.VALIDATED) or not is_whole(cursor, batch):
+            kept = _KeptStaging.NOTHING
+        elif not staging.fits(cursor, StagingTables(batch.attempt), with_columns(cursor, pipeline, batch_id).record):
+            kept = _KeptStaging.OTHER_COLUMNS
+        else:  # an approved batch was validated with the file of that time
+            same = batch.approved or batch.config_hash == pipeline.config_hash
+            kept = _KeptStaging.USABLE if same else _KeptStaging.OTHER_FILE
     if (batch.approved or batch.late_approved) and kept is not _KeptStaging.USABLE:
         log.warning(
             "staging of the approved batch %d cannot be used any more; it is staged and validated again", batch_id
         )
     return batch, kept
-
-
-def _kept(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> _KeptStaging:
-    if batch.state not in (State.STAGED, State.VALIDATED) or not is_whole(cursor, batch):
-        return _KeptStaging.NOTHING
-    if not staging.fits(cursor, StagingTables(batch.attempt), with_columns(cursor, pipeline, batch.batch_id).record):
-        return _KeptStaging.OTHER_COLUMNS
-    # An approved batch was validated with the file of that time.
-    same = batch.approved or batch.config_hash == pipeline.config_hash
-    return _KeptStaging.USABLE if same else _KeptStaging.OTHER_FILE
 
 
 def _is_last_copy(batch: Batch, kept: _KeptStaging, stager: Stager) -> bool:
@@ -252,3 +255,96 @@ def _is_last_copy(batch: Batch, kept: _KeptStaging, stager: Stager) -> bool:
         log.warning("%s. All of it is staged, by an earlier pipeline file: %s goes on with that", gone, batch)
         return True
     return False
+
+
+class TopicChecks:
+    """Checks of a topic by one client, which a check within :data:`_RECENT_SECONDS` of the last one uses again.
+
+    The client is closed at the end of the ``with`` block.
+    """
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self.connection = connection
+        self._topic = topic
+        self._opened = ExitStack()
+        self._kafka: KafkaClient | None = None
+        self._last: tuple[float, TopicSnapshot] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def check(self, batch: Batch, read: bool = False) -> TopicSnapshot:
+        """Check that the topic still has the planned ranges: a reader by itself reads a recreated topic silently.
+
+        A range that seems to end too early is checked again for a while: after a leader change an answer may be an old
+        one. Of ranges that were ``read``, where every missing offset shows, the log may start later now: what retention
+        deletes after the read is no loss.
+
+        Raises:
+            TopicRecreated, OffsetExpired, LogTruncated, LostRange: what was planned is no longer there.
+            BrokerUnavailable: no answer in time.
+        """
+        if self._kafka is None or not self._is_recent():
+            self._opened.close()
+            self._kafka = self._opened.enter_context(connect_kafka(self.connection))
+        kafka, waiting_for = self._kafka, f"the leaders of {self._topic} to know the planned ranges"
+        retries = retrying(lambda error: type(error) is LostRange, waiting_for, max_seconds=10)
+        snapshot: TopicSnapshot = retries(lambda: _check(kafka, self._topic, batch, read))
+        self._last = time.monotonic(), snapshot
+        return snapshot
+
+    def recent(self, batch: Batch) -> TopicSnapshot:
+        """Return the snapshot of the last check, if that was just now, or of another one."""
+        return self._last[1] if self._last and self._is_recent() else self.check(batch)
+
+    def _is_recent(self) -> bool:
+        return self._last is not None and time.monotonic() - self._last[0] < _RECENT_SECONDS
+
+
+def _check(kafka: KafkaClient, topic: str, batch: Batch, read: bool) -> TopicSnapshot:
+    snapshot = kafka.snapshot(topic)
+    check_topic(batch, snapshot)
+    needed = {r.partition: r.until_offset for r in batch.ranges}
+    check_truncation(topic, needed, batch.epochs, kafka.epoch_ends(topic, batch.epochs), "planned")
+    check_ranges(batch, snapshot, read)
+    return snapshot
+
+
+def check_topic(batch: Batch, snapshot: TopicSnapshot) -> None:
+    """Compare the topic of a batch with the one that is there now.
+
+    Raises:
+        TopicRecreated: it is another one of the same name.
+    """
+    planned, _ = topic_of(batch.topic_id)
+    if planned != snapshot.topic_id:
+        raise TopicRecreated(
+            f"topic {snapshot.topic} was recreated since batch {batch.batch_id} was planned: topic id {planned} "
+            f"then, {snapshot.topic_id} now; nothing was committed; abandon the batch"
+        )
+
+
+def check_ranges(batch: Batch, snapshot: TopicSnapshot, read: bool = False) -> None:
+    """Compare the planned ranges with a later snapshot; without the log start where they were ``read``.
+
+    Raises:
+        OffsetExpired, LostRange: what was planned is no longer there.
+    """
+    partitions = {p.partition: p for p in snapshot.partitions}
+    for r in batch.ranges:
+        at = partitions.get(r.partition)
+        if at is None or at.last_stable < r.until_offset:
+            end = "is missing" if at is None else f"is stable only up to {at.last_stable}"
+            raise LostRange(
+                f"topic {snapshot.topic}: range {r} was planned, but the partition {end}; the log was cut off after "
+                f"batch {batch.batch_id} was planned; nothing was committed"
+            )
+        if at.log_start > r.from_offset and not read:
+            raise OffsetExpired(
+                f"topic {snapshot.topic} partition {r.partition}: range {r} was planned, but the log starts at "
+                f"{at.log_start} now; {min(at.log_start, r.until_offset) - r.from_offset} offsets are gone; nothing "
+                "was committed; abandon the batch and plan again"
+            )

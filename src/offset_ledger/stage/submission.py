@@ -4,8 +4,6 @@ No secret stands on the command line or in the environment of Java: connections 
 and settings of the Spark connection's extra in a file of properties.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -13,6 +11,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Self
 
 from offset_ledger.config.model import DeployMode, Pipeline, Spark
 from offset_ledger.connections import Connection, environment_name
@@ -20,9 +19,8 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.machine_files import write_private
 from offset_ledger.model.batch import Origin
 from offset_ledger.stage.scratch import with_scratch
-from offset_ledger.stage.spark_home import spark_home
+from offset_ledger.stage.spark_home import LOCAL_SETTINGS, SETTINGS, spark_home
 from offset_ledger.stage.spark_server import with_archive
-from offset_ledger.stage.spark_settings import LOCAL_SETTINGS, SETTINGS
 
 PIPELINE_FILE, SUBMISSION_FILE, FAILURE_FILE = "pipeline.yaml", "submission.json", "failure.json"
 _PROPERTIES_FILE = "spark.conf"
@@ -41,13 +39,13 @@ class Submission:
     connections: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def of(cls, submission_id: str, origin: Origin, reason: str, *connections: Connection) -> Submission:
+    def of(cls, submission_id: str, origin: Origin, reason: str, *connections: Connection) -> Self:
         """Return a submission with these connections."""
         texts = {environment_name(each.conn_id): each.to_json() for each in connections}
         return cls(submission_id, origin, reason, texts)
 
     @classmethod
-    def read(cls, path: Path) -> Submission:
+    def read(cls, path: Path) -> Self:
         """Read what :func:`submit_arguments` has written."""
         written = json.loads(path.read_text())
         return cls(written["submission_id"], Origin(**written["origin"]), written["reason"], written["connections"])

@@ -1,7 +1,5 @@
 """Counting, while a slice is staged, the fields of its rows that nothing reads, with an even sample of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar

@@ -3,8 +3,6 @@
 Spark ends workers that had nothing to do for a minute; the daemon stays, so a new worker is warm too.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 import sysconfig
@@ -13,8 +11,8 @@ from importlib import import_module
 
 _FORMATS = tuple(f"offset_ledger.decoding.{name}.decoder" for name in ("avro", "json", "json_schema", "protobuf"))
 _IMPORTED = (
-    "offset_ledger.stage.spark_settings",
-    "offset_ledger.stage.spark_reader",
+    "offset_ledger.stage.spark_home",
+    "offset_ledger.stage.readers",
     "offset_ledger.stage.slices",
     "offset_ledger.stage.copy_rows",
     "offset_ledger.kafka.bulk_reader",

@@ -90,7 +90,8 @@ class Facts:
         """
         expectation = build(dict(entry))
         kind = type(expectation)
-        return cls(names_rows(kind), runs_on_postgres(kind), tuple(expectation.suite_parameter_options))
+        runs_on_postgres = kind.expectation_type in _TYPE_CHECKS or has_sql(kind)  # some are for pandas and Spark only
+        return cls(names_rows(kind), runs_on_postgres, tuple(expectation.suite_parameter_options))
 
 
 class KeptFacts:
@@ -149,11 +150,6 @@ def names_rows(kind: type[Expectation]) -> bool:
 
     row_level = (base.ColumnMapExpectation, base.ColumnPairMapExpectation, base.MulticolumnMapExpectation)
     return issubclass(kind, row_level) and kind.expectation_type not in _TYPE_CHECKS
-
-
-def runs_on_postgres(kind: type[Expectation]) -> bool:
-    """Return whether Great Expectations can run it in Postgres; some types exist for pandas and Spark only."""
-    return kind.expectation_type in _TYPE_CHECKS or has_sql(kind)
 
 
 def has_sql(kind: type[Expectation]) -> bool:

@@ -1,12 +1,9 @@
 """Validate one staging table: what fails is quarantined, rejects the batch or is only reported, as the suite says."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
 
 import psycopg2
 import psycopg2.extensions
@@ -18,7 +15,7 @@ from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import explained
 from offset_ledger.units import counted, show_share
 from offset_ledger.validate.great_expectations_run import Validation, exception_of, live_rows, run_suite
-from offset_ledger.validate.suite import Expectation, Suite, SuiteAction
+from offset_ledger.validate.suite import Suite
 from offset_ledger.validate.verdict import ExpectationResult, GateVerdict, observed_text, quarantined_share
 
 Session = psycopg2.extensions.connection
@@ -55,7 +52,7 @@ def run_gate(
         validation = None
         if suite is not None and rows:
             validation = run_suite(suite, arguments, live_rows(session, schema, table))
-        findings = tuple(_with_checked_query(session, each) for each in _findings(suite, validation))
+        findings = tuple(_findings(session, suite, validation))
         failing = [finding for finding in findings if finding.quarantine_sql]
         # One alone was counted a moment ago.
         quarantined = failing[0].unexpected or 0 if len(failing) == 1 else _count(session, failing)
@@ -76,7 +73,7 @@ def run_gate(
         quarantined=quarantined,
         max_quarantined_share=max_quarantined_share,
         reasons=tuple(reasons),
-        notes=tuple(_notes(findings)),
+        notes=tuple(each.note for each in findings if each.note),
         seconds=seconds,
         suite=suite.name if suite else None,
         suite_sha256=suite.sha256 if suite else None,
@@ -111,49 +108,30 @@ def _count_rows(session: Session, schema: str, table: str, expected: int) -> tup
     return rows, deleted
 
 
-def _findings(suite: Suite | None, validation: Validation | None) -> list[ExpectationResult]:
-    expectations = suite.expectations if suite is not None else ()
-    if validation is None:
-        return [_finding(expectation, success=True, evaluated=0) for expectation in expectations]
-    return [
-        _evaluated(expectation, validation.by_position.get(position), validation.failing_rows.get(position))
-        for position, expectation in enumerate(expectations)
-    ]
-
-
-def _evaluated(
-    expectation: Expectation, result: Mapping[str, Any] | None, failing_rows: str | None
-) -> ExpectationResult:
-    if result is None:
-        return _finding(expectation, success=False, exception="it returned no result for this expectation")
-    detail, exception = result["result"], exception_of(result)
-    return _finding(
-        expectation,
-        success=result["success"] is True and exception is None,
-        evaluated=detail.get("element_count"),
-        unexpected=detail.get("unexpected_count"),
-        unexpected_percent=detail.get("unexpected_percent"),
-        observed=observed_text(detail.get("observed_value")),
-        exception=exception,
-        quarantine_sql=failing_rows if exception is None else None,
-    )
-
-
-def _finding(expectation: Expectation, **outcome: Any) -> ExpectationResult:
-    return ExpectationResult(
-        expectation.line, expectation.type, expectation.columns, expectation.action, expectation.text, **outcome
-    )
-
-
-def _with_checked_query(session: Session, finding: ExpectationResult) -> ExpectationResult:
-    """The finding, with its query only if that selects as many rows as were counted: no other rows are moved."""
-    if not finding.quarantine_sql:
-        return finding
-    selected = _count(session, [finding])
-    if selected == finding.unexpected:
-        return finding
-    text = f"it counted {finding.unexpected} failing rows and its query selects {selected}"
-    return replace(finding, exception=text, quarantine_sql=None)
+def _findings(session: Session, suite: Suite | None, validation: Validation | None) -> Iterator[ExpectationResult]:
+    """The result of each expectation, with its query only if that selects as many rows as were counted."""
+    for position, each in enumerate(suite.expectations if suite is not None else ()):
+        blank = ExpectationResult(each.line, each.type, each.columns, each.action, each.text, success=False)
+        if validation is None:
+            yield replace(blank, success=True, evaluated=0)
+        elif (result := validation.by_position.get(position)) is None:
+            yield replace(blank, exception="it returned no result for this expectation")
+        else:
+            detail, exception = result["result"], exception_of(result)
+            finding = replace(
+                blank,
+                success=result["success"] is True and exception is None,
+                evaluated=detail.get("element_count"),
+                unexpected=detail.get("unexpected_count"),
+                unexpected_percent=detail.get("unexpected_percent"),
+                observed=observed_text(detail.get("observed_value")),
+                exception=exception,
+                quarantine_sql=validation.failing_rows.get(position) if exception is None else None,
+            )
+            if finding.quarantine_sql and (selected := _count(session, [finding])) != finding.unexpected:
+                text = f"it counted {finding.unexpected} failing rows and its query selects {selected}"
+                finding = replace(finding, exception=text, quarantine_sql=None)
+            yield finding
 
 
 def _count(session: Session, findings: list[ExpectationResult]) -> int:
@@ -165,11 +143,3 @@ def _count(session: Session, findings: list[ExpectationResult]) -> int:
         cursor.execute(sql.SQL(named_sql("validate/count_failing")).format(failing=union))
         ((count,),) = cursor.fetchall()
     return int(count)
-
-
-def _notes(findings: Iterable[ExpectationResult]) -> Iterable[str]:
-    for finding in findings:
-        if finding.quarantine_sql is not None:
-            yield f"quarantine: {finding.summary}"
-        elif not finding.success and finding.action is SuiteAction.WARN:
-            yield f"warning: {finding.summary}"

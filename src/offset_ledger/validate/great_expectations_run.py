@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation
     from sqlalchemy import Select
 
-
 Session = psycopg2.extensions.connection
 
 VIEW = "staged"
@@ -50,18 +49,35 @@ def open_batch(arguments: Arguments, live: str) -> Iterator[tuple[PostgresDataso
     Raises:
         DatabaseUnavailable: the rows could not be read.
     """
+    from great_expectations.data_context.types import base
     from great_expectations.datasource.fluent.interfaces import TestConnectionError
     from sqlalchemy.exc import InterfaceError, OperationalError
 
     sessions: list[Session] = []
 
     def connect() -> Session:
-        sessions.append(_open(arguments, live))
-        return sessions[-1]
+        """Open a read-only session with the live rows as the view that Great Expectations validates.
 
+        A temporary view, and no query asset: for a query asset the failing-row queries of Great Expectations 1.24 are
+        not SQL, its column type checks raise, and it takes three times as long.
+        """
+        session = open_session(arguments)
+        with session, session.cursor() as cursor:
+            cursor.execute(named_sql("validate/create_view").format(view=VIEW, rows=live))
+            cursor.execute(named_sql("validate/find_view_first"))
+            cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+        sessions.append(session)
+        return session
+
+    config = base.DataContextConfig(
+        store_backend_defaults=base.InMemoryStoreBackendDefaults(),
+        progress_bars=base.ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
     try:
+        context = gx.load().get_context(mode="ephemeral", project_config=config)
         # The creator connects: no password, and no `$` that would be substituted, passes through a configuration.
-        source = _ephemeral_context().data_sources.add_postgres(
+        source = context.data_sources.add_postgres(
             "staging",
             connection_string="postgresql+psycopg2://ledger@localhost/ledger",
             create_temp_table=False,
@@ -74,35 +90,6 @@ def open_batch(arguments: Arguments, live: str) -> Iterator[tuple[PostgresDataso
     finally:
         for session in sessions:
             _close(session)
-
-
-def _ephemeral_context() -> Any:
-    from great_expectations.data_context.types.base import (
-        DataContextConfig,
-        InMemoryStoreBackendDefaults,
-        ProgressBarsConfig,
-    )
-
-    config = DataContextConfig(
-        store_backend_defaults=InMemoryStoreBackendDefaults(),
-        progress_bars=ProgressBarsConfig(globally=False),
-        analytics_enabled=False,
-    )
-    return gx.load().get_context(mode="ephemeral", project_config=config)
-
-
-def _open(arguments: Arguments, live: str) -> Session:
-    """A read-only session with the live rows as the view that Great Expectations validates.
-
-    A temporary view, and no query asset: for a query asset the failing-row queries of Great Expectations 1.24 are not
-    SQL, its column type checks raise, and it takes three times as long.
-    """
-    session = open_session(arguments)
-    with session, session.cursor() as cursor:
-        cursor.execute(named_sql("validate/create_view").format(view=VIEW, rows=live))
-        cursor.execute(named_sql("validate/find_view_first"))
-        cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
-    return session
 
 
 def _close(session: Session) -> None:
@@ -225,9 +212,20 @@ def run_suite(suite: Suite, arguments: Arguments, live: str) -> Validation:
             gx.build({**entry.configuration, "meta": {**entry.configuration["meta"], _POSITION: position}})
             for position, entry in enumerate(suite.expectations)
         ]
-        result = _result(batch, suite.name, expectations)
+        configurations = [each.configuration for each in expectations]
+        theirs = gx.load().ExpectationSuite(name=suite.name, expectations=configurations)
+        written = batch.validate(theirs, result_format=_RESULT_FORMAT).to_json_dict()
+        # Some results are numpy's, and False as text would be true; NaN and Infinity are not JSON: they become text.
+        raw = json.dumps(written, default=lambda value: value.item() if hasattr(value, "item") else str(value))
+        result = json.loads(raw, parse_constant=str)
         by_position = {each["expectation_config"]["meta"][_POSITION]: each for each in result["results"]}
-        _raise_if_lost(by_position)
+        for each in result["results"]:
+            info = str(each["exception_info"])
+            if any(error in info for error in _LOST_SESSION):
+                text, known = exception_of(each), meaning_in(info)
+                if known and known.kind is not DatabaseUnavailable:
+                    raise known.kind(f"Great Expectations {known.text} ({text}); no verdict; {known.advice}")
+                raise DatabaseUnavailable(f"Great Expectations lost its session ({text}); validate again")
         failing = {
             position: failing_rows(source, expectations[position], each, live)
             for position, each in by_position.items()
@@ -257,26 +255,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _result(batch: Batch, name: str, expectations: list[Expectation]) -> dict[str, Any]:
-    suite = gx.load().ExpectationSuite(name=name, expectations=[each.configuration for each in expectations])
-    # NaN and Infinity are not JSON: they become text.
-    raw = json.dumps(batch.validate(suite, result_format=_RESULT_FORMAT).to_json_dict(), default=_plain)
-    result: dict[str, Any] = json.loads(raw, parse_constant=str)
-    return result
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it: some results are numpy's, and False as text would be true."""
-    return value.item() if hasattr(value, "item") else str(value)
-
-
-def _raise_if_lost(results: Mapping[int, Mapping[str, Any]]) -> None:
-    for each in results.values():
-        info = str(each["exception_info"])
-        if any(error in info for error in _LOST_SESSION):
-            known = meaning_in(info)
-            if known and known.kind is not DatabaseUnavailable:
-                raise known.kind(f"Great Expectations {known.text} ({exception_of(each)}); no verdict; {known.advice}")
-            raise DatabaseUnavailable(f"Great Expectations lost its session ({exception_of(each)}); validate again")

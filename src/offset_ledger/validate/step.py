@@ -1,7 +1,5 @@
 """Validate: Great Expectations checks the staged rows in Postgres, and the batch passes or is rejected."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -12,19 +10,11 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import nearest_above
-from offset_ledger.connections import Connection, get_connection
+from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, staging
-from offset_ledger.ledger.database import (
-    Cursor,
-    Session,
-    application_name,
-    named_sql,
-    open_ledger,
-    rename_session,
-    transaction,
-)
+from offset_ledger.ledger import batches, database, staging
+from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledger, transaction
 from offset_ledger.ledger.fencing import fenced, wait_for
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.sessions import session_arguments
@@ -32,9 +22,8 @@ from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
 from offset_ledger.model.batch import Attempt, Batch, Origin
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.validate.gate import run_gate
-from offset_ledger.validate.history import compare
 from offset_ledger.validate.suite import Suite, load_suite
-from offset_ledger.validate.verdict import ExpectationResult, GateVerdict
+from offset_ledger.validate.verdict import ExpectationResult, GateVerdict, compare
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +44,7 @@ def validate(
         Fenced, StateConflict: another attempt has the batch.
         IncompleteStaging, DatabaseUnavailable: worth another try.
     """
-    database = get_connection(pipeline.target.connection)
+    connection = get_connection(pipeline.target.connection)
     with open_ledger(pipeline, session) as session:
         with transaction(session) as cursor:
             batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
@@ -65,38 +54,28 @@ def validate(
                 batches.refuse(batch, batch.attempt, State.STAGED)
             pipeline = with_columns(cursor, pipeline, batch_id)
             staging.check_columns(cursor, StagingTables(batch.attempt), pipeline.record)
-            rename_session(cursor, _name(batch))
+            name = database.application_name(batch.attempt, "validate")
+            database.rename_session(cursor, name)
         suite = read_suite(pipeline)
-        with fenced(database, batch.attempt):
-            return _validate(session, database, pipeline, batch, origin, suite)
-
-
-def _name(batch: Batch) -> str:
-    return application_name(batch.attempt, "validate")
-
-
-def _validate(
-    session: Session, database: Connection, pipeline: Pipeline, batch: Batch, origin: Origin, suite: Suite | None
-) -> tuple[Batch, GateVerdict | None]:
-    batch_id = batch.batch_id
-    tables = StagingTables(batch.attempt)
-    verdict = run_gate(
-        suite,
-        session_arguments(database, _name(batch)),
-        SCHEMA,
-        tables.rows,
-        session=session,
-        row_count=batch.rows or 0,
-        refused=batch.refused or 0,
         # What a redrive refuses is in quarantine already: it cannot drain a topic into it.
-        max_quarantined_share=1.0 if batch.kind is BatchKind.REDRIVE else pipeline.quality.max_quarantined_share,
-    )
-    wait_for(session, [batch_id], lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
-    batch, settled = _settle(session, pipeline, batch, verdict, origin)
-    for note in settled.notes if settled else ():
-        log.warning("batch %d: %s", batch_id, note)
-    reach(Failpoint.AFTER_VALIDATE)
-    return batch, settled
+        limit = 1.0 if batch.kind is BatchKind.REDRIVE else pipeline.quality.max_quarantined_share
+        with fenced(connection, batch.attempt):
+            verdict = run_gate(
+                suite,
+                session_arguments(connection, name),
+                SCHEMA,
+                StagingTables(batch.attempt).rows,
+                session=session,
+                row_count=batch.rows or 0,
+                refused=batch.refused or 0,
+                max_quarantined_share=limit,
+            )
+            wait_for(session, [batch_id], lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
+            batch, settled = _settle(session, pipeline, batch, verdict, origin)
+            for note in settled.notes if settled else ():
+                log.warning("batch %d: %s", batch_id, note)
+            reach(Failpoint.AFTER_VALIDATE)
+            return batch, settled
 
 
 def _settle(
@@ -112,8 +91,17 @@ def _settle(
         verdict = _with_history(cursor, pipeline, batch, tables, verdict)
         moved = _quarantine(cursor, tables, verdict.quarantines)
         stored = json.loads(verdict.to_json()) | {"moved": moved, "great_expectations": verdict.gx_result}
-        if not verdict.success:
-            stored["judged"] = _identity(cursor, pipeline, batch, tables, verdict)
+        if not verdict.success:  # what was validated and by what: everything in which another attempt may differ
+            by_reason = staging.refused_by_reason(cursor, tables, limit=0)
+            stored["judged"] = {
+                "rows": batch.rows,
+                "refused": batch.refused,
+                "skipped": batch.skipped,
+                "refused_by_reason": [[row["code"], row["path"], row["records"]] for row in by_reason],
+                "config": pipeline.config_hash,
+                "suite": verdict.suite_sha256,
+                "reasons": list(verdict.reasons),
+            }
         after = State.VALIDATED if verdict.success else State.REJECTED
         why = "; ".join(verdict.reasons) or None
         batches.move(
@@ -139,16 +127,6 @@ def _with_history(
     for each in history:
         log.info("batch %d: %s", batch.batch_id, each.text)
     return verdict.compared(history)
-
-
-def _identity(
-    cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: GateVerdict
-) -> dict[str, Any]:
-    """Return what was validated and by what: everything in which another attempt at the batch may differ."""
-    reasons = staging.refused_by_reason(cursor, tables, limit=0)
-    refused = [[row["code"], row["path"], row["records"]] for row in reasons]
-    counts = {"rows": batch.rows, "refused": batch.refused, "skipped": batch.skipped, "refused_by_reason": refused}
-    return counts | {"config": pipeline.config_hash, "suite": verdict.suite_sha256, "reasons": list(verdict.reasons)}
 
 
 def _reapply_approval(cursor: Cursor, attempt: Attempt, identity: Mapping[str, Any], origin: Origin) -> None:
@@ -182,15 +160,16 @@ def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[Expectat
     """Move the failing rows to the refusals, each once with all its reasons; returns how many by partition."""
     if not failed:
         return {}
-    parts = [
-        sql.SQL(named_sql("validate/failing_rows")).format(
+    parts = []
+    for place, finding in enumerate(failed):
+        reason = {"path": ", ".join(finding.columns), "code": finding.type, "detail": finding.text}
+        part = sql.SQL(named_sql("validate/failing_rows")).format(
             place=sql.Literal(place),
-            reason=sql.Literal(_reason(finding)),
+            reason=sql.Literal(json.dumps(reason)),
             failing=sql.SQL(finding.quarantine_sql or ""),
             name=sql.Identifier(f"f{place}"),
         )
-        for place, finding in enumerate(failed)
-    ]
+        parts.append(part)
     statement = sql.SQL(named_sql("validate/move_to_quarantine")).format(
         failing=sql.SQL(" UNION ALL ").join(parts),
         staging=tables.identifier(tables.rows),
@@ -200,8 +179,3 @@ def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[Expectat
     moved = {str(row[0]): row[1] for row in cursor.fetchall()}
     log.info("quarantined %d rows by %d expectations", sum(moved.values()), len(failed))
     return moved
-
-
-def _reason(finding: ExpectationResult) -> str:
-    path = ", ".join(finding.columns)
-    return json.dumps({"path": path, "code": finding.type, "detail": finding.text})

@@ -1,7 +1,5 @@
 """A suite file: Great Expectations' own ExpectationSuite JSON, checked completely before a batch depends on it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -120,31 +118,23 @@ class _Reader:
             if not isinstance(value, dict):
                 self._note((*place, key), f"{key}: expected an object, found {_kind(value)}")
                 return None
-        if self._is_early((*place, "meta", "once_declared"), kwargs, meta):
-            return None
+        once = meta.get("once_declared", False)
+        if not isinstance(once, bool):
+            self._note((*place, "meta", "once_declared"), f"once_declared: expected true or false, found {once!r}")
+        elif once and any(name not in self._columns for _, name in _columns_of(kwargs, place)):
+            return None  # it is about a column that the pipeline file does not declare yet, and says so
         columns = self._known_columns((*place, "kwargs"), kwargs)
         action = self._action(place, entry, meta)
-        if not self._known_type(place, entry.get("type")):
+        name = str(entry.get("type"))
+        if not self._kept.is_known(name):
+            close = get_close_matches(name, gx.known_types(), n=1)
+            right = f"did you mean {close[0]}?" if close else "see the gallery of Great Expectations for what there is"
+            wrong = f"{entry.get('type')!r} is not an expectation type that Great Expectations knows"
+            self._note((*place, "type"), f"{wrong}; {right}")
             return None
         configuration = {**entry, "kwargs": kwargs, "meta": meta}
         self._build(place, configuration, action)
         return Expectation(nearest_line(self._lines, *place), entry["type"], columns, action, configuration)
-
-    def _is_early(self, place: Place, kwargs: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
-        """Return whether it is about a column that the pipeline file does not declare yet, and says so."""
-        once = meta.get("once_declared", False)
-        if not isinstance(once, bool):
-            self._note(place, f"once_declared: expected true or false, found {once!r}")
-            return False
-        return once and any(name not in self._columns for _, name in _columns_of(kwargs, place))
-
-    def _known_type(self, place: Place, name: Any) -> bool:
-        if self._kept.is_known(str(name)):
-            return True
-        close = get_close_matches(str(name), gx.known_types(), n=1)
-        right = f"did you mean {close[0]}?" if close else "see the gallery of Great Expectations for what there is"
-        self._note((*place, "type"), f"{name!r} is not an expectation type that Great Expectations knows; {right}")
-        return False
 
     def _known_columns(self, place: Place, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
         named = list(_columns_of(kwargs, place))
@@ -179,19 +169,16 @@ class _Reader:
         if not facts.runs_on_postgres:
             wrong = f"Great Expectations cannot run {configuration['type']} on Postgres, where the rows are"
             self._note((*place, "type"), f"{wrong}; use another expectation")
-        if action is SuiteAction.QUARANTINE:
-            self._can_quarantine((*place, "meta", "action"), facts.names_rows, kwargs)
+        if action is SuiteAction.QUARANTINE and not facts.names_rows:
+            wrong = "quarantine needs an expectation about single rows"
+            self._note((*place, "meta", "action"), f"{wrong}; use reject or warn here")
+        elif action is SuiteAction.QUARANTINE and kwargs.get("mostly", 1) != 1:
+            wrong = "quarantine moves each failing row, so mostly says nothing"
+            right = "remove it (quality.max_quarantined_share is the limit) or use reject"
+            self._note((*place, "kwargs", "mostly"), f"{wrong}; {right}")
         query = kwargs.get("unexpected_rows_query")
         if isinstance(query, str) and "{batch}" not in query:
             self._note((*place, "kwargs", "unexpected_rows_query"), "the query must read FROM {batch}, the staged rows")
-
-    def _can_quarantine(self, place: Place, names_rows: bool, kwargs: Mapping[str, Any]) -> None:
-        if not names_rows:
-            self._note(place, "quarantine needs an expectation about single rows; use reject or warn here")
-        elif kwargs.get("mostly", 1) != 1:
-            wrong = "quarantine moves each failing row, so mostly says nothing"
-            right = "remove it (quality.max_quarantined_share is the limit) or use reject"
-            self._note((*place[:-2], "kwargs", "mostly"), f"{wrong}; {right}")
 
     def _unknown_keys(self, place: Place, json_object: Mapping[str, Any], known: Collection[str]) -> None:
         for key in json_object.keys() - set(known):

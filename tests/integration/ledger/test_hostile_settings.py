@@ -17,7 +17,7 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.redrive import RedriveChoice
-from offset_ledger.page import queries
+from offset_ledger.page import answers
 from offset_ledger.repair.redrive import list_quarantined, plan_redrive, stage_redrive
 from offset_ledger.repair.verify import verify
 from offset_ledger.report.step import report
@@ -119,7 +119,7 @@ def test_the_first_and_last_moments_pass_every_step_in_every_zone(
     assert report(pipeline, done.batch.batch_id)
     with reading("postgres_default") as cursor:
         known = read_ledger(cursor, ["orders"]).partitions["orders"]
-        found = queries.batches(cursor, "orders", queries.BatchFilter())
+        found = answers.batch_rows(cursor, "orders", answers.BatchFilter())
     assert [(p.partition, p.complete_to) for p in known if p.cursor] == [(0, latest)]
     assert [(b["batch_id"], b["max_timestamp"]) for b in found] == [(1, latest)]
 

@@ -30,7 +30,7 @@ from offset_ledger.repair.redrive import plan_redrive
 from offset_ledger.repair.verify import explain_gaps, verify
 from offset_ledger.repair.verify_against_topic import compare_with_topic
 from offset_ledger.run.ingest import run_batch
-from offset_ledger.stage import slice_reader
+from offset_ledger.stage import record_batches
 from offset_ledger.stage.step import stage
 from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.odd_records import (
@@ -98,7 +98,7 @@ def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> It
 @pytest.fixture(params=["librdkafka", "kafka-python"])
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     name: str = request.param
-    monkeypatch.setattr(slice_reader, "reads_by_librdkafka", lambda _: name == "librdkafka")
+    monkeypatch.setattr(record_batches, "reads_by_librdkafka", lambda _: name == "librdkafka")
     return name
 
 
@@ -236,7 +236,7 @@ def test_both_readers_stage_the_same(bench: Bench, monkeypatch: pytest.MonkeyPat
     by_librdkafka = staged(bench, "orders")
     assert len(by_librdkafka["rows"]) > 140
     assert len(by_librdkafka["refused"]) > 15
-    monkeypatch.setattr(slice_reader, "reads_by_librdkafka", lambda _: False)
+    monkeypatch.setattr(record_batches, "reads_by_librdkafka", lambda _: False)
     assert staged(bench, "orders_again") == by_librdkafka
 
 

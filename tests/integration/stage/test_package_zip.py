@@ -19,8 +19,8 @@ from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
 from offset_ledger.stage import submitted
+from offset_ledger.stage.spark_home import SETTINGS
 from offset_ledger.stage.spark_server import with_archive
-from offset_ledger.stage.spark_settings import SETTINGS
 from offset_ledger.stage.submission import package_zip
 from tests.fixtures.servers import Servers
 from tests.paths import ROOT

@@ -140,7 +140,7 @@ def test_a_job_of_spark_reaches_the_first_copy_in_twelve_calls(
         stage(by_spark(spark), bench.pipeline, planned.batch_id, ME)
     in_driver = ["stage/submitted/stage_batch.py", *calls_in(raised.tb)]
     in_task = re.findall(r'File ".*?/offset_ledger/([\w/]+\.py)", line', str(raised.value.__cause__))
-    assert in_driver[-1] == in_task[0] == "stage/spark_reader.py"
+    assert in_driver[-1] == in_task[0] == "stage/readers.py"
     check_short(in_driver + in_task)
 
 

@@ -10,7 +10,7 @@ import pytest
 from offset_ledger.sandbox.stack import Stack
 from offset_ledger.stage import spark_server
 from offset_ledger.stage.class_archive import ClassArchive
-from offset_ledger.stage.spark_settings import JAVA_OPTIONS, SETTINGS
+from offset_ledger.stage.spark_home import JAVA_OPTIONS, SETTINGS
 
 pytestmark = pytest.mark.full
 

@@ -10,8 +10,7 @@ from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.settings import read_settings
 from offset_ledger.publishing.topics import create_topic
-from offset_ledger.stage.record_batches import MAX_BYTES
-from offset_ledger.stage.slice_reader import _Librdkafka
+from offset_ledger.stage.record_batches import MAX_BYTES, _Librdkafka
 from tests.fixtures.servers import Servers
 
 RECORDS, WIDTH = 160, 900_000

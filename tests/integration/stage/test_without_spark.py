@@ -25,8 +25,9 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.run.ingest import ingest
-from offset_ledger.stage import session, topic_check
-from offset_ledger.stage import spark_reader as slices_progress
+from offset_ledger.stage import readers as slices_progress
+from offset_ledger.stage import session
+from offset_ledger.stage import step as stage_step
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
 from tests.fixtures.engines import BY_PROCESS, by_spark
@@ -158,9 +159,9 @@ def test_a_batch_connects_once_in_a_step_and_again_after_a_wait(bench: Bench, mo
         usual = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *given, **more: opened.append(name) or usual(*given, **more))
 
-    counted(topic_check, "connect_kafka")
+    counted(stage_step, "connect_kafka")
     counted(database, "open_session")
-    monkeypatch.setattr(topic_check, "_RECENT_SECONDS", 600)
+    monkeypatch.setattr(stage_step, "_RECENT_SECONDS", 600)
     batch_id = bench.planned()
     opened.clear()
     stage(BY_PROCESS, bench.pipeline, batch_id, ME)
@@ -170,7 +171,7 @@ def test_a_batch_connects_once_in_a_step_and_again_after_a_wait(bench: Bench, mo
         step(bench.pipeline, batch_id, ME)  # type: ignore[operator]
         assert opened == ["open_session"]
 
-    monkeypatch.setattr(topic_check, "_RECENT_SECONDS", 0)
+    monkeypatch.setattr(stage_step, "_RECENT_SECONDS", 0)
     replay = plan_replay(bench.pipeline, [OffsetRange(0, 0, 2)], ME).batch
     assert replay is not None
     opened.clear()

@@ -18,7 +18,7 @@ from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationE
 from offset_ledger.kafka.errors import unavailable as kafka_unavailable
 from offset_ledger.ledger.database import _is_away, check_applied, check_server
 from offset_ledger.ledger.sqlstates import meaning
-from offset_ledger.stage.spark_reader import classify
+from offset_ledger.stage.readers import classify
 
 WRONG = """
 pipeline: orders

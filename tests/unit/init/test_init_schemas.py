@@ -40,10 +40,10 @@ def framed(schema_id: int, payload: bytes) -> bytes:
 
 def proposal(source: Source, sampled: Sample, *found: WriterSchema) -> Proposal:
     known, kinds = SampledSchemas(source, found), sampled_kinds(sampled, found)
-    inferred = schema_inferred(source, kinds, found)
-    doubts = *kinds.doubts, *inferred.unreadable
+    columns, unreadable = schema_inferred(source, kinds, found)
+    doubts = *kinds.doubts, *unreadable
     wanted = Wanted("orders", "public.orders", True)
-    return propose(wanted, source, kinds.sample, inferred.columns, known.lookup, kinds.taken, doubts)
+    return propose(wanted, source, kinds.sample, columns, known.lookup, kinds.taken, doubts)
 
 
 def avro(*fields: tuple[str, Any], id_: int = 1) -> WriterSchema:
@@ -219,8 +219,8 @@ def test_a_key_in_avro_is_read_before_it_names_events() -> None:
     records = tuple(SampledRecord(framed(9, bytes([2, 97 + n])), framed(1, b"\x02"), NOON) for n in range(3))
     sampled = Sample("shop.orders", records)
     known = SampledSchemas(source, (value,), (key,))
-    inferred = schema_inferred(source, sampled_kinds(sampled, known.values), known.values)
-    made = propose(Wanted("orders", "public.orders", False), source, sampled, inferred.columns, known.lookup)
+    columns, _ = schema_inferred(source, sampled_kinds(sampled, known.values), known.values)
+    made = propose(Wanted("orders", "public.orders", False), source, sampled, columns, known.lookup)
     assert (made.record.event_id, made.source.key_format) == (None, KeyFormat.AVRO)
     assert made.doubts[0] == "event_id: unique in 3 records; there is no other candidate"
     check_proposal(made)

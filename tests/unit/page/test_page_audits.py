@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.audit.finding import Severity
-from offset_ledger.page.audits import AuditSummary, RuleStatus, change_kinds, rule_statuses, summary
+from offset_ledger.page.views import RuleStatus, change_kinds, rule_statuses, summary
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ERROR, WARNING, INFO, OK = Severity
@@ -63,11 +63,12 @@ def test_an_audit_in_one_line() -> None:
     after = {"a": "error", "b": "ok", "c": "warning", "d": "warning"}
     before = {"a": "warning", "b": "error", "c": "warning", "e": "info"}
     counts = {"error": 1, "warning": 2, "info": 0, "ok": 1}
-    origin = ("airflow:audit_topics.audit_orders", "audit_topics", "r")
+    origin = {"who": "airflow:audit_topics.audit_orders", "dag_id": "audit_topics", "run_id": "r"}
     changes = {"worse": ["a"], "still": ["c"], "new": ["d"], "gone": ["b", "e"]}
-    assert summary(a_row(after, before)) == AuditSummary(7, NOON, *origin, counts, changes)
-    assert summary(a_row(after, None)).changes is None
-    assert summary(a_row(after, after)).changes == {"still": ["a", "c", "d"]}
+    shown = {"audit_id": 7, "audited_at": NOON, **origin, "counts": counts, "changes": changes}
+    assert summary(a_row(after, before)) == shown
+    assert summary(a_row(after, None))["changes"] is None
+    assert summary(a_row(after, after))["changes"] == {"still": ["a", "c", "d"]}
 
 
 def test_the_result_of_each_rule_and_of_those_no_longer_checked() -> None:

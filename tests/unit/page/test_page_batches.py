@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from offset_ledger.model.states import State
-from offset_ledger.page.batches import SHEET, BatchStep, batch_view, decisions, sheet, steps, verdict
-from offset_ledger.page.history import WINDOWS, HistoryWindow, Point, history
+from offset_ledger.page.history import WINDOWS, HistoryWindow, Point, points
+from offset_ledger.page.views import SHEET, BatchStep, batch_view, decisions, sheet, steps, verdict
 
 T0 = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -32,15 +33,13 @@ def a_row(**changes: Any) -> dict[str, Any]:
 
 def test_a_committed_batch_shows_its_sheet_and_each_step() -> None:
     view = batch_view(a_row(), at(99))
-    assert view.sheet == dict.fromkeys(SHEET, 0) | {"inserted": 90, "quarantined": 10}
-    assert view.steps == (
-        BatchStep("wait", 1),
-        BatchStep("stage", 10),
-        BatchStep("validate", 2),
-        BatchStep("commit", 1),
-    )
-    assert (view.verdict, view.notes, view.decisions) == ("passed", ("n",), ())
-    assert (view.engine, view.engine_reason) == ("spark", "e")
+    assert view["sheet"] == dict.fromkeys(SHEET, 0) | {"inserted": 90, "quarantined": 10}
+    assert view["steps"] == [
+        asdict(BatchStep(name, seconds))
+        for name, seconds in (("wait", 1), ("stage", 10), ("validate", 2), ("commit", 1))
+    ]
+    assert (view["verdict"], view["notes"], view["decisions"]) == ("passed", ["n"], ())
+    assert (view["engine"], view["engine_reason"]) == ("spark", "e")
 
 
 def test_an_approved_batch_has_waited_for_the_decision() -> None:
@@ -92,7 +91,7 @@ def test_every_step_of_a_window_has_a_point_and_the_last_holds_now() -> None:
     row = {
         "at": T0 - timedelta(minutes=1), "head": 80, "again": 20, "quarantined_share": 0.05, "lag": 300, "lag_after": 7
     }  # fmt: skip
-    assert history([row], window, at(30)) == (
+    assert points([row], window, at(30)) == (
         Point(T0 - timedelta(minutes=2)),
         Point(T0 - timedelta(minutes=1), 80, 20, 300, 7, 0.05),
         Point(T0),
@@ -102,4 +101,4 @@ def test_every_step_of_a_window_has_a_point_and_the_last_holds_now() -> None:
 @pytest.mark.parametrize("window", WINDOWS.values())
 def test_windows_are_whole_steps(window: HistoryWindow) -> None:
     assert window.span % window.step == timedelta(0)
-    assert len(history([], window, at(0.25))) == window.span / window.step
+    assert len(points([], window, at(0.25))) == window.span / window.step

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from offset_ledger.page.completeness import Cover, Line, Run, anchor, lines
-from offset_ledger.page.history import HistoryWindow
+from offset_ledger.page.history import Cover, HistoryWindow, Line, Run, anchor, lines
 from offset_ledger.standing.positions import LedgerPartition, Position
 
 HOUR = timedelta(hours=1)

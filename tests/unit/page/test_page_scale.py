@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.page.positions import bar, limits, on_one_scale, shares, step_of
+from offset_ledger.page.views import bar, limits, on_one_scale, shares, step_of
 from offset_ledger.standing.positions import Position
 
 
@@ -18,24 +18,24 @@ def test_the_largest_lag_is_first_and_an_unknown_one_before_it() -> None:
     shown = on_one_scale(
         [a_position(0, 0), a_position(1, 40), a_position(2, None), a_position(3, 5), a_position(4, 40)]
     )
-    assert [each.position.partition for each in shown] == [2, 1, 4, 3, 0]
-    assert [each.lag_length for each in shown] == [0.0, 1.0, 1.0, 0.125, 0.0]
-    assert [each.step for each in shown] == [None, 5, 5, 3, 0]
+    assert [each["partition"] for each in shown] == [2, 1, 4, 3, 0]
+    assert [each["lag_length"] for each in shown] == [0.0, 1.0, 1.0, 0.125, 0.0]
+    assert [each["step"] for each in shown] == [None, 5, 5, 3, 0]
 
 
 def test_bars_are_as_long_as_their_logs_are_among_the_others() -> None:
     shown = on_one_scale([a_position(0, 0, 0, 1000), a_position(1, 0, 900, 1000), a_position(2, 0, 0, 250)])
-    assert [each.length for each in shown] == [1.0, 0.1, 0.25]
+    assert [each["length"] for each in shown] == [1.0, 0.1, 0.25]
 
 
 def test_what_was_deleted_before_it_was_read_is_part_of_the_length() -> None:
     lost = Position(0, 10, 60, 100, 100, lag=40, lost=50)
-    assert [each.length for each in on_one_scale([lost, a_position(1, 0, 0, 180)])] == [0.5, 1.0]
+    assert [each["length"] for each in on_one_scale([lost, a_position(1, 0, 0, 180)])] == [0.5, 1.0]
 
 
 def test_partitions_without_a_log_have_no_length() -> None:
     (only,) = on_one_scale([Position(0, 5, None, None, None)])
-    assert (only.length, only.lag_length, only.step) == (0.0, 0.0, None)
+    assert (only["length"], only["lag_length"], only["step"]) == (0.0, 0.0, None)
     assert on_one_scale([]) == ()
 
 
@@ -87,4 +87,4 @@ def test_a_bar_has_the_parts_of_the_log(position: Position, parts: tuple[float, 
 
 def test_the_lag_of_a_log_that_ends_below_its_cursor_has_no_step() -> None:
     shown = on_one_scale([a_position(0, 3), Position(1, 100, 0, 90, 90, lag=0, cut_off=True)])
-    assert [(each.position.partition, each.step) for each in shown] == [(1, None), (0, 5)]
+    assert [(each["partition"], each["step"]) for each in shown] == [(1, None), (0, 5)]

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.page.batches import SHEET, Step, waterfall
+from offset_ledger.page.views import SHEET, Step, waterfall
 
 
 def a_sheet(**counts: int) -> dict[str, int]:

@@ -18,9 +18,8 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.report.render import observed
 from offset_ledger.report.step import BatchResults, build_data_docs
-from offset_ledger.validate.history import Comparison, Standing
 from offset_ledger.validate.suite import SuiteAction
-from offset_ledger.validate.verdict import ExpectationResult, GateVerdict
+from offset_ledger.validate.verdict import Comparison, ExpectationResult, GateVerdict, Standing
 
 MARKUP = "<script>alert('&')</script>"
 FINDING = ExpectationResult(

@@ -9,8 +9,8 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 
 from offset_ledger.errors import SparkMismatch
-from offset_ledger.stage import spark_settings
-from offset_ledger.stage.spark_settings import check_spark
+from offset_ledger.stage import spark_home
+from offset_ledger.stage.spark_home import check_spark
 from tests.paths import ROOT
 
 
@@ -21,7 +21,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
         except KeyError:
             raise PackageNotFoundError(name) from None
 
-    monkeypatch.setattr(spark_settings, "version", version)
+    monkeypatch.setattr(spark_home, "version", version)
 
 
 def test_what_is_installed_here_is_one_spark() -> None:

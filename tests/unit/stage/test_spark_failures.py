@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offset_ledger.errors import Fenced, OffsetLedgerError, SparkFailed, SparkUnavailable
-from offset_ledger.stage.spark_reader import classify
+from offset_ledger.stage.readers import classify
 
 TASK = """org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 0.0 failed 3 times
 Traceback (most recent call last):

@@ -22,8 +22,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.stage.slices import SliceTask
-from offset_ledger.stage.step import TopicStager
-from offset_ledger.stage.topic_check import check_ranges, check_topic
+from offset_ledger.stage.step import TopicStager, check_ranges, check_topic
 
 PLANNED = Batch(
     *(7, "orders", BatchKind.HEAD, State.STAGING, 1, "t", (OffsetRange(0, 10, 20), OffsetRange(1, 0, 5))),

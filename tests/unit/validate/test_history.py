@@ -10,8 +10,7 @@ import pytest
 
 from offset_ledger.config.model import History, NullBand, Unusual, VolumeBand
 from offset_ledger.model.batch import Profile
-from offset_ledger.validate.history import Standing, compare
-from offset_ledger.validate.verdict import GateVerdict
+from offset_ledger.validate.verdict import GateVerdict, Standing, compare
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 USUAL, UNUSUAL, NOT_COMPARED = Standing.USUAL, Standing.UNUSUAL, Standing.NOT_COMPARED

@@ -5,8 +5,6 @@ Not Spark's own main class: that gives each session artifacts of its own, and so
 when the session has ended.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
@@ -34,7 +32,11 @@ def main() -> int:
     tasks = session.sparkContext.defaultParallelism
     session.sparkContext.environment.clear()  # what clients have: workers of another environment are others
     port = str(session.conf.get("spark.connect.grpc.binding.port"))
-    token = _taken(Path(sys.argv[1])) if sys.argv[1:] else ""
+    token = ""
+    if sys.argv[1:]:
+        file = Path(sys.argv[1])
+        token = file.read_text()
+        file.unlink()
     client = [sys.executable, str(first_job.__file__), port, str(tasks)]
     with subprocess.Popen(client, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as second:
         with suppress(Py4JError, PySparkException):
@@ -60,12 +62,6 @@ def serve(session: SparkSession, token: str) -> None:
     jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext._jsc.sc())
     if token:
         settings.remove(_TOKEN_SETTING)
-
-
-def _taken(file: Path) -> str:
-    token = file.read_text()
-    file.unlink()
-    return token
 
 
 if __name__ == "__main__":

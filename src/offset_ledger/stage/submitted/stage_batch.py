@@ -2,8 +2,6 @@
 write a failure, if not to the ledger.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging
@@ -24,8 +22,8 @@ from offset_ledger.ledger.database import open_ledger_at, transaction
 from offset_ledger.ledger.staging import StageFailure
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.stage.readers import SparkReader
 from offset_ledger.stage.scratch import in_use
-from offset_ledger.stage.spark_reader import SparkReader
 from offset_ledger.stage.step import stage
 from offset_ledger.stage.submission import Submission
 
@@ -34,7 +32,13 @@ _SECONDS = 30  # for a failure to reach the ledger
 
 def main() -> int:
     """Exit 0 when the batch is staged (or was committed already), else the exit code of the error."""
-    arguments = _parser().parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pipeline")
+    parser.add_argument("batch_id", type=int)
+    parser.add_argument("--topic", help="which topic the batch is of, if the pipeline file reads several")
+    parser.add_argument("--submission", help="a file with connections, and for whom the batch is staged")
+    parser.add_argument("--failure", type=Path, help="a file for the error, as JSON: its class and its line")
+    arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
     for chatty in ("py4j", "kafka"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
@@ -68,16 +72,6 @@ def main() -> int:
         return known.exit_code
     print(f"staged {staged.attempt}: {staged.counts}")
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pipeline")
-    parser.add_argument("batch_id", type=int)
-    parser.add_argument("--topic", help="which topic the batch is of, if the pipeline file reads several")
-    parser.add_argument("--submission", help="a file with connections, and for whom the batch is staged")
-    parser.add_argument("--failure", type=Path, help="a file for the error, as JSON: its class and its line")
-    return parser
 
 
 def _file(name: str) -> Path:

@@ -1,7 +1,7 @@
-"""The slices of a batch, read and staged by tasks of Spark: each is a reader of its own, on whichever executor.
+"""The engines: the slices of a batch, read and staged by this process, or by tasks of Spark on whichever executor.
 
-Each slice that is done stands in the manifest, so progress is read there; a failed job becomes the error that its text
-names.
+Each slice that a task has done stands in the manifest, so progress is read there; a failed job becomes the error that
+its text names.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from threading import Event
@@ -19,16 +20,24 @@ from typing import TYPE_CHECKING, ClassVar
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.cycles import rare_collections
-from offset_ledger.errors import OffsetLedgerError, SparkFailed, SparkUnavailable, TransientError, one_line, revive
+from offset_ledger.errors import (
+    BrokerUnavailable,
+    OffsetLedgerError,
+    SparkFailed,
+    SparkUnavailable,
+    TransientError,
+    one_line,
+    revive,
+)
 from offset_ledger.ledger.database import connect, named_sql, rows
 from offset_ledger.model.batch import Attempt, Batch
 from offset_ledger.model.engine import EngineChoice
 from offset_ledger.model.ranges import total_width
 from offset_ledger.postgres_connection import takes_token, with_token
 from offset_ledger.progress import OnProgress, progress
+from offset_ledger.stage.record_batches import slice_reader
 from offset_ledger.stage.runs import Run, SharedSlices, runs_of, shares_of
 from offset_ledger.stage.same_code import for_same_code
-from offset_ledger.stage.slice_reader import slice_reader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,11 +45,43 @@ if TYPE_CHECKING:
 
     from offset_ledger.stage.slices import SliceTask
 
-
 log = logging.getLogger(__name__)
 
+_THREADS = 2  # one decodes while the other waits for Postgres
 _LOCAL = re.compile(r"local\[(\d+)")
 _UNKNOWN_SLOTS = 8  # of a server that does not say how many cores it has
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReader:
+    """Reads the slices of a batch in this process, two at a time."""
+
+    choice: EngineChoice
+    transient: ClassVar[type[TransientError]] = BrokerUnavailable
+
+    def read(self, kafka: Connection, batch: Batch, pipeline: Pipeline, task: SliceTask) -> int:
+        """Stage every slice and return how many there were.
+
+        Raises:
+            LostRange, UnknownTopic: the log does not have the ranges, by the broker that was asked.
+            BrokerUnavailable, DatabaseUnavailable, Fenced: as for a slice.
+        """
+        from offset_ledger.stage.slices import stage_slices
+
+        runs = runs_of(batch.ranges, 1, pipeline.limits.records_per_slice)
+        shared, over = deque(runs), Event()
+        with (
+            progress(total_width(batch.ranges), "staged", unit="offsets") as advance,
+            rare_collections(),
+            ThreadPoolExecutor(_THREADS) as pool,
+            ExitStack() as opened,
+        ):
+            readers = [slice_reader(kafka, pipeline.source.topic, opened) for _ in runs[:_THREADS]]
+            opened.callback(over.set)  # after an error none begins another slice
+            parts = [pool.submit(stage_slices, task, each, SharedSlices(shared, over), advance) for each in readers]
+            for part in wait(parts, return_when=FIRST_EXCEPTION).done:
+                part.result()
+        return sum(map(len, runs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +155,6 @@ def task_slots(spark: SparkSession) -> int:
 
 
 _ASKED = ("spark.executor.instances", "spark.executor.cores", "spark.cores.max")
-
 
 _SECONDS = 2.0
 
