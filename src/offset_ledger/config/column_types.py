@@ -1,7 +1,5 @@
 """Column types: Postgres's names and their usual aliases, written one way, and the types of other systems."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """The columns of a record: name, type, path, and how each value is written."""
 
-from __future__ import annotations
-
 import yaml
 
 from offset_ledger.config.column_types import (

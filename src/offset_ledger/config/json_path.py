@@ -1,7 +1,5 @@
 """Paths into a record: ``$.a.b`` and ``$['any name']``, as tuples of member names."""
 
-from __future__ import annotations
-
 import re
 
 from offset_ledger.config.located import Refused, quoted

@@ -5,14 +5,12 @@ A file that reads several topics declares a pipeline for each of them, into one 
 Frozen values, made once by :mod:`offset_ledger.config.parse`; nothing reads a configuration dictionary later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from offset_ledger.config.source import Source
 from offset_ledger.ids import file_of
@@ -329,7 +327,7 @@ class Pipeline:
         """Return whether it is the pipeline of one of several topics of its file."""
         return self.name != self.file
 
-    def of_topic(self, topic: str) -> Pipeline:
+    def of_topic(self, topic: str) -> Self:
         """The pipeline of one of the topics that the file reads."""
         source = replace(self.source, topic=topic, topics=(), topic_pattern=None)
         return replace(self, name=f"{self.file}@{topic}", source=source)

@@ -1,7 +1,5 @@
 """Names that a pipeline file may use: what Postgres, Kafka and Airflow accept, narrowed to what needs no quoting."""
 
-from __future__ import annotations
-
 import re
 
 from offset_ledger.config.located import Refused, quoted

@@ -1,7 +1,5 @@
 """The section ``notify`` of a pipeline file: who is notified, by which notifier, and of what."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from hashlib import sha256

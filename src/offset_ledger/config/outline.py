@@ -3,8 +3,6 @@
 Airflow keeps it in the arguments of a trigger. The triggerer has no DAG bundle, and each worker has its own checkout.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path

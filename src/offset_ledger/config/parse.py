@@ -3,8 +3,6 @@
 Runs whenever Airflow parses the DAGs: no server is asked and nothing heavy is imported.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """The sections ``source``, ``target``, ``limits``, ``stage`` and ``quality`` of a pipeline file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

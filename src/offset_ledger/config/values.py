@@ -1,7 +1,5 @@
 """Kinds of single values: each says what a value may be to the reader and to the JSON Schema."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta

@@ -4,8 +4,6 @@ A topic that was recreated or deleted, or a log that was truncated, has other re
 or none. The partitions start again there, and what the ledger has of the earlier log stays as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

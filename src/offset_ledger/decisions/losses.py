@@ -1,7 +1,5 @@
 """Losses: offsets that retention deleted before they were read; a person decides whether to skip them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any

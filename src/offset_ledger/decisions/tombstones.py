@@ -1,7 +1,5 @@
 """Tombstones that compaction may have removed unread: the question for a person, and the approval."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from offset_ledger.config.model import Pipeline, Tombstone

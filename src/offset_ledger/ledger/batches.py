@@ -1,7 +1,5 @@
 """Batches in the ledger: planning one, claiming it, moving it from state to state, reading it back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Checks that the staging of a batch is whole: each planned offset once in its manifest, the tables as that says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from offset_ledger.errors import IncompleteStaging, StateConflict, UnexplainedGap

@@ -2,8 +2,6 @@
 numbered migrations in plain SQL.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress

@@ -1,7 +1,5 @@
 """The outbox of dead letters: what waits, what was delivered where, and up to where that is known."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

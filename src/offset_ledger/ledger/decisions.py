@@ -1,7 +1,5 @@
 """The decisions of people: about a batch, about a loss, about a recreated topic; kept with who, when and why."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

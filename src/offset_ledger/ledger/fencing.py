@@ -3,8 +3,6 @@
 A session that waits inside a transaction keeps itself awake, because a silent one is ended.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator

@@ -1,7 +1,5 @@
 """The columns that a pipeline has by its records' schemas; those of an open batch are columns for that batch alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

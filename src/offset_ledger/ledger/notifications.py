@@ -1,7 +1,5 @@
 """The notifications of people: once for each cause, until it has ended."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

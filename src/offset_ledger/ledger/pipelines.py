@@ -1,7 +1,5 @@
 """A pipeline in the ledger: its topics, where it stands in their logs, and what is known of the logs below."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

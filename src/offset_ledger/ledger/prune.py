@@ -1,7 +1,5 @@
 """Pruning in the ledger: one batch stands for committed ones before it, in transactions of a bounded size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime

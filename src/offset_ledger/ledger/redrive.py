@@ -1,7 +1,5 @@
 """Redrive batches and dismissals: which quarantined records a batch or a decision has, and what becomes of each."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The moment by which rows are ordered: one for all rows of a table, or two clocks would order one event."""
 
-from __future__ import annotations
-
 from psycopg2 import sql
 
 from offset_ledger.config.json_path import format_path

@@ -2,10 +2,9 @@
 schemas themselves, kept as they were written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import Self
 
 from psycopg2 import sql
 from psycopg2.extras import Json
@@ -55,7 +54,7 @@ class SchemaBoundary:
         return f"partition {self.partition} {where} offset {self.first_offset}, where {self.writer} needs {needs}"
 
     @classmethod
-    def of(cls, partition: int, first_offset: int, writer: Writer, ends: bool, needed: Needed) -> SchemaBoundary:
+    def of(cls, partition: int, first_offset: int, writer: Writer, ends: bool, needed: Needed) -> Self:
         """The boundary, with what is needed in words."""
         columns = tuple(f"{column.name} {column.type.sql}" for column in needed.columns)
         return cls(partition, first_offset, writer, ends, columns, tuple(map(str, needed.questions)))

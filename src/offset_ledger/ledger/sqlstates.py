@@ -1,7 +1,5 @@
 """The errors of this package by Postgres's SQLSTATE, and what to do about each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Drivers on a cluster leave the reason why they failed here, for the tasks that submitted them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence

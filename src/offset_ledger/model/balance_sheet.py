@@ -1,7 +1,5 @@
 """The balance sheet: per range, where every offset went."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 from offset_ledger.errors import LedgerViolation, UnexplainedGap
@@ -35,7 +33,7 @@ class Dispositions:
         """Offsets accounted for."""
         return sum(getattr(self, f.name) for f in fields(self))
 
-    def __add__(self, other: Dispositions) -> Dispositions:
+    def __add__(self, other: "Dispositions") -> "Dispositions":
         return Dispositions(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
@@ -70,10 +68,10 @@ class StagedCounts:
         """Records that Kafka gave for the range."""
         return self.rows + self.refused + self.skipped
 
-    def __add__(self, other: StagedCounts) -> StagedCounts:
+    def __add__(self, other: "StagedCounts") -> "StagedCounts":
         return StagedCounts(self.rows + other.rows, self.refused + other.refused, self.skipped + other.skipped)
 
-    def move(self, quarantined: int) -> StagedCounts:
+    def move(self, quarantined: int) -> "StagedCounts":
         """The counts after the quality gate moved so many rows to the refusals."""
         return StagedCounts(self.rows - quarantined, self.refused + quarantined, self.skipped)
 

@@ -1,7 +1,5 @@
 """A batch as the ledger has it, and who runs its steps."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import socket
@@ -48,7 +46,7 @@ class Batch:
     fill: bool = False
 
     @property
-    def attempt(self) -> Attempt:
+    def attempt(self) -> "Attempt":
         """The attempt that has claimed it."""
         return Attempt(self.batch_id, self.epoch)
 

@@ -1,7 +1,5 @@
 """Checks that the log of a topic is still the one whose offsets the ledger has, and how far (KIP-101, KIP-320)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The manifest of an epoch: whether its slices are the records of the planned ranges, each offset at most once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

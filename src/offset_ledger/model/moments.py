@@ -1,7 +1,5 @@
 """Moments: Kafka's record timestamps, and what people write."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 

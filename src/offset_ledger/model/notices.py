@@ -1,7 +1,5 @@
 """The texts of notifications: a subject, a few lines for people, and a link."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Wanted ranges: the part that was committed before, and how a limit cuts or divides them; pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

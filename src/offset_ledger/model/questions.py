@@ -1,7 +1,5 @@
 """Questions that need a person's decision, and how they are shown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

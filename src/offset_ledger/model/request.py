@@ -1,7 +1,5 @@
 """The requests to the ingest DAG and to the redrive DAG, and the trigger forms that they come from."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

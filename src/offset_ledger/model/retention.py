@@ -1,10 +1,9 @@
 """When the broker deletes records: what a topic's settings say, and when the oldest unread record goes. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Self
 
 from offset_ledger.units import kept_for
 
@@ -23,7 +22,7 @@ class Retention:
     tombstones: timedelta | None = None
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, str]) -> Retention:
+    def from_settings(cls, settings: Mapping[str, str]) -> Self:
         """From ``cleanup.policy``, ``retention.ms``, ``retention.bytes`` and ``delete.retention.ms`` of the topic."""
         policy, size = settings["cleanup.policy"], int(settings["retention.bytes"])
         tombstones = kept_for(settings.get("delete.retention.ms", _TOMBSTONES_MS)) if "compact" in policy else None

@@ -1,7 +1,5 @@
 """Batch states and their transitions; docs/state-machine.md and the CHECKs of the ledger say the same."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """Planning as a pure function: cursors, a snapshot of the topic and limits in, offset ranges out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

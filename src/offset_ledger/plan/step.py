@@ -1,7 +1,5 @@
 """Plan: one snapshot of the topic, compared with the cursors, becomes a batch and its ranges."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """A window of record timestamps, looked up in the log and in the ledger."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from offset_ledger.config.model import Pipeline

@@ -1,7 +1,5 @@
 """Prune: the ledger's history by age, summed up so that chain, balance sheets and verify stay whole; and its pages."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -41,7 +39,7 @@ class Pruned:
     daily_reports: int = 0
     kept: Counter[str] = field(default_factory=Counter)
 
-    def __add__(self, other: Pruned) -> Pruned:
+    def __add__(self, other: "Pruned") -> "Pruned":
         counts = (getattr(self, name) + getattr(other, name) for name in Pruned.__slots__)
         return Pruned(*counts)
 

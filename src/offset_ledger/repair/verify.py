@@ -1,7 +1,5 @@
 """Verify: every invariant of the ledger is a query that selects its violations, one line of text each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files

@@ -2,8 +2,6 @@
 the quarantine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -3,8 +3,6 @@
 Nothing reads the group's offsets back: the ledger alone says where a pipeline goes on.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The daily report: the batches of every pipeline on one day, as a page and as metrics."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 the geometry of small charts, in a box of 0 to 1.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A pipeline over time: read from the ledger, its batches, its rules and its quarantine as values, and their pages."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Preview: what a request would read, and how much of it was committed before; nothing is written."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Remerge: order the rows of a table by Kafka's timestamps, and replay records that may win by this order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Requests: what a run is asked to do becomes a batch, a decision, or a reason why there is nothing to do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What servers say of topics, cached for seconds: a page does not wait for them, and many pages ask them once."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """The pipeline files that page and exporter show, parsed again only when they change."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass

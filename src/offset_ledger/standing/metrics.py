@@ -1,7 +1,5 @@
 """Metrics of a committed batch and of its pipeline's lag, for monitoring."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Overview: a line for each pipeline of the files and of their ledgers; one that cannot be read hides no other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace

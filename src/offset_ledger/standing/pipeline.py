@@ -1,7 +1,5 @@
 """Where a pipeline stands: its partitions, and its condition in a few words, the most severe one that applies. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta

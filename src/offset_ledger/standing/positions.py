@@ -1,7 +1,5 @@
 """Where the partitions of a topic stand, from what the ledger knows and what the broker answered. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

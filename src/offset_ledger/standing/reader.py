@@ -1,7 +1,5 @@
 """Reading ledgers for those who show them: short read-only transactions, each on one snapshot of the ledger."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Status: where a pipeline stands, what it needs from a person, and its recent batches; nothing is changed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """When retention deletes records that no batch has committed, by the timestamps of these records."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from offset_ledger.config.model import Pipeline

@@ -1,7 +1,5 @@
 """The target table: made where it is missing, checked column by column where it exists, changed where its file may."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from psycopg2 import errors as pg

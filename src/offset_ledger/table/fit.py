@@ -1,7 +1,5 @@
 """The fit of a table to its pipeline file: all that would make a merge fail, with the statement that fixes it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

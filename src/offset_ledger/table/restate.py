@@ -1,7 +1,5 @@
 """A remerge in the ledger: rows that are ordered by Kafka's timestamps from now on, and what is replayed for that."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Counts of a target table, from which ``verify`` compares its event ids with what the batches added."""
 
-from __future__ import annotations
-
 from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
