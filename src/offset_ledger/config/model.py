@@ -80,9 +80,6 @@ class Cause(StrEnum):
     RUN_FAILED = "run_failed"
 
 
-ALL_CAUSES = tuple(Cause)
-
-
 @dataclass(frozen=True, slots=True)
 class Notifier:
     """A notifier of Airflow: the path of its class, its arguments, and ``label``, by which the ledger knows it."""
@@ -97,7 +94,7 @@ class Notify:
     """An entry of ``notify``: a notifier and its causes."""
 
     notifier: Notifier
-    causes: tuple[Cause, ...] = ALL_CAUSES
+    causes: tuple[Cause, ...] = tuple(Cause)
     loss_ahead_hours: int = 24
 
 
@@ -132,7 +129,6 @@ class Spark:
 
 
 JsonPath = tuple[str, ...]
-ONE_DAY = timedelta(days=1)
 
 
 class Tombstone(StrEnum):
@@ -302,7 +298,7 @@ class Pipeline:
     tags: tuple[str, ...] = ()
     schedule: str | None = None
     freshness: timedelta | None = None
-    answer_within: timedelta = ONE_DAY
+    answer_within: timedelta = timedelta(days=1)
     wake_on_data: bool = False
     notify: tuple[Notify, ...] = ()
 

@@ -17,6 +17,7 @@ DAILY_FOLDER = "_daily"  # among the report folders of the pipelines, none of wh
 OWN_COLUMNS = ("event_id", "publish_at")
 SYSTEM_COLUMNS = ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin")
 RESERVED_COLUMNS = (*OWN_COLUMNS, *SYSTEM_COLUMNS)
+MAX_COLUMNS = 1589  # of the 1600 of a Postgres table, up to eleven are offset-ledger's own
 
 
 def check_identifier(name: str, what: str) -> str:

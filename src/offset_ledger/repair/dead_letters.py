@@ -46,7 +46,7 @@ class Delivery:
     published: int = 0
     already_delivered: int = 0
 
-    def __add__(self, other: "Delivery") -> "Delivery":
+    def __add__(self, other: Delivery) -> Delivery:
         return Delivery(self.published + other.published, self.already_delivered + other.already_delivered)
 
     def __str__(self) -> str:
