@@ -3,12 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from offset_ledger.errors import (
-    LogTruncated,
-    OffsetExpired,
-    TerminalError,
-    TopicRecreated,
-)
+from offset_ledger.errors import LogTruncated, OffsetExpired, TerminalError, TopicRecreated
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 

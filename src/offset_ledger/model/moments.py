@@ -33,10 +33,11 @@ def parse_since(text: str | None) -> datetime | None:
     Raises:
         ConfigurationError: it is not ISO 8601 with a zone.
     """
-    moment = None if text is None else zoned(text)
-    if text is not None and moment is None:
-        raise ConfigurationError(f"since: {text!r} is not ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
-    return moment
+    if text is None:
+        return None
+    if moment := zoned(text):
+        return moment
+    raise ConfigurationError(f"since: {text!r} is not ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
 
 
 @dataclass(frozen=True, slots=True)

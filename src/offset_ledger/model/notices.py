@@ -112,10 +112,7 @@ def loss_ahead(pipeline: str, topic: str, deleted_at: datetime, setting: str, no
 
 def registry_away(pipeline: str, task: str, error: str, link: str) -> Notice:
     """The schema registry did not answer for longer than a task retries."""
-    lines = (
-        error,
-        "Nothing is lost: Airflow tries the task again, and the next run continues with the same batch.",
-    )
+    lines = (error, "Nothing is lost: Airflow tries the task again, and the next run continues with the same batch.")
     return Notice(pipeline, Cause.REGISTRY_AWAY, task, f"{pipeline}: the schema registry is away", lines, link)
 
 
