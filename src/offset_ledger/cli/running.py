@@ -42,7 +42,7 @@ def run_ingest(arguments: Namespace) -> Outcome:
 def _preview(pipeline: Pipeline, limit: int | None) -> Outcome:
     from offset_ledger.model.request import Request
     from offset_ledger.plan.topics import find_pipelines
-    from offset_ledger.run.preview import preview
+    from offset_ledger.run.requests import preview
 
     request = Request(dry_run=True, limit=limit)
     planned = {each.name: preview(each, request) for each in find_pipelines(pipeline, record=False)}
@@ -70,8 +70,7 @@ def _preview(pipeline: Pipeline, limit: int | None) -> Outcome:
 def run_replay(arguments: Namespace) -> Outcome:
     """Read offset ranges, or a window of time, again; the cursors do not move."""
     from offset_ledger.model.batch import current_origin
-    from offset_ledger.run.preview import preview
-    from offset_ledger.run.requests import replay
+    from offset_ledger.run.requests import preview, replay
     from offset_ledger.stage.session import session_ended
 
     pipeline, request = pipeline_of(arguments), _request(arguments)

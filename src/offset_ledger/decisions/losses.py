@@ -66,16 +66,10 @@ def loss_question(pipeline: Pipeline) -> Question | None:
             return None
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
-    ranges = lost_ranges(cursors, snapshot) if cursors else ()
-    return _skip_question(pipeline, snapshot, ranges, head) if ranges else tombstone_question(head)
-
-
-def _skip_question(
-    pipeline: Pipeline, snapshot: TopicSnapshot, ranges: Sequence[OffsetRange], head: Batch | None
-) -> Question:
-    lost = ", ".join(map(str, ranges))
-    offsets = f"{counted(total_width(ranges), 'offset')} of topic {snapshot.topic}"
-    text = f"skip {offsets} that retention deleted unread: {lost}?"
+    if not cursors or not (ranges := lost_ranges(cursors, snapshot)):
+        return tombstone_question(head)
+    offsets, lost = counted(total_width(ranges), "offset"), ", ".join(map(str, ranges))
+    text = f"skip {offsets} of topic {snapshot.topic} that retention deleted unread: {lost}?"
     details: dict[str, Any] = {"ranges": [[r.partition, r.from_offset, r.until_offset] for r in ranges]}
     if head:
         text += f" Then {head} is abandoned: it would read them."

@@ -114,8 +114,13 @@ def run_batch(
             committed = commit(pipeline, batch_id, origin, session)
     finish(pipeline, batch_id, clock)
     if pipeline.quality.dead_letter_topic:
+        from offset_ledger.repair.dead_letters import deliver
+
         with clock.time("dead letters"):
-            _deliver(pipeline, say)
+            try:
+                say(str(deliver(pipeline)))
+            except OffsetLedgerError as error:  # it does not affect the batch
+                say(f"dead letters wait in the outbox: {type(error).__name__}: {error}")
     return Ingested(committed, clock.seconds)
 
 
@@ -175,13 +180,3 @@ def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin, session
             f"{batch_id} --why ..."
         )
     return batch
-
-
-def _deliver(pipeline: Pipeline, say: Callable[[str], None]) -> None:
-    """Deliver dead letters; a failure leaves them in the outbox and does not affect the batch."""
-    from offset_ledger.repair.dead_letters import deliver
-
-    try:
-        say(str(deliver(pipeline)))
-    except OffsetLedgerError as error:
-        say(f"dead letters wait in the outbox: {type(error).__name__}: {error}")

@@ -37,8 +37,7 @@ from offset_ledger.repair.verify import verify
 from offset_ledger.repair.verify_against_topic import compare_with_topic
 from offset_ledger.report.consumer_group import mirror
 from offset_ledger.run.ingest import run_batch
-from offset_ledger.run.preview import preview
-from offset_ledger.run.requests import plan_request
+from offset_ledger.run.requests import plan_request, preview
 from offset_ledger.stage.step import stage
 from offset_ledger.standing.metrics import batch_metrics
 from tests.fixtures.engines import BY_PROCESS
