@@ -19,13 +19,7 @@ from psycopg2.sql import Composable
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.errors import (
-    AccessDenied,
-    ConfigurationError,
-    DatabaseUnavailable,
-    OffsetLedgerError,
-    one_line,
-)
+from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetLedgerError, one_line
 from offset_ledger.ledger.sessions import open_session, session_arguments
 from offset_ledger.ledger.sqlstates import explained
 from offset_ledger.model.batch import Attempt

@@ -16,17 +16,8 @@ from psycopg2 import errors as pg
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, DatabaseUnavailable, IncompleteStaging, OffsetLedgerError
-from offset_ledger.ledger import batches
-from offset_ledger.ledger.database import (
-    SESSION_NAME,
-    Cursor,
-    Session,
-    connect,
-    named_sql,
-    set_local,
-    timeout_setting,
-    transaction,
-)
+from offset_ledger.ledger import batches, database
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, transaction
 from offset_ledger.model.batch import Attempt
 
 log = logging.getLogger(__name__)
@@ -41,7 +32,7 @@ _LOST = (DatabaseUnavailable, IncompleteStaging, psycopg2.OperationalError, psyc
 
 
 @contextmanager
-def fenced(database: Connection, attempt: Attempt) -> Iterator[None]:
+def fenced(connection: Connection, attempt: Attempt) -> Iterator[None]:
     """A lost session, or a lost staging table, is Fenced where it is a newer claim of the batch that has ended it.
 
     Raises:
@@ -52,7 +43,7 @@ def fenced(database: Connection, attempt: Attempt) -> Iterator[None]:
     except _LOST as lost:
         batch = None
         away = suppress(OffsetLedgerError)
-        with away, connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
+        with away, database.connect(connection, timeout=_SECONDS) as session, transaction(session) as cursor:
             wait_for_claims(cursor, attempt.batch_id)
             batch = batches.read_batch(cursor, attempt.batch_id)
         if batch and batch.epoch > attempt.epoch:
@@ -123,11 +114,11 @@ def wait_for(session: Session, batch_ids: Collection[int], lock: Callable[[Curso
     Raises:
         psycopg2.errors.LockNotAvailable: after ``lock_timeout``.
     """
-    limit, began = timeout_setting(session, "lock_timeout") or inf, monotonic()
+    limit, began = database.timeout_setting(session, "lock_timeout") or inf, monotonic()
     while True:
         try:
             with transaction(session) as cursor:
-                set_local(cursor, "lock_timeout", f"{min(1.0, limit) * 1000:.0f}ms")
+                database.set_local(cursor, "lock_timeout", f"{min(1.0, limit) * 1000:.0f}ms")
                 lock(cursor)
             return
         except pg.LockNotAvailable:
@@ -150,7 +141,7 @@ def kept_awake(session: Session, source: Iterable[T]) -> Iterator[T]:
 
     A process that is paused pings no more, so that it loses its session as any other.
     """
-    every = timeout_setting(session, "idle_in_transaction_session_timeout") / 4
+    every = database.timeout_setting(session, "idle_in_transaction_session_timeout") / 4
     items = iter(source)
     while True:
         with _pinging(session, every):

@@ -151,24 +151,20 @@ def delete_batches(cursor: Cursor) -> None:
     cursor.execute(named_sql("prune/delete_batches"))
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """Rows of a kind that were looked at, up to the id ``last``, and the ids of those that are old enough."""
-
-    last: int
-    old: tuple[int, ...]
-
-
-def read_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], after: int, limit: int) -> Entries | None:
-    """The next rows above the id ``after`` of ``kind``: records, audits, notifications or schemas; None at the end."""
+def read_entries(
+    cursor: Cursor, kind: str, arguments: Mapping[str, Any], after: int, limit: int
+) -> tuple[int | None, list[int]]:
+    """The last of the next ids above ``after`` of ``kind`` (records, audits, notifications or schemas), None at the
+    end, and the ids of those that are old enough.
+    """
     cursor.execute(named_sql(f"prune/{kind}"), {**arguments, "after": after, "limit": limit})
     rows = cursor.fetchall()
-    return Entries(rows[-1]["id"], tuple(row["id"] for row in rows if row["goes"])) if rows else None
+    return rows[-1]["id"] if rows else None, [row["id"] for row in rows if row["goes"]]
 
 
-def delete_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], entries: Entries) -> None:
+def delete_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], ids: list[int]) -> None:
     """Delete those that are old enough. For records and schemas the pipeline must be locked."""
-    cursor.execute(named_sql(f"prune/delete_{kind}"), {**arguments, "ids": list(entries.old)})
+    cursor.execute(named_sql(f"prune/delete_{kind}"), {**arguments, "ids": ids})
 
 
 def unknown(session: Session, batch_ids: Sequence[int]) -> set[int]:

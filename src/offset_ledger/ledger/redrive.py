@@ -25,16 +25,6 @@ class RedriveChoice:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenRecords:
-    """The records of a choice: in the batch, left for later, and in other open batches."""
-
-    batch: Batch | None
-    records: int
-    left: int
-    held: dict[int, int]
-
-
 def open_redrive(cursor: Cursor, pipeline: str, choice: RedriveChoice) -> Batch | None:
     """The open redrive batch that the same choice planned before."""
     cursor.execute(named_sql("redrive/open"), {"pipeline": pipeline, **asdict(choice)})
@@ -44,10 +34,11 @@ def open_redrive(cursor: Cursor, pipeline: str, choice: RedriveChoice) -> Batch 
 
 def insert_redrive(
     cursor: Cursor, pipeline: Pipeline, choice: RedriveChoice, origin: Origin, why: str | None
-) -> ChosenRecords:
+) -> tuple[Batch | None, int, int, dict[int, int]]:
     """Freeze the chosen records as a planned redrive batch; no batch where none is free.
 
-    The pipeline must be registered and locked. A record of an open redrive batch stays with it.
+    Returns the batch, and how many records it has, are left for later, and are in each other open batch: a record of an
+    open redrive batch stays with it. The pipeline must be registered and locked.
     """
     cursor.execute("SELECT * FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline.name])
     registered = cursor.one()
@@ -60,7 +51,7 @@ def insert_redrive(
     held = {row["held_by"]: row["records"] for row in cursor.fetchall()}
     free = held.pop(None, 0)
     if not chosen:
-        return ChosenRecords(None, 0, 0, held)
+        return None, 0, 0, held
     topic = (registered["cluster_id"], registered["topic"], registered["topic_id"])
     partitions = tuple(
         PartitionSnapshot(r["partition"], r["log_start"], r["last_stable"], r["high_watermark"], r["leader_epoch"])
@@ -75,7 +66,7 @@ def insert_redrive(
     )
     cursor.execute(named_sql("redrive/freeze"), {"batch_id": batch_id, "limit": limit})
     records = int(cursor.rowcount)
-    return ChosenRecords(batches.read_batch(cursor, batch_id), records, free - records, held)
+    return batches.read_batch(cursor, batch_id), records, free - records, held
 
 
 def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:

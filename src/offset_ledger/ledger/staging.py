@@ -127,16 +127,10 @@ def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) ->
 
 def create(cursor: Cursor, tables: StagingTables, record: RecordShape, topic: str) -> None:
     """Create both UNLOGGED tables, empty, for records of the topic."""
-    wanted = {
-        tables.rows: [*row_columns(record), _VALUE],
-        tables.refused: list(refused_types(record).items()),
-    }
+    wanted = {tables.rows: [*row_columns(record), _VALUE], tables.refused: list(refused_types(record).items())}
+    statement = sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = false)")
     for table, columns in wanted.items():
-        cursor.execute(
-            sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = false)").format(
-                tables.identifier(table), definitions(columns, topic)
-            )
-        )
+        cursor.execute(statement.format(tables.identifier(table), definitions(columns, topic)))
     comment = sql.SQL("COMMENT ON TABLE {} IS {}")
     cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(ordered_by(record))))
 
