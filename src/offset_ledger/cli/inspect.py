@@ -179,7 +179,7 @@ def run_verify(arguments: Namespace) -> Outcome:
 def run_report(arguments: Namespace) -> Outcome:
     """Write the daily report of all pipelines: a page, and metrics."""
     from offset_ledger.config.parse import parse_all
-    from offset_ledger.report.daily import daily_report
+    from offset_ledger.report.step import daily_report
 
     report = daily_report(parse_all(), _day(arguments.date))
     return Outcome({"date": report.day, "page": report.page, "pipelines": report.metrics}, str(report.page))

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from offset_ledger.page.history import HistoryWindow
-from offset_ledger.standing.positions import LedgerPartition, Position
+from offset_ledger.standing.pipeline import LedgerPartition, Position
 
 
 class Cover(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offset_ledger.standing.positions import Position
+from offset_ledger.standing.pipeline import Position
 
 _MIN_SHARE = 0.012  # the smallest share of a bar that can still be seen
 STEPS = 5

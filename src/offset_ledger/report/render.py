@@ -88,11 +88,9 @@ def observed(value: str | None, expectation_type: str) -> str:
 
 def rounded(text: str) -> str:
     """The text with at most six significant digits in each number that has long decimals or an exponent."""
-    return _LONG_NUMBER.sub(_shortened, text)
-
-
-def _shortened(match: re.Match[str]) -> str:
-    return f"{Decimal(f'{float(match[0]):.6g}'):,f}" if len(match[1]) < 7 else match[1]
+    return _LONG_NUMBER.sub(
+        lambda match: f"{Decimal(f'{float(match[0]):.6g}'):,f}" if len(match[1]) < 7 else match[1], text
+    )
 
 
 def moment(value: datetime | str | None) -> str:

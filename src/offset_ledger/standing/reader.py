@@ -10,8 +10,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.ledger.database import Cursor, named_sql, open_ledger_at, set_local, transaction
 from offset_ledger.ledger.pipelines import retirements
-from offset_ledger.standing.pipeline import COUNTED, Ledger, LedgerRow
-from offset_ledger.standing.positions import LedgerPartition
+from offset_ledger.standing.pipeline import COUNTED, Ledger, LedgerPartition, LedgerRow
 
 _CONNECT_SECONDS = "3"
 _STATEMENT_MILLISECONDS = 10_000

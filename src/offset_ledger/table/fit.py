@@ -47,8 +47,16 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     problems = list(_of_relation(relation))
     for row in _columns(cursor, pipeline):
         name = row["name"]
-        ours = name in kinds
-        misfits = _of_column(row, kinds[name], pipeline.record) if ours else _of_other(row, name in former)
+        if name in kinds:
+            misfits = _of_column(row, kinds[name], pipeline.record)
+        elif name in former:
+            why = "declared before and not now, so it is set to NULL"
+            misfits = _allow_null(row, why, [*row["never_null"], *row["unless_deleted"]])
+        elif row["not_null"] and not row["filled"]:
+            text = f"column {name} is NOT NULL without a default and not declared"
+            misfits = iter([Misfit(text, f"ALTER COLUMN {row['quoted']} DROP NOT NULL")])
+        else:
+            continue
         problems += [replace(misfit, column=name) for misfit in misfits]
     return problems
 
@@ -100,14 +108,11 @@ def _of_relation(row: Mapping[str, Any]) -> Iterator[Misfit]:
     if row["has_children"]:
         yield Misfit("other tables inherit from it, where event_id is not unique any more: ALTER TABLE ... NO INHERIT")
     if row["row_security"]:
-        yield Misfit(
-            "row level security hides rows of it from this login",
-            statement=f"ALTER TABLE {row['name']} DISABLE ROW LEVEL SECURITY",
-        )
+        statement = f"ALTER TABLE {row['name']} DISABLE ROW LEVEL SECURITY"
+        yield Misfit("row level security hides rows of it from this login", statement=statement)
     for rule in row["rules"]:
-        yield Misfit(
-            f"it has the rule {rule}, and MERGE takes no rules", statement=f"DROP RULE {rule} ON {row['name']}"
-        )
+        statement = f"DROP RULE {rule} ON {row['name']}"
+        yield Misfit(f"it has the rule {rule}, and MERGE takes no rules", statement=statement)
     if not row["unique_event_id"]:
         yield Misfit("event_id has no primary key or unique index of its own", "ADD UNIQUE (event_id)")
 
@@ -115,9 +120,9 @@ def _of_relation(row: Mapping[str, Any]) -> Iterator[Misfit]:
 def _of_column(row: Mapping[str, Any], kind: str, record: RecordShape) -> Iterator[Misfit]:
     """A column that the pipeline writes."""
     name, quoted, wanted = row["name"], row["quoted"], catalog_type(kind)
+    declared = {column.name for column in record.columns}
     if not row["there"]:
-        addable = name == "_schema_id" or name in {column.name for column in record.columns}
-        added = Evolve.ADD_COLUMNS if addable else Evolve.NONE
+        added = Evolve.ADD_COLUMNS if name == "_schema_id" or name in declared else Evolve.NONE
         yield Misfit(f"column {name} {wanted} is missing", f"ADD COLUMN {quoted} {kind}", change=added)
         return
     if row["type"] != wanted:
@@ -131,32 +136,14 @@ def _of_column(row: Mapping[str, Any], kind: str, record: RecordShape) -> Iterat
         change = f"ALTER COLUMN {quoted} DROP EXPRESSION" if row["generated"] == "s" else f"DROP COLUMN {quoted}"
         yield Misfit(f"column {name} is generated, and the pipeline writes it", change)
     if row["always_identity"]:
-        yield Misfit(
-            f"column {name} is GENERATED ALWAYS, and the pipeline writes it", f"ALTER COLUMN {quoted} DROP IDENTITY"
-        )
-    yield from _of_nulls(row, record)
-
-
-def _of_nulls(row: Mapping[str, Any], record: RecordShape) -> Iterator[Misfit]:
-    """A column that has to take NULL, in every row or in delete markers."""
-    name, quoted = row["name"], row["quoted"]
-    marked = record.deletes and name in {column.name for column in record.columns}
+        change = f"ALTER COLUMN {quoted} DROP IDENTITY"
+        yield Misfit(f"column {name} is GENERATED ALWAYS, and the pipeline writes it", change)
     if name in nullable_columns(record):
         yield from _allow_null(row, "declared nullable", [*row["never_null"], *row["unless_deleted"]])
-    elif marked:
+    elif record.deletes and name in declared:  # a delete marker has none
         checked = f"ADD CHECK (_deleted OR {quoted} IS NOT NULL)"
         for misfit in _allow_null(row, "and delete markers have none", row["never_null"]):
             yield misfit if row["unless_deleted"] else Misfit(misfit.text, f"{misfit.clause}, {checked}")
-
-
-def _of_other(row: Mapping[str, Any], former: bool) -> Iterator[Misfit]:
-    """A column that the pipeline does not write, or does not any more."""
-    if former:
-        why = "declared before and not now, so it is set to NULL"
-        yield from _allow_null(row, why, [*row["never_null"], *row["unless_deleted"]])
-    elif row["not_null"] and not row["filled"]:
-        change = f"ALTER COLUMN {row['quoted']} DROP NOT NULL"
-        yield Misfit(f"column {row['name']} is NOT NULL without a default and not declared", change)
 
 
 def _allow_null(row: Mapping[str, Any], why: str, checks: list[str]) -> Iterator[Misfit]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from offset_ledger.page.completeness import Cover, Line, Run, anchor, lines
 from offset_ledger.page.history import HistoryWindow
-from offset_ledger.standing.positions import LedgerPartition, Position
+from offset_ledger.standing.pipeline import LedgerPartition, Position
 
 HOUR = timedelta(hours=1)
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
