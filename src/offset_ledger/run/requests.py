@@ -89,8 +89,8 @@ def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ..
     if request.topic is None and request.action in (RunAction.RANGES, RunAction.SKIP):
         raise ContradictoryRequest(f"action {request.action} is for one topic, and the pipeline reads several; name it")
     if request.topic is None:
-        found = find_pipelines(pipeline)
-        return with_news(found) if request.action is RunAction.NEXT and not request.dry_run else found
+        of_file = find_pipelines(pipeline)
+        return with_news(of_file) if request.action is RunAction.NEXT and not request.dry_run else of_file
     if not pipeline.source.reads(request.topic):
         reads = pipeline.source.topic_names
         raise ContradictoryRequest(f"pipeline {pipeline.name} does not read topic {request.topic}; it reads {reads}")
