@@ -20,7 +20,7 @@ from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Column, ColumnType, Merge, Pipeline
 from offset_ledger.errors import Fenced, IncompleteStaging, LedgerViolation, OffsetLedgerError, UnexplainedGap
-from offset_ledger.ledger import batches, staging
+from offset_ledger.ledger import batches, database, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import MergeCounts, StagedCounts
@@ -144,7 +144,7 @@ def with_sql(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[str],
     def mutated(asked: str) -> str:
         return changed if asked == name else named_sql(asked)
 
-    for module in (merge, commit_step, staging, batches):
+    for module in (merge, commit_step, staging, batches, database):
         monkeypatch.setattr(module, "named_sql", mutated, raising=False)
 
 

@@ -45,12 +45,10 @@ def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
 
 def why_missing(cursor: Cursor, batch_id: int) -> str:
     """Of a batch that the ledger does not have: whether it may have been pruned, as the rest of a sentence."""
-    cursor.execute(named_sql("batches/prunings"), {"batch_id": batch_id})
-    prunings = [f"those of {row['pipeline']} on {row['pruned_at']:%Y-%m-%d}" for row in cursor.fetchall()]
-    pruned = (
-        f": batches as old as it were pruned ({', '.join(prunings)}), and only their sums are kept" if prunings else ""
-    )
-    return f"is not in the ledger{pruned}; see: offset-ledger batches PIPELINE"
+    prunings = cursor.run("batches/prunings", batch_id=batch_id)
+    pruned = ", ".join(f"those of {row['pipeline']} on {row['pruned_at']:%Y-%m-%d}" for row in prunings)
+    why = f": batches as old as it were pruned ({pruned}), and only their sums are kept" if pruned else ""
+    return f"is not in the ledger{why}; see: offset-ledger batches PIPELINE"
 
 
 def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:
@@ -67,27 +65,23 @@ def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:
 
 def open_head(cursor: Cursor, pipeline: str) -> Batch | None:
     """The one head batch that is neither committed nor abandoned."""
-    cursor.execute(named_sql("batches/open_head"), {"pipeline": pipeline})
-    row = cursor.fetchone()
+    row = cursor.run("batches/open_head", pipeline=pipeline).fetchone()
     return read_batch(cursor, row["batch_id"]) if row else None
 
 
 def open_batches(cursor: Cursor, pipeline: str, *, heads_only: bool = False) -> list[int]:
     """The ids of the batches that are neither committed nor abandoned."""
-    cursor.execute(named_sql("batches/open"), {"pipeline": pipeline, "heads_only": heads_only})
-    return [row["batch_id"] for row in cursor.fetchall()]
+    return [row["batch_id"] for row in cursor.run("batches/open", pipeline=pipeline, heads_only=heads_only)]
 
 
 def all_open(cursor: Cursor, limit: int) -> list[int]:
     """The ids of the newest batches of any pipeline that are neither committed nor abandoned."""
-    cursor.execute(named_sql("batches/all_open"), {"limit": limit})
-    return [row["batch_id"] for row in cursor.fetchall()]
+    return [row["batch_id"] for row in cursor.run("batches/all_open", limit=limit)]
 
 
 def validated_of_file(cursor: Cursor, pipeline: Pipeline) -> list[int]:
     """The batches that may be committed into the table of the pipeline file now, of whichever topic."""
-    cursor.execute(named_sql("batches/validated_of_file"), {"file": pipeline.file})
-    return [row["batch_id"] for row in cursor.fetchall()]
+    return [row["batch_id"] for row in cursor.run("batches/validated_of_file", file=pipeline.file)]
 
 
 def count_heads(cursor: Cursor, pipeline: str) -> int:
@@ -106,8 +100,7 @@ def claimed_at(cursor: Cursor, batch_id: int) -> datetime:
 
 def read_sheet(cursor: Cursor, batch_id: int) -> dict[int, Dispositions]:
     """The balance sheet of a committed batch, by partition."""
-    cursor.execute(named_sql("batches/balance_sheet"), {"batch_id": batch_id})
-    return {row[0]: Dispositions(*row[1:]) for row in cursor.fetchall()}
+    return {row[0]: Dispositions(*row[1:]) for row in cursor.run("batches/balance_sheet", batch_id=batch_id)}
 
 
 # -- writing ---------------------------------------------------------------------------------------------------
@@ -126,8 +119,7 @@ def insert_batch(
     """Write a planned batch of the pipeline's present log with its ranges, and what was asked for; return its id."""
     by = {**asdict(origin), "config_hash": pipeline.config_hash, "code_version": __version__}
     asked = {"kind": kind, "why": why, "request": json.dumps(request) if request else None}
-    cursor.execute(named_sql("batches/insert"), {"pipeline": pipeline.name, **by, **asked})
-    batch_id, log_id = cursor.one()
+    batch_id, log_id = cursor.run("batches/insert", pipeline=pipeline.name, **by, **asked).one()
     partitions = {p.partition: p for p in snapshot.partitions}
     execute_values(
         cursor,
@@ -150,11 +142,9 @@ def claim(cursor: Cursor, batch_id: int, origin: Origin) -> Attempt:
     Raises:
         StateConflict: it is rejected, committed or abandoned.
     """
-    cursor.execute(
-        named_sql("batches/claim"),
-        {"batch_id": batch_id, "claimable": list(CLAIMABLE), "who": origin.who, "try_number": origin.try_number},
-    )
-    row = cursor.fetchone()
+    row = cursor.run(
+        "batches/claim", batch_id=batch_id, claimable=list(CLAIMABLE), who=origin.who, try_number=origin.try_number
+    ).fetchone()
     if row is None:
         batch = read_batch(cursor, batch_id)
         advice = (
@@ -173,7 +163,7 @@ def note_file(cursor: Cursor, batch_id: int, pipeline: Pipeline) -> None:
 
 def note_engine(cursor: Cursor, attempt: Attempt, choice: EngineChoice) -> None:
     """Keep which engine stages the batch for this attempt, and why; a newer attempt keeps its own."""
-    cursor.execute(named_sql("batches/note_engine"), {**asdict(attempt), **asdict(choice)})
+    cursor.run("batches/note_engine", **asdict(attempt), **asdict(choice))
 
 
 def cut(cursor: Cursor, attempt: Attempt, ends: Mapping[int, int]) -> None:
@@ -185,7 +175,7 @@ def cut(cursor: Cursor, attempt: Attempt, ends: Mapping[int, int]) -> None:
     lock(cursor, attempt, State.STAGING)
     for partition, until_offset in ends.items():
         place = {"batch_id": attempt.batch_id, "partition": partition, "until_offset": until_offset}
-        cursor.execute(named_sql("batches/cut_range"), place)
+        cursor.run("batches/cut_range", **place)
         assert cursor.rowcount == 1
 
 
@@ -253,8 +243,7 @@ def open_request(
 ) -> Batch | None:
     """The newest open batch of this kind that this run, or a person without one, has planned for this very request."""
     place = {"pipeline": pipeline, "kind": kind, "dag_id": origin.dag_id, "run_id": origin.run_id}
-    cursor.execute(named_sql("requests/open"), {**place, "request": json.dumps(request)})
-    row = cursor.fetchone()
+    row = cursor.run("requests/open", **place, request=json.dumps(request)).fetchone()
     return read_batch(cursor, row["batch_id"]) if row else None
 
 
@@ -262,23 +251,22 @@ def take_over(cursor: Cursor, batch_id: int, origin: Origin) -> None:
     """Record the run that resumes an open batch as its run, unless the batch is locked, perhaps by a paused process."""
     if origin.run_id:
         run = {"dag_id": origin.dag_id, "run_id": origin.run_id}
-        cursor.execute(named_sql("requests/take_over"), {**run, "batch_id": batch_id})
+        cursor.run("requests/take_over", **run, batch_id=batch_id)
 
 
 def committed_ranges(cursor: Cursor, pipeline: str, wanted: Sequence[OffsetRange]) -> tuple[CommittedRange, ...]:
     """The committed ranges of the present log, of every kind, that overlap the wanted ones."""
     ends = {"from_offsets": [r.from_offset for r in wanted], "until_offsets": [r.until_offset for r in wanted]}
     places = {"partitions": [r.partition for r in wanted], **ends}
-    cursor.execute(named_sql("requests/committed_ranges"), {"pipeline": pipeline, **places})
-    return tuple(CommittedRange(row[0], OffsetRange(*row[1:])) for row in cursor.fetchall())
+    committed = cursor.run("requests/committed_ranges", pipeline=pipeline, **places)
+    return tuple(CommittedRange(row[0], OffsetRange(*row[1:])) for row in committed)
 
 
 def read_before(
     cursor: Cursor, pipeline: str, since: datetime, until: datetime, snapshot: TopicSnapshot
 ) -> tuple[EarlierRead, ...]:
     """The committed ranges, as :func:`offset_ledger.model.windows.find_window` needs them."""
-    log = {"partitions": [p.partition for p in snapshot.partitions]}
-    log_starts = [p.log_start for p in snapshot.partitions]
-    window = {"pipeline": pipeline, "since": since, "until": until}
-    cursor.execute(named_sql("requests/read_before"), {**window, **log, "log_starts": log_starts})
-    return tuple(EarlierRead(OffsetRange(*row[:3]), row[3], row[4]) for row in cursor.fetchall())
+    partitions, log_starts = [p.partition for p in snapshot.partitions], [p.log_start for p in snapshot.partitions]
+    log = {"pipeline": pipeline, "partitions": partitions, "log_starts": log_starts}
+    ranges = cursor.run("requests/read_before", **log, since=since, until=until)
+    return tuple(EarlierRead(OffsetRange(*row[:3]), row[3], row[4]) for row in ranges)

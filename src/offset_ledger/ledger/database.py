@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from math import inf
-from typing import Any
+from typing import Any, Self
 
 import psycopg2
 from psycopg2 import errors as pg
@@ -37,6 +37,11 @@ class Cursor(DictCursor):
         self, query: str | bytes | Composable, arguments: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> None:
         super().execute(query, arguments)  # type: ignore[no-untyped-call]
+
+    def run(self, name: str, /, **arguments: Any) -> Self:
+        """Execute the statement of ``sql/<name>.sql`` with these arguments."""
+        self.execute(named_sql(name), arguments)
+        return self
 
     def one(self) -> Any:
         """The row of a query that always has one."""

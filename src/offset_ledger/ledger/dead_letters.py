@@ -27,20 +27,19 @@ Delivered = Sequence[tuple[RecordPosition, int, int]]
 
 def enqueue(cursor: Cursor, batch_id: int, topic: str) -> None:
     """Put every record that this batch quarantined into the outbox; the commit's transaction."""
-    cursor.execute(named_sql("dead_letters/enqueue"), {"batch_id": batch_id, "topic": topic})
+    cursor.run("dead_letters/enqueue", batch_id=batch_id, topic=topic)
 
 
 def waiting(cursor: Cursor, pipeline: str) -> dict[str, int]:
     """How many letters wait for each dead letter topic."""
-    cursor.execute(named_sql("dead_letters/waiting"), {"pipeline": pipeline})
-    return {row["topic"]: row["letters"] for row in cursor.fetchall()}
+    return {row["topic"]: row["letters"] for row in cursor.run("dead_letters/waiting", pipeline=pipeline)}
 
 
 def take(session: Session, pipeline: str, topic: str, limit: int) -> Generator[Any]:
     """The letters that wait for a topic, oldest first, a few of them in memory."""
     with session, session.cursor(name="letters", cursor_factory=Cursor) as cursor:
         cursor.itersize = _FETCHED_AT_ONCE
-        cursor.execute(named_sql("dead_letters/take"), {"pipeline": pipeline, "topic": topic, "limit": limit})
+        cursor.run("dead_letters/take", pipeline=pipeline, topic=topic, limit=limit)
         yield from cursor
 
 

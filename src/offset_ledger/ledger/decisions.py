@@ -9,7 +9,7 @@ from typing import Any
 from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.completeness import is_whole
-from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
+from offset_ledger.ledger.database import Cursor, Session, transaction
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.states import TRANSITIONS, State
@@ -76,8 +76,7 @@ def ask(cursor: Cursor, question: Question, origin: Origin) -> int:
     about = {"pipeline": question.pipeline, "topic_id": question.topic_id, "batch_id": question.batch_id}
     asked_now = {"kind": question.kind, "question": question.text, "details": json.dumps(question.details)}
     run = {"dag_id": origin.dag_id, "run_id": origin.run_id}
-    cursor.execute(named_sql("decisions/ask"), {**about, **asked_now, **run})
-    return int(cursor.one()["decision_id"])
+    return int(cursor.run("decisions/ask", **about, **asked_now, **run).one()["decision_id"])
 
 
 def answer(
@@ -94,7 +93,7 @@ def answer(
         StateConflict: it is answered already.
     """
     answered = {"answer": given, "who": origin.who, "why": why, "batch_id": batch_id}
-    cursor.execute(named_sql("decisions/answer"), {**answered, "decision_id": decision_id})
+    cursor.run("decisions/answer", **answered, decision_id=decision_id)
     if cursor.rowcount == 0:
         raise StateConflict(f"question {decision_id} is answered already; see table offset_ledger.decision")
 
@@ -116,8 +115,7 @@ def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> As
 
 def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = None) -> tuple[AskedQuestion, ...]:
     """The questions of the pipeline, or of one kind, that nobody has answered yet."""
-    cursor.execute(named_sql("decisions/open"), {"pipeline": pipeline, "kind": kind})
-    return tuple(map(_asked, cursor.fetchall()))
+    return tuple(map(_asked, cursor.run("decisions/open", pipeline=pipeline, kind=kind)))
 
 
 def approved(cursor: Cursor, batch_id: int, kind: QuestionKind) -> tuple[Mapping[str, Any], ...]:

@@ -17,7 +17,7 @@ from psycopg2 import errors as pg
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, DatabaseUnavailable, IncompleteStaging, OffsetLedgerError
 from offset_ledger.ledger import batches, database
-from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, transaction
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, transaction
 from offset_ledger.model.batch import Attempt
 
 log = logging.getLogger(__name__)
@@ -72,8 +72,7 @@ def end_lower_epochs(cursor: Cursor, attempt: Attempt) -> frozenset[str]:
     A paused process keeps its locks and may wake up at any time; what it had not committed is rolled back.
     """
     name = f"^{SESSION_NAME} b{attempt.batch_id} e([0-9]{{1,9}}) "
-    cursor.execute(named_sql("fencing/end_lower_epochs"), {"name": name, "epoch": attempt.epoch})
-    sessions = cursor.fetchall()
+    sessions = cursor.run("fencing/end_lower_epochs", name=name, epoch=attempt.epoch).fetchall()
     if ended := [row["pid"] for row in sessions if row["ended"]]:
         log.warning("ended %d database sessions of older attempts at batch %d", len(ended), attempt.batch_id)
     return frozenset(row["login"] for row in sessions if not row["ours"])
@@ -125,11 +124,10 @@ def wait_for(session: Session, batch_ids: Collection[int], lock: Callable[[Curso
             if monotonic() - began >= limit:
                 raise
             with transaction(session) as cursor:
-                cursor.execute(
-                    named_sql("fencing/end_stalled"),
-                    {"name": f"^{SESSION_NAME} b({'|'.join(map(str, batch_ids))}) e[0-9]+ (validate|commit)$"},
-                )
-                if ended := cursor.fetchall():
+                if ended := cursor.run(
+                    "fencing/end_stalled",
+                    name=f"^{SESSION_NAME} b({'|'.join(map(str, batch_ids))}) e[0-9]+ (validate|commit)$",
+                ).fetchall():
                     log.warning("ended %d stalled sessions of other attempts at batches %s", len(ended), batch_ids)
 
 

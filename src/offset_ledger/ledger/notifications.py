@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from offset_ledger.config.model import Cause
-from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.database import Cursor
 from offset_ledger.model.notices import Notice
 
 
@@ -23,7 +23,7 @@ def see(cursor: Cursor, notice: Notice, notifier: str) -> None:
     """Record what happened, for one notifier; nothing, if it was notified of this and that has not ended."""
     about = {"pipeline": notice.pipeline, "cause": notice.cause, "key": notice.key, "notifier": notifier}
     said = {"subject": notice.subject, "body": notice.body, "link": notice.link}
-    cursor.execute(named_sql("notify/see"), {**about, **said})
+    cursor.run("notify/see", **about, **said)
 
 
 def claim(cursor: Cursor, pipeline: str, notifier: str, seconds: float) -> DueNotification | None:
@@ -31,8 +31,7 @@ def claim(cursor: Cursor, pipeline: str, notifier: str, seconds: float) -> DueNo
 
     What was last seen more than a day ago, or has ended, is not sent any more.
     """
-    cursor.execute(named_sql("notify/claim"), {"pipeline": pipeline, "notifier": notifier, "seconds": seconds})
-    row = cursor.fetchone()
+    row = cursor.run("notify/claim", pipeline=pipeline, notifier=notifier, seconds=seconds).fetchone()
     if row is None:
         return None
     said = row["subject"], row["body"], row["link"]
@@ -41,7 +40,7 @@ def claim(cursor: Cursor, pipeline: str, notifier: str, seconds: float) -> DueNo
 
 def attempted(cursor: Cursor, notification_id: int, error: str | None) -> None:
     """Record an attempt that has ended: sent, or the error, after which the next occasion tries again."""
-    cursor.execute(named_sql("notify/attempted"), {"notification_id": notification_id, "error": error})
+    cursor.run("notify/attempted", notification_id=notification_id, error=error)
 
 
 def end(
@@ -53,4 +52,4 @@ def end(
     ``still`` are the keys that have not.
     """
     arguments = {"pipeline": pipeline, "causes": [str(cause) for cause in causes], "key": key, "still": list(still)}
-    cursor.execute(named_sql("notify/end"), arguments)
+    cursor.run("notify/end", **arguments)

@@ -9,7 +9,7 @@ from psycopg2.extras import execute_values
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, open_ledger, set_local, transaction
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, open_ledger, set_local, transaction
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot, topic_of
 
@@ -54,7 +54,7 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
     target = take_table(cursor, pipeline)
     topic = {"cluster_id": snapshot.cluster_id, "topic": snapshot.topic, "topic_id": snapshot.topic_id}
     registered = {"pipeline": pipeline.name, "target": target, "config_hash": pipeline.config_hash}
-    cursor.execute(named_sql("pipelines/register"), {**topic, **registered})
+    cursor.run("pipelines/register", **topic, **registered)
 
 
 def is_registered(cursor: Cursor, pipeline: str) -> bool:
@@ -81,8 +81,7 @@ def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
         ConfigurationError: another one does, or has a batch that is about to.
     """
     target = f"{pipeline.target.schema}.{pipeline.target.table}"
-    cursor.execute(named_sql("pipelines/table_owner"), {"target": target, "file": pipeline.file})
-    owner = cursor.fetchone()
+    owner = cursor.run("pipelines/table_owner", target=target, file=pipeline.file).fetchone()
     if owner is None:
         return target
     taken = f"pipeline {pipeline.name}: table {target} is filled by pipeline {owner['pipeline']}"
@@ -109,10 +108,10 @@ def take_table(cursor: Cursor, pipeline: Pipeline) -> str:
     ours = {"target": target, "file": pipeline.file}
     cursor.execute("SELECT FROM offset_ledger.target_table WHERE (target, file) = (%(target)s, %(file)s)", ours)
     if cursor.rowcount == 0:
-        cursor.execute(named_sql("pipelines/lock_others"), ours)
+        cursor.run("pipelines/lock_others", **ours)
         if cursor.rowcount:
             check_owner(cursor, pipeline)  # again: they may have planned or committed before they were locked
-        cursor.execute(named_sql("pipelines/take_table"), ours)
+        cursor.run("pipelines/take_table", **ours)
     return target
 
 
@@ -122,8 +121,7 @@ def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
     topic = cursor.fetchone()
     if topic is None:
         return None
-    cursor.execute(named_sql("pipelines/cursors"), {"pipeline": pipeline, "topic_id": topic["topic_id"]})
-    partitions = cursor.fetchall()
+    partitions = cursor.run("pipelines/cursors", pipeline=pipeline, topic_id=topic["topic_id"]).fetchall()
     epochs = {p["partition"]: p["leader_epoch"] for p in partitions if p["leader_epoch"] is not None}
     offsets = {p["partition"]: p["next_offset"] for p in partitions}
     topic_id, truncations = topic_of(topic["topic_id"])
@@ -132,15 +130,13 @@ def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
 
 def lock_cursors(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, int]:
     """The next offset of each partition that has committed one, locked for the rest of the transaction."""
-    cursor.execute(named_sql("pipelines/lock_cursors"), {"pipeline": pipeline, "topic_id": log_id})
-    return {row["partition"]: row["next_offset"] for row in cursor.fetchall()}
+    locked = cursor.run("pipelines/lock_cursors", pipeline=pipeline, topic_id=log_id)
+    return {row["partition"]: row["next_offset"] for row in locked}
 
 
 def change_topic(cursor: Cursor, pipeline: str, log_id: str, cluster_id: str) -> None:
     """Let the pipeline read another log from now on."""
-    cursor.execute(
-        named_sql("pipelines/change_topic"), {"pipeline": pipeline, "topic_id": log_id, "cluster_id": cluster_id}
-    )
+    cursor.run("pipelines/change_topic", pipeline=pipeline, topic_id=log_id, cluster_id=cluster_id)
 
 
 def read_start_offsets(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, int]:
@@ -180,15 +176,16 @@ def record_snapshot(
     log = {"pipeline": pipeline, "topic_id": log_id}
     retention = snapshot.delete_retention_ms if snapshot.compacted else None
     stables = {"last_stables": [stable.get(p, 0) for p in partitions], "delete_retention_ms": retention}
-    cursor.execute(named_sql("pipelines/insert_snapshot"), {**log, **stables, "seen_at": seen_at})
+    cursor.run("pipelines/insert_snapshot", **log, **stables, seen_at=seen_at)
     passed = [next_offsets.get(p, 0) for p in partitions]
-    cursor.execute(named_sql("pipelines/delete_snapshots"), {**log, "next_offsets": passed})
+    cursor.run("pipelines/delete_snapshots", **log, next_offsets=passed)
 
 
 def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) -> tuple[Boundary, ...]:
     """Every offset of these partitions up to which the ledger knows the present log: its start, committed ends."""
-    cursor.execute(named_sql("pipelines/boundaries"), {"pipeline": pipeline, "partitions": list(partitions)})
-    return tuple(Boundary(*row) for row in cursor.fetchall())
+    return tuple(
+        Boundary(*row) for row in cursor.run("pipelines/boundaries", pipeline=pipeline, partitions=list(partitions))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +203,7 @@ class Retirement:
 
 def retirements(cursor: Cursor, pipelines: Sequence[str]) -> dict[str, Retirement]:
     """The decisions that hold for these pipelines, by pipeline."""
-    cursor.execute(named_sql("topics/retired"), {"pipelines": list(pipelines)})
-    return {row["pipeline"]: Retirement(*row[1:]) for row in cursor.fetchall()}
+    return {row["pipeline"]: Retirement(*row[1:]) for row in cursor.run("topics/retired", pipelines=list(pipelines))}
 
 
 def read_retirement(pipeline: Pipeline) -> Retirement | None:
@@ -222,7 +218,7 @@ def read_retirement(pipeline: Pipeline) -> Retirement | None:
 
 def record_topics(cursor: Cursor, pipeline: Pipeline, topics: Iterable[str]) -> None:
     """Keep which topics the file reads; those that come after its first ones are later ones."""
-    cursor.execute(named_sql("topics/record"), {"file": pipeline.file, "topics": list(topics)})
+    cursor.run("topics/record", file=pipeline.file, topics=list(topics))
 
 
 def read_topics(cursor: Cursor, pipeline: Pipeline) -> tuple[str, ...]:
@@ -233,5 +229,4 @@ def read_topics(cursor: Cursor, pipeline: Pipeline) -> tuple[str, ...]:
 
 def came_later(cursor: Cursor, pipeline: Pipeline) -> bool:
     """Return whether the topic of this pipeline began to match the pattern of its file after others had been read."""
-    cursor.execute(named_sql("topics/came_later"), {"file": pipeline.file, "topic": pipeline.source.topic})
-    return bool(cursor.one()[0])
+    return bool(cursor.run("topics/came_later", file=pipeline.file, topic=pipeline.source.topic).one()[0])

@@ -27,8 +27,7 @@ class RedriveChoice:
 
 def open_redrive(cursor: Cursor, pipeline: str, choice: RedriveChoice) -> Batch | None:
     """The open redrive batch that the same choice planned before."""
-    cursor.execute(named_sql("redrive/open"), {"pipeline": pipeline, **asdict(choice)})
-    row = cursor.fetchone()
+    row = cursor.run("redrive/open", pipeline=pipeline, **asdict(choice)).fetchone()
     return batches.read_batch(cursor, row["batch_id"]) if row else None
 
 
@@ -44,9 +43,8 @@ def insert_redrive(
     registered = cursor.one()
     wanted = {**asdict(choice), "pipeline": pipeline.name, "topic_id": registered["topic_id"]}
     limit = min(choice.limit or pipeline.limits.records_per_batch, pipeline.limits.records_per_batch)
-    cursor.execute(named_sql("redrive/choose"), wanted)
-    cursor.execute(named_sql("redrive/ranges"), {**wanted, "limit": limit})
-    chosen = cursor.fetchall()
+    cursor.run("redrive/choose", **wanted)
+    chosen = cursor.run("redrive/ranges", **{**wanted, "limit": limit}).fetchall()
     cursor.execute("SELECT held_by, count(*) AS records FROM redrive_choice GROUP BY held_by ORDER BY held_by")
     held = {row["held_by"]: row["records"] for row in cursor.fetchall()}
     free = held.pop(None, 0)
@@ -64,7 +62,7 @@ def insert_redrive(
         "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)",
         [batch_id, choice.reason, choice.since, choice.limit],
     )
-    cursor.execute(named_sql("redrive/freeze"), {"batch_id": batch_id, "limit": limit})
+    cursor.run("redrive/freeze", batch_id=batch_id, limit=limit)
     records = int(cursor.rowcount)
     return batches.read_batch(cursor, batch_id), records, free - records, held
 
@@ -74,7 +72,7 @@ def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
 
     Returns how many slices that were.
     """
-    cursor.execute(named_sql("redrive/leave_out"), {**asdict(tables.attempt), "slices": slices})
+    cursor.run("redrive/leave_out", **asdict(tables.attempt), slices=slices)
     return int(cursor.rowcount)
 
 
@@ -110,15 +108,13 @@ def choose(cursor: Cursor, pipeline: str, selection: Selection, undo: bool) -> l
     offsets = None if selection.offsets is None else [*selection.offsets]
     wanted = {"partition": selection.partition, "offsets": offsets, "reason": selection.reason}
     asked = {**wanted, "since": selection.since, "pipeline": pipeline, "undo": undo}
-    cursor.execute(named_sql("dismissals/choose"), asked)
-    return cursor.fetchall()
+    return cursor.run("dismissals/choose", **asked).fetchall()
 
 
 def decide(cursor: Cursor, pipeline: str, chosen: list[int], undo: bool, origin: Origin, why: str) -> int:
     """Dismiss these records, or undo it, and return the id of the decision."""
     decided = {"pipeline": pipeline, "undone": undo, "who": origin.who, "why": why}
-    cursor.execute(named_sql("dismissals/insert"), decided)
-    dismissal_id = int(cursor.one()[0])
+    dismissal_id = int(cursor.run("dismissals/insert", **decided).one()[0])
     cursor.execute(
         "INSERT INTO offset_ledger.dismissal_record (dismissal_id, quarantine_id) SELECT %s, unnest(%s::bigint[])",
         [dismissal_id, chosen],

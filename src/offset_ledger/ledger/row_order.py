@@ -5,7 +5,7 @@ from psycopg2 import sql
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.errors import TargetMismatch
-from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.database import Cursor
 
 KAFKA_TIMESTAMP = "kafka_timestamp"
 
@@ -27,7 +27,7 @@ def read_orders(cursor: Cursor, pipeline: Pipeline) -> set[str]:
 
 def write_order(cursor: Cursor, pipeline: Pipeline, moment: str) -> None:
     """Record the moment by which the rows of the table are ordered from now on."""
-    cursor.execute(named_sql("table/write_order"), {"pipeline": pipeline.name, "file": pipeline.file, "moment": moment})
+    cursor.run("table/write_order", pipeline=pipeline.name, file=pipeline.file, moment=moment)
 
 
 def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bool:

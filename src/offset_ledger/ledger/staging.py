@@ -100,8 +100,7 @@ def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
     """Return whether the rows have the columns and the order that the pipeline file declares now; True where they
     are gone.
     """
-    cursor.execute(named_sql("staging/columns"), {"table": f"{SCHEMA}.{tables.rows}"})
-    staged = {row[0]: row[1] for row in cursor.fetchall()}
+    staged = {row[0]: row[1] for row in cursor.run("staging/columns", table=f"{SCHEMA}.{tables.rows}")}
     if not staged:
         return True
     wanted = {name: catalog_type(kind) for name, kind in [*row_columns(record), _VALUE]}
@@ -165,8 +164,7 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
     try:
         with transaction(session) as cursor:
             cursor.execute("SET LOCAL lock_timeout = '2s'")
-            cursor.execute(named_sql("staging/rejected_for_days"), {"pipeline": pipeline, "days": days})
-            for row in cursor.fetchall():
+            for row in cursor.run("staging/rejected_for_days", pipeline=pipeline, days=days).fetchall():
                 tables = StagingTables(Attempt(*row))
                 for name in (tables.rows, tables.refused):
                     cursor.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(tables.identifier(name)))
@@ -204,8 +202,8 @@ def _drop(session: Session, wanted: Callable[[Attempt], bool]) -> list[str]:
 
 def manifest(cursor: Cursor, tables: StagingTables) -> tuple[Slice, ...]:
     """The slices that the epoch has staged, in the order of their numbers."""
-    cursor.execute(named_sql("staging/manifest"), asdict(tables.attempt))
-    return tuple(Slice(row[0], StagedCounts(*row[1:4]), *row[4:]) for row in cursor.fetchall())
+    slices = cursor.run("staging/manifest", **asdict(tables.attempt))
+    return tuple(Slice(row[0], StagedCounts(*row[1:4]), *row[4:]) for row in slices)
 
 
 def count(cursor: Cursor, tables: StagingTables, table: str) -> dict[int, int]:
@@ -290,7 +288,7 @@ class StageFailure:
 def record_failure(cursor: Cursor, submission: str, batch_id: int, failure: StageFailure) -> None:
     """Keep it under the id of the submission; of a driver that is started again, the last one."""
     values = {"submission": submission, "batch_id": batch_id, **asdict(failure)}
-    cursor.execute(named_sql("stage/record_failure"), values)
+    cursor.run("stage/record_failure", **values)
 
 
 def read_failure(cursor: Cursor, submission: str) -> StageFailure | None:
@@ -306,8 +304,7 @@ def measure_profile(cursor: Cursor, tables: StagingTables, nullable: Sequence[st
     query = "SELECT count(*) FILTER (WHERE NOT _deleted), min(publish_at), max(publish_at){} FROM {}"
     cursor.execute(sql.SQL(query).format(sql.Composed(nulls), tables.identifier(tables.rows)))
     rows, first, last, *present = cursor.one()
-    cursor.execute(named_sql("profiles/records"), asdict(tables.attempt))
-    records, newest = cursor.one()
+    records, newest = cursor.run("profiles/records", **asdict(tables.attempt)).one()
     missing = {column: rows - count for column, count in zip(nullable, present, strict=True)}
     return Profile(records, rows, missing, newest, first, last)
 
@@ -315,26 +312,23 @@ def measure_profile(cursor: Cursor, tables: StagingTables, nullable: Sequence[st
 def keep_profile(cursor: Cursor, tables: StagingTables, profile: Profile) -> None:
     """Write the profile of the batch, over that of an older epoch."""
     kept = {**asdict(profile), "nulls": json.dumps(dict(profile.nulls))}
-    cursor.execute(named_sql("profiles/keep"), {**kept, **asdict(tables.attempt)})
+    cursor.run("profiles/keep", **kept, **asdict(tables.attempt))
 
 
 def recent_profiles(cursor: Cursor, batch: Batch, limit: int) -> list[Profile]:
     """Of the committed head batches before this one of the same topic, newest first."""
     before = {"pipeline": batch.pipeline, "topic_id": batch.topic_id, "batch_id": batch.batch_id, "limit": limit}
-    cursor.execute(named_sql("profiles/recent"), before)
-    return [Profile(**row) for row in cursor.fetchall()]
+    return [Profile(**row) for row in cursor.run("profiles/recent", **before)]
 
 
 def read_unread(cursor: Cursor, attempt: Attempt) -> UnreadCounts | None:
     """The unread fields of the rows that the attempt has staged; None where they were not counted."""
-    cursor.execute(named_sql("staging/unread"), asdict(attempt))
-    return together(UnreadCounts.from_json(row[0]) for row in cursor.fetchall())
+    return together(UnreadCounts.from_json(row[0]) for row in cursor.run("staging/unread", **asdict(attempt)))
 
 
 def latest_unread(cursor: Cursor, pipeline: str) -> tuple[int, UnreadCounts] | None:
     """The newest committed batch of the pipeline that has rows, with its unread fields."""
-    cursor.execute(named_sql("staging/newest_counted"), {"pipeline": pipeline})
-    if (row := cursor.fetchone()) is None:
+    if (row := cursor.run("staging/newest_counted", pipeline=pipeline).fetchone()) is None:
         return None
     unread = read_unread(cursor, Attempt(row["batch_id"], row["epoch"]))
     return (row["batch_id"], unread) if unread else None

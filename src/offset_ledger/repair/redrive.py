@@ -128,7 +128,7 @@ def read_records(session: Session, batch_id: int, partition: int) -> Iterator[pa
     """The records of a redrive batch as they came from Kafka, in chunks of a limited number and size."""
     with session, session.cursor(name="redrive", cursor_factory=Cursor) as cursor:
         cursor.itersize = _FETCH_SIZE
-        cursor.execute(named_sql("redrive/records"), {"batch_id": batch_id, "partition": partition})
+        cursor.run("redrive/records", batch_id=batch_id, partition=partition)
         for chunk in chunks(cursor, lambda row: len(row["value"] or b""), MAX_RECORDS, MAX_BYTES):
             yield record_batch(
                 partition,

@@ -174,10 +174,11 @@ def read_timeline(
     """The newest ``limit`` validated batches that ended (or, if open, were validated) in ``[since, until)``."""
     with transaction(session) as cursor:
         filters = {"pipeline": pipeline, "limit": limit, "since": since, "until": until}
-        cursor.execute(named_sql("report/timeline"), filters)
-        batches = tuple(ValidatedBatch(**row) for row in cursor.fetchall())
-        cursor.execute(named_sql("report/freshness"), {"pipeline": pipeline})
-        freshness, head = Freshness(**cursor.one()), open_head(cursor, pipeline)
+        batches = tuple(ValidatedBatch(**row) for row in cursor.run("report/timeline", **filters))
+        freshness, head = (
+            Freshness(**cursor.run("report/freshness", pipeline=pipeline).one()),
+            open_head(cursor, pipeline),
+        )
         rejected = head.batch_id if head and head.state is State.REJECTED else None
         return Timeline(pipeline, batches, freshness, rejected)
 

@@ -8,7 +8,7 @@ from psycopg2 import errors as pg
 
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import DatabaseUnavailable
-from offset_ledger.ledger.database import Cursor, named_sql, open_ledger_at, set_local, transaction
+from offset_ledger.ledger.database import Cursor, open_ledger_at, set_local, transaction
 from offset_ledger.ledger.pipelines import retirements
 from offset_ledger.standing.pipeline import COUNTED, Ledger, LedgerPartition, LedgerRow
 
@@ -53,5 +53,4 @@ def read_ledger(cursor: Cursor, names: Sequence[str] | None = None) -> Ledger:
 
 def read_rows(cursor: Cursor, query: str, **arguments: object) -> list[LedgerRow]:
     """Return the rows of a query of ``ledger/sql/``."""
-    cursor.execute(named_sql(query), arguments)
-    return [dict(row) for row in cursor.fetchall()]
+    return [dict(row) for row in cursor.run(query, **arguments)]

@@ -6,7 +6,7 @@ from psycopg2 import sql
 from offset_ledger.config.model import Evolve, Pipeline
 from offset_ledger.errors import TargetLocked, TargetMismatch
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, named_sql, savepoint
+from offset_ledger.ledger.database import Cursor, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.row_order import check_order, ordered_by, read_orders, write_order
 from offset_ledger.table.fit import Misfit, misfits, nullable_columns, record_upgrade, remedy, target_columns
@@ -90,7 +90,7 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
         ) from error
     for change in changes:
         values = {"pipeline": pipeline.name, "batch_id": batch_id, "found": change.text, "clause": change.clause}
-        cursor.execute(named_sql("table/insert_change"), values)
+        cursor.run("table/insert_change", **values)
 
 
 def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
@@ -121,8 +121,7 @@ def is_there(cursor: Cursor, table: str) -> bool:
 
 def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bool) -> None:
     """Check that the rows of committed batches are in this table: it is the one of before, perhaps renamed."""
-    cursor.execute(named_sql("table/committed_into"), {"pipeline": pipeline.name})
-    row = cursor.fetchone()
+    row = cursor.run("table/committed_into", pipeline=pipeline.name).fetchone()
     if row is None:
         return
     if row["target"] != target and is_there(cursor, row["target"]):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from offset_ledger.config.model import Evolve, Pipeline, RecordShape
-from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.staging import catalog_type, row_columns
 from offset_ledger.model.followed_columns import widens
 
@@ -38,8 +38,7 @@ def nullable_columns(record: RecordShape) -> set[str]:
 
 def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     """Everything about the table, which exists, that does not fit the pipeline file."""
-    cursor.execute(named_sql("table/relation"), _place(pipeline))
-    relation = cursor.one()
+    relation = cursor.run("table/relation", **_place(pipeline)).one()
     if relation["relkind"] not in "rp":
         return [Misfit(f"it is {_KINDS.get(relation['relkind'], 'no table')}, and rows go into a table")]
     kinds = dict(target_columns(pipeline.record))
@@ -68,20 +67,17 @@ def column_types(cursor: Cursor, pipeline: Pipeline) -> dict[str, str]:
 
 def _columns(cursor: Cursor, pipeline: Pipeline) -> list[Any]:
     names = [name for name, _ in target_columns(pipeline.record)]
-    cursor.execute(named_sql("table/columns"), {**_place(pipeline), "columns": names})
-    return cursor.fetchall()
+    return cursor.run("table/columns", **_place(pipeline), columns=names).fetchall()
 
 
 def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The names of the triggers that act on what is written into the target, or into a partition of it."""
-    cursor.execute(named_sql("table/triggers"), _place(pipeline))
-    return [row["tgname"] for row in cursor.fetchall()]
+    return [row["tgname"] for row in cursor.run("table/triggers", **_place(pipeline))]
 
 
 def own_uniques(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The names of unique and exclusion constraints and indexes of the target other than that of the event id."""
-    cursor.execute(named_sql("table/uniques"), _place(pipeline))
-    return [row[0] for row in cursor.fetchall()]
+    return [row[0] for row in cursor.run("table/uniques", **_place(pipeline))]
 
 
 def _place(pipeline: Pipeline) -> dict[str, str]:
@@ -156,12 +152,12 @@ def _allow_null(row: Mapping[str, Any], why: str, checks: list[str]) -> Iterator
 def record_columns(cursor: Cursor, pipeline: Pipeline) -> None:
     """Record that the pipeline writes the columns that its file declares now."""
     columns = [column.name for column in pipeline.record.columns]
-    cursor.execute(named_sql("table/declare_columns"), {"pipeline": pipeline.name, "columns": columns})
+    cursor.run("table/declare_columns", pipeline=pipeline.name, columns=columns)
 
 
 def record_upgrade(cursor: Cursor, pipeline: Pipeline) -> None:
     """Take the columns of now for those that were ever written, where batches were committed before this was kept."""
-    cursor.execute(named_sql("table/undeclared_commit"), {"pipeline": pipeline.name})
+    cursor.run("table/undeclared_commit", pipeline=pipeline.name)
     if cursor.rowcount:
         record_columns(cursor, pipeline)
 
@@ -170,11 +166,11 @@ def no_longer_declared(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The columns of the table that the pipeline has written and that its file declares no more."""
     declared = [column.name for column in pipeline.record.columns]
     place = {"file": pipeline.file, **_place(pipeline), "declared": declared}
-    cursor.execute(named_sql("table/no_longer_declared"), place)
-    return [row["attname"] for row in cursor.fetchall()]
+    return [row["attname"] for row in cursor.run("table/no_longer_declared", **place)]
 
 
 def foreign_columns(cursor: Cursor, pipeline: Pipeline) -> frozenset[str]:
     """The columns of the table, if it exists, that the pipeline has never written."""
-    cursor.execute(named_sql("table/foreign_columns"), {"file": pipeline.file, **_place(pipeline)})
-    return frozenset(row["attname"] for row in cursor.fetchall())
+    return frozenset(
+        row["attname"] for row in cursor.run("table/foreign_columns", file=pipeline.file, **_place(pipeline))
+    )
