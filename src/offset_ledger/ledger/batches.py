@@ -33,8 +33,7 @@ def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
     """
     if lock:
         cursor.execute("SELECT FROM offset_ledger.batch WHERE batch_id = %s FOR UPDATE", [batch_id])
-    cursor.execute(named_sql("batches/read"), [batch_id])
-    row: Any = cursor.fetchone()
+    row: Any = cursor.execute(named_sql("batches/read"), [batch_id]).fetchone()
     if row is None:
         raise UnknownBatch(f"batch {batch_id} {why_missing(cursor, batch_id)}")
     ranges = tuple(OffsetRange(*r[:3]) for r in row["ranges"])
@@ -86,8 +85,7 @@ def validated_of_file(cursor: Cursor, pipeline: Pipeline) -> list[int]:
 
 def count_heads(cursor: Cursor, pipeline: str) -> int:
     """How many head batches were ever planned for the pipeline."""
-    cursor.execute("SELECT heads FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
-    row = cursor.fetchone()
+    row = cursor.execute("SELECT heads FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline]).fetchone()
     return int(row[0]) if row else 0
 
 

@@ -35,13 +35,13 @@ class Cursor(DictCursor):
 
     def execute(
         self, query: str | bytes | Composable, arguments: Mapping[str, Any] | Sequence[Any] | None = None
-    ) -> None:
+    ) -> Self:
         super().execute(query, arguments)  # type: ignore[no-untyped-call]
+        return self
 
     def run(self, name: str, /, **arguments: Any) -> Self:
         """Execute the statement of ``sql/<name>.sql`` with these arguments."""
-        self.execute(named_sql(name), arguments)
-        return self
+        return self.execute(named_sql(name), arguments)
 
     def one(self) -> Any:
         """The row of a query that always has one."""
@@ -52,15 +52,13 @@ class Cursor(DictCursor):
 
 def clock(cursor: Cursor) -> datetime:
     """The time by the database's clock."""
-    cursor.execute("SELECT clock_timestamp()")
-    now: datetime = cursor.one()[0]
+    now: datetime = cursor.execute("SELECT clock_timestamp()").one()[0]
     return now
 
 
 def transaction_id(cursor: Cursor) -> str:
     """The id of the transaction, which gets one by this."""
-    cursor.execute("SELECT pg_current_xact_id()::text")
-    return str(cursor.one()[0])
+    return str(cursor.execute("SELECT pg_current_xact_id()::text").one()[0])
 
 
 def set_local(cursor: Cursor, name: str, value: str) -> None:
@@ -207,8 +205,7 @@ def timeout_setting(session: Session, name: str) -> float:
 def rows(session: Session, query: str | Composable, arguments: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:
     """All rows of one query in a transaction of its own."""
     with transaction(session) as cursor:
-        cursor.execute(query, arguments)
-        return cursor.fetchall()
+        return cursor.execute(query, arguments).fetchall()
 
 
 _LOCK = 0x0FF5E7  # one migration at a time in a database
@@ -234,16 +231,14 @@ def migrate(session: Session) -> list[str]:
     check_server(session.server_version)
     known = migrations()
     with transaction(session) as cursor:
-        cursor.execute("SHOW server_encoding")
-        if (encoding := cursor.one()[0]) != "UTF8":
+        if (encoding := cursor.execute("SHOW server_encoding").one()[0]) != "UTF8":
             raise ConfigurationError(
                 f"the database has the encoding {encoding}, which cannot hold every text of a record; create one with "
                 "ENCODING 'UTF8'"
             )
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         cursor.execute(named_sql("migrate/bootstrap"))
-        cursor.execute("SELECT number FROM offset_ledger.migration")
-        missing = _missing({row["number"] for row in cursor.fetchall()})
+        missing = _missing({row["number"] for row in cursor.execute("SELECT number FROM offset_ledger.migration")})
         for number in missing:
             name, text = known[number]
             cursor.execute(text)

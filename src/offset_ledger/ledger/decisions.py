@@ -93,8 +93,7 @@ def answer(
         StateConflict: it is answered already.
     """
     answered = {"answer": given, "who": origin.who, "why": why, "batch_id": batch_id}
-    cursor.run("decisions/answer", **answered, decision_id=decision_id)
-    if cursor.rowcount == 0:
+    if cursor.run("decisions/answer", **answered, decision_id=decision_id).rowcount == 0:
         raise StateConflict(f"question {decision_id} is answered already; see table offset_ledger.decision")
 
 
@@ -109,8 +108,7 @@ def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> As
     """The question of that id, locked against every other answer if asked."""
     if lock:
         cursor.execute("SELECT FROM offset_ledger.decision WHERE decision_id = %s FOR UPDATE", [decision_id])
-    cursor.execute("SELECT * FROM offset_ledger.decision WHERE decision_id = %s", [decision_id])
-    return _asked(cursor.one())
+    return _asked(cursor.execute("SELECT * FROM offset_ledger.decision WHERE decision_id = %s", [decision_id]).one())
 
 
 def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = None) -> tuple[AskedQuestion, ...]:

@@ -90,8 +90,7 @@ def alongside_lower_epochs(cursor: Cursor, batch_id: int, logins: frozenset[str]
         return
     names = ", ".join(sorted(logins))
     log.warning("sessions of older attempts at batch %d stay: they are of the login %s", batch_id, names)
-    cursor.execute("SELECT set_config('lock_timeout', %s, true), current_user", [f"{_LOCK_SECONDS}s"])
-    ours = cursor.one()[1]
+    ours = cursor.execute("SELECT set_config('lock_timeout', %s, true), current_user", [f"{_LOCK_SECONDS}s"]).one()[1]
     try:
         yield
     except pg.LockNotAvailable as error:

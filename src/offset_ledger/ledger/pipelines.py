@@ -22,8 +22,7 @@ def lock_pipeline(cursor: Cursor, pipeline: str) -> None:
 def lock_file(cursor: Cursor, file: str) -> list[str]:
     """Lock every pipeline of the file that the ledger knows, and return their names."""
     query = "SELECT pipeline FROM offset_ledger.pipeline WHERE file = %s ORDER BY pipeline FOR UPDATE"
-    cursor.execute(query, [file])
-    return [row["pipeline"] for row in cursor.fetchall()]
+    return [row["pipeline"] for row in cursor.execute(query, [file])]
 
 
 def lock_table(cursor: Cursor, pipeline: Pipeline) -> None:
@@ -59,8 +58,7 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
 
 def is_registered(cursor: Cursor, pipeline: str) -> bool:
     """Return whether the ledger knows the pipeline."""
-    cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
-    return bool(cursor.rowcount)
+    return bool(cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline]).rowcount)
 
 
 def registered_of(cursor: Cursor, pipeline: Pipeline) -> Pipeline | None:
@@ -108,8 +106,7 @@ def take_table(cursor: Cursor, pipeline: Pipeline) -> str:
     ours = {"target": target, "file": pipeline.file}
     cursor.execute("SELECT FROM offset_ledger.target_table WHERE (target, file) = (%(target)s, %(file)s)", ours)
     if cursor.rowcount == 0:
-        cursor.run("pipelines/lock_others", **ours)
-        if cursor.rowcount:
+        if cursor.run("pipelines/lock_others", **ours).rowcount:
             check_owner(cursor, pipeline)  # again: they may have planned or committed before they were locked
         cursor.run("pipelines/take_table", **ours)
     return target
@@ -142,8 +139,7 @@ def change_topic(cursor: Cursor, pipeline: str, log_id: str, cluster_id: str) ->
 def read_start_offsets(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, int]:
     """The start offset of each partition of the log for the pipeline."""
     query = "SELECT partition, start_offset FROM offset_ledger.beginning WHERE pipeline = %s AND topic_id = %s"
-    cursor.execute(query, [pipeline, log_id])
-    return {row["partition"]: row["start_offset"] for row in cursor.fetchall()}
+    return {row["partition"]: row["start_offset"] for row in cursor.execute(query, [pipeline, log_id])}
 
 
 def record_start_offsets(cursor: Cursor, pipeline: str, log_id: str, starts: Iterable[Boundary]) -> None:
@@ -158,8 +154,7 @@ def record_start_offsets(cursor: Cursor, pipeline: str, log_id: str, starts: Ite
 def has_snapshot_since(cursor: Cursor, pipeline: str, age: timedelta) -> bool:
     """Return whether a snapshot that is at most so old was recorded."""
     query = "SELECT FROM offset_ledger.topic_look WHERE pipeline = %s AND seen_at > clock_timestamp() - %s"
-    cursor.execute(query, [pipeline, age])
-    return bool(cursor.rowcount)
+    return bool(cursor.execute(query, [pipeline, age]).rowcount)
 
 
 def record_snapshot(

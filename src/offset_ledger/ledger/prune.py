@@ -96,8 +96,7 @@ def old_parts(
 def count_partitions(cursor: Cursor, part: OldPart) -> int:
     """How many ranges a head batch of the log has at most."""
     query = "SELECT count(*) FROM offset_ledger.beginning WHERE pipeline = %s AND topic_id = %s"
-    cursor.execute(query, [part.pipeline, part.topic_id])
-    return int(cursor.one()[0])
+    return int(cursor.execute(query, [part.pipeline, part.topic_id]).one()[0])
 
 
 def read_heads(cursor: Cursor, part: OldPart, after: int, limit: int) -> list[Head]:

@@ -39,8 +39,7 @@ def insert_redrive(
     Returns the batch, and how many records it has, are left for later, and are in each other open batch: a record of an
     open redrive batch stays with it. The pipeline must be registered and locked.
     """
-    cursor.execute("SELECT * FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline.name])
-    registered = cursor.one()
+    registered = cursor.execute("SELECT * FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline.name]).one()
     wanted = {**asdict(choice), "pipeline": pipeline.name, "topic_id": registered["topic_id"]}
     limit = min(choice.limit or pipeline.limits.records_per_batch, pipeline.limits.records_per_batch)
     cursor.run("redrive/choose", **wanted)
@@ -62,8 +61,7 @@ def insert_redrive(
         "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)",
         [batch_id, choice.reason, choice.since, choice.limit],
     )
-    cursor.run("redrive/freeze", batch_id=batch_id, limit=limit)
-    records = int(cursor.rowcount)
+    records = int(cursor.run("redrive/freeze", batch_id=batch_id, limit=limit).rowcount)
     return batches.read_batch(cursor, batch_id), records, free - records, held
 
 
@@ -72,15 +70,13 @@ def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
 
     Returns how many slices that were.
     """
-    cursor.run("redrive/leave_out", **asdict(tables.attempt), slices=slices)
-    return int(cursor.rowcount)
+    return int(cursor.run("redrive/leave_out", **asdict(tables.attempt), slices=slices).rowcount)
 
 
 def staged_others(cursor: Cursor, tables: StagingTables) -> str | None:
     """A record in staging, as partition:offset, that the batch did not choose; None where there is none."""
     names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
-    cursor.execute(sql.SQL(named_sql("redrive/others")).format(**names), {"batch_id": tables.batch_id})
-    row = cursor.fetchone()
+    row = cursor.execute(sql.SQL(named_sql("redrive/others")).format(**names), {"batch_id": tables.batch_id}).fetchone()
     return row[0] if row else None
 
 

@@ -21,8 +21,7 @@ def read_orders(cursor: Cursor, pipeline: Pipeline) -> set[str]:
     Empty where it was never checked; several where an earlier version ordered the rows of one topic alone.
     """
     query = "SELECT ordered_by FROM offset_ledger.pipeline WHERE file = %s AND ordered_by IS NOT NULL"
-    cursor.execute(query, [pipeline.file])
-    return {row["ordered_by"] for row in cursor.fetchall()}
+    return {row["ordered_by"] for row in cursor.execute(query, [pipeline.file])}
 
 
 def write_order(cursor: Cursor, pipeline: Pipeline, moment: str) -> None:
@@ -77,8 +76,7 @@ def in_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> bool:
 
 
 def _any(cursor: Cursor, table: sql.Identifier, condition: str) -> bool:
-    cursor.execute("SELECT to_regclass(%s)", [table.as_string(cursor)])
-    if cursor.one()[0] is None:
+    if cursor.execute("SELECT to_regclass(%s)", [table.as_string(cursor)]).one()[0] is None:
         return False
     cursor.execute(sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE {})").format(table, sql.SQL(condition)))
     return bool(cursor.one()[0])

@@ -106,8 +106,8 @@ def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
     wanted = {name: catalog_type(kind) for name, kind in [*row_columns(record), _VALUE]}
     if staged != wanted:
         return False
-    cursor.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", [f"{SCHEMA}.{tables.rows}"])
-    order = cursor.one()[0]  # earlier versions did not write it down
+    query = "SELECT obj_description(to_regclass(%s), 'pg_class')"
+    order = cursor.execute(query, [f"{SCHEMA}.{tables.rows}"]).one()[0]  # earlier versions did not write it down
     return order == ordered_by(record) if order else not has_strays(cursor, tables.identifier(tables.rows), record)
 
 
@@ -209,15 +209,13 @@ def manifest(cursor: Cursor, tables: StagingTables) -> tuple[Slice, ...]:
 def count(cursor: Cursor, tables: StagingTables, table: str) -> dict[int, int]:
     """How many rows or refusals there are, by partition."""
     query = sql.SQL("SELECT _partition, count(*) FROM {} GROUP BY 1").format(tables.identifier(table))
-    cursor.execute(query)
-    return {row[0]: row[1] for row in cursor.fetchall()}
+    return {row[0]: row[1] for row in cursor.execute(query)}
 
 
 def refused_by_reason(cursor: Cursor, tables: StagingTables, limit: int | None) -> list[dict[str, Any]]:
     """The refusals by code and path, with at most ``limit`` coordinates of each."""
     query = sql.SQL(named_sql("staging/refused_by_reason")).format(refused=tables.identifier(tables.refused))
-    cursor.execute(query, {"limit": limit})
-    return [dict(row) for row in cursor.fetchall()]
+    return [dict(row) for row in cursor.execute(query, {"limit": limit})]
 
 
 def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
@@ -225,8 +223,7 @@ def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
     if not are_there(cursor, tables):
         return {}
     query = sql.SQL(named_sql("staging/refused_by_code")).format(refused=tables.identifier(tables.refused))
-    cursor.execute(query)
-    return {row[0]: row[1] for row in cursor.fetchall()}
+    return {row[0]: row[1] for row in cursor.execute(query)}
 
 
 def analyze(cursor: Cursor, tables: StagingTables, staged_rows: int) -> None:
@@ -241,8 +238,7 @@ def analyze(cursor: Cursor, tables: StagingTables, staged_rows: int) -> None:
 def are_there(cursor: Cursor, tables: StagingTables) -> bool:
     """Return whether both tables exist."""
     names = [f"{SCHEMA}.{table}" for table in (tables.rows, tables.refused)]
-    cursor.execute("SELECT num_nulls(to_regclass(%s), to_regclass(%s)) = 0", names)
-    return bool(cursor.one()[0])
+    return bool(cursor.execute("SELECT num_nulls(to_regclass(%s), to_regclass(%s)) = 0", names).one()[0])
 
 
 CopyFormat = Literal["binary", "csv"]

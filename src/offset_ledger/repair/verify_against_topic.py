@@ -111,8 +111,7 @@ def _compare(
     stored = column_types(cursor, pipeline)
     violations, notes = [], []
     for name, query in numbered_queries("verify_topic").items():
-        cursor.execute(_limited(query, pipeline, stored), arguments)
-        lines = cursor.fetchall()
+        lines = cursor.execute(_limited(query, pipeline, stored), arguments).fetchall()
         wrong = [row for row in lines if not row["earlier"]]
         violations += [f"topic {name}: {row['line']}" for row in wrong]
         if wrong and wrong[0]["total"] > SHOWN:

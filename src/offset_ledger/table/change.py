@@ -115,8 +115,7 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
 def is_there(cursor: Cursor, table: str) -> bool:
     """Return whether there is a table of that name, ``schema.table``."""
     schema, name = table.split(".")
-    cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{schema}"."{name}"'])
-    return bool(cursor.one()[0])
+    return bool(cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{schema}"."{name}"']).one()[0])
 
 
 def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bool) -> None:

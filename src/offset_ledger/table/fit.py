@@ -157,8 +157,7 @@ def record_columns(cursor: Cursor, pipeline: Pipeline) -> None:
 
 def record_upgrade(cursor: Cursor, pipeline: Pipeline) -> None:
     """Take the columns of now for those that were ever written, where batches were committed before this was kept."""
-    cursor.run("table/undeclared_commit", pipeline=pipeline.name)
-    if cursor.rowcount:
+    if cursor.run("table/undeclared_commit", pipeline=pipeline.name).rowcount:
         record_columns(cursor, pipeline)
 
 

@@ -70,11 +70,9 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
     ensure_target(cursor, pipeline)
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
-    cursor.execute(sql.SQL(statement).format(target))
-    restated = cursor.rowcount
+    restated = cursor.execute(sql.SQL(statement).format(target)).rowcount
     query = sql.SQL("SELECT event_id, _partition, _offset FROM {} WHERE _timestamp IS NULL LIMIT 1").format(target)
-    cursor.execute(query)
-    if row := cursor.fetchone():
+    if row := cursor.execute(query).fetchone():
         raise StateConflict(
             f"pipeline {pipeline.name}: event {row[0]!r} (record {row[1]}:{row[2]}) has no Kafka timestamp to be "
             "ordered by; nothing was changed; correct or delete such rows, or start a pipeline with another name and "
