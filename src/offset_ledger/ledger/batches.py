@@ -15,14 +15,11 @@ from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Attempt, Batch, Origin
 from offset_ledger.model.engine import EngineChoice
-from offset_ledger.model.overlap import CommittedRange
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, BatchKind, State
 from offset_ledger.model.windows import EarlierRead
 from offset_ledger.version import __version__
-
-# -- reading ---------------------------------------------------------------------------------------------------
 
 
 def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
@@ -99,9 +96,6 @@ def claimed_at(cursor: Cursor, batch_id: int) -> datetime:
 def read_sheet(cursor: Cursor, batch_id: int) -> dict[int, Dispositions]:
     """The balance sheet of a committed batch, by partition."""
     return {row[0]: Dispositions(*row[1:]) for row in cursor.run("batches/balance_sheet", batch_id=batch_id)}
-
-
-# -- writing ---------------------------------------------------------------------------------------------------
 
 
 def insert_batch(
@@ -252,12 +246,14 @@ def take_over(cursor: Cursor, batch_id: int, origin: Origin) -> None:
         cursor.run("requests/take_over", **run, batch_id=batch_id)
 
 
-def committed_ranges(cursor: Cursor, pipeline: str, wanted: Sequence[OffsetRange]) -> tuple[CommittedRange, ...]:
+def committed_ranges(
+    cursor: Cursor, pipeline: str, wanted: Sequence[OffsetRange]
+) -> tuple[tuple[int, OffsetRange], ...]:
     """The committed ranges of the present log, of every kind, that overlap the wanted ones."""
     ends = {"from_offsets": [r.from_offset for r in wanted], "until_offsets": [r.until_offset for r in wanted]}
     places = {"partitions": [r.partition for r in wanted], **ends}
     committed = cursor.run("requests/committed_ranges", pipeline=pipeline, **places)
-    return tuple(CommittedRange(row[0], OffsetRange(*row[1:])) for row in committed)
+    return tuple((row[0], OffsetRange(*row[1:])) for row in committed)
 
 
 def read_before(

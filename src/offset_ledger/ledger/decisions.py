@@ -38,31 +38,24 @@ def decide(session: Session, batch_id: int, after: State, origin: Origin, why: s
 
 def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, why: str) -> Batch:
     """Decide inside the caller's transaction; a run that waits with a question about the batch has its answer."""
-    batch = batches.read_batch(cursor, batch_id, lock=True)
-    wrong = batch.state is not State.REJECTED if after is State.VALIDATED else after not in TRANSITIONS[batch.state]
-    if wrong:
-        verb = "approved; only a rejected one can" if after is State.VALIDATED else "abandoned; it has ended"
+    batch, approves = batches.read_batch(cursor, batch_id, lock=True), after is State.VALIDATED
+    if batch.state is not State.REJECTED if approves else after not in TRANSITIONS[batch.state]:
+        verb = "approved; only a rejected one can" if approves else "abandoned; it has ended"
         raise StateConflict(f"{batch} cannot be {verb}")
-    if after is State.VALIDATED and not is_whole(cursor, batch):  # it commits exactly what was validated
+    if approves and not is_whole(cursor, batch):  # it commits exactly what was validated
         raise StateConflict(
             f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a "
             f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "
             "stages and validates its offsets again"
         )
-    judged = (batch.verdict or {}).get("judged")
-    kept: dict[State, dict[str, Any]] = {
-        State.ABANDONED: {"ended_at": datetime.now(UTC)},
-        State.VALIDATED: {"approval": {"who": origin.who, "why": why, "judged": judged}},
-    }
-    batches.move(cursor, batch.attempt, batch.state, after, origin, why=why, **kept.get(after, {}))
-    given = QuestionAnswer.APPROVE if after is State.VALIDATED else QuestionAnswer.ABANDON
+    approval = {"who": origin.who, "why": why, "judged": (batch.verdict or {}).get("judged")}
+    kept: dict[str, Any] = {"approval": approval} if approves else {"ended_at": datetime.now(UTC)}
+    batches.move(cursor, batch.attempt, batch.state, after, origin, why=why, **kept)
+    given = QuestionAnswer.APPROVE if approves else QuestionAnswer.ABANDON
     for asked in open_questions(cursor, batch.pipeline, QuestionKind.REJECTED_BATCH):
         if asked.question.batch_id == batch_id:
             answer(cursor, asked.decision_id, given, origin, why)
     return batches.read_batch(cursor, batch_id)
-
-
-# -- questions -------------------------------------------------------------------------------------------------
 
 
 def ask(cursor: Cursor, question: Question, origin: Origin) -> int:
@@ -133,8 +126,6 @@ def answered_by(cursor: Cursor, pipeline: str, kind: QuestionKind, decision_id: 
 
 
 def _asked(row: Any) -> AskedQuestion:
-    question = Question(
-        row["pipeline"], QuestionKind(row["kind"]), row["topic_id"], row["question"], row["details"], row["batch_id"]
-    )
-    given = QuestionAnswer(row["answer"]) if row["answer"] else None
+    kind, given = QuestionKind(row["kind"]), QuestionAnswer(row["answer"]) if row["answer"] else None
+    question = Question(row["pipeline"], kind, row["topic_id"], row["question"], row["details"], row["batch_id"])
     return AskedQuestion(row["decision_id"], question, row["dag_id"], row["run_id"], given)

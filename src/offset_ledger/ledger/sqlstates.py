@@ -118,18 +118,15 @@ def explained(error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedger
 
 def refusal(known: Meaning, error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedgerError:
     """``where`` and what happened there, in one line; ``hint`` names a record."""
-    message = "; ".join(filter(None, [detail(error), hint]))
-    return known.kind(f"{where} {known.text} ({message}); nothing was committed; {known.advice}")
-
-
-def detail(error: psycopg2.Error) -> str:
-    """Postgres's message, the key that it names, and the function that raised it: never a whole row."""
     diag = error.diag
+    # The message, the key that it names, and the function that raised it: never a whole row.
     parts = [diag.message_primary or str(error)]
     if (diag.sqlstate or "") in ("23505", "23503") and diag.message_detail:
         parts.append(diag.message_detail)
     parts += [line for line in (diag.context or "").splitlines() if "function" in line][:1]
-    return ", ".join(" ".join(part.split()).rstrip(".") for part in parts)[:400]
+    detail = ", ".join(" ".join(part.split()).rstrip(".") for part in parts)[:400]
+    message = f"{detail}; {hint}" if hint else detail
+    return known.kind(f"{where} {known.text} ({message}); nothing was committed; {known.advice}")
 
 
 def in_a_function(error: psycopg2.Error) -> bool:

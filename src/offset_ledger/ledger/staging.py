@@ -36,8 +36,6 @@ _KAFKA = (
 )
 _VALUE = ("_value", "bytea")
 _SAMPLED_BY_ANALYZE = 30_000  # rows, by the default_statistics_target
-ROW_COLUMNS_BEFORE = tuple(name for name, _ in _EVENT)
-ROW_COLUMNS_AFTER = (*(name for name, _ in _KAFKA), "_deleted")
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,29 +71,22 @@ class Position:
     cut_off: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
-    """A partition's log at one moment, from the broker or as the newest batch saw it."""
-
-    log_start: int
-    last_stable: int
-    high_watermark: int
-    as_of: datetime
-
-
-def log_of(known: LedgerPartition | None, live: PartitionSnapshot | None, broker: BrokerSnapshot | None) -> Log | None:
-    """Return the log as the broker says if it answered, else as the newest batch saw it; None if neither knows it.
+def log_of(
+    known: LedgerPartition | None, live: PartitionSnapshot | None, broker: BrokerSnapshot | None
+) -> tuple[int, int, int, datetime] | None:
+    """Return log start, last stable offset and high watermark as the broker says if it answered, else as the newest
+    batch saw them, and when; None if neither knows them.
 
     A snapshot that is older than the newest batch is not used if the batch moved the cursor beyond its high watermark.
     """
     if live and broker:
         seen_later = known and known.seen_at is not None and known.seen_at > broker.taken_at
         if not (known and seen_later and known.cursor > live.high_watermark):
-            return Log(live.log_start, live.last_stable, live.high_watermark, broker.taken_at)
+            return live.log_start, live.last_stable, live.high_watermark, broker.taken_at
     if known is None or known.log_start is None or known.last_stable is None or known.high_watermark is None:
         return None
     assert known.seen_at is not None
-    return Log(known.log_start, known.last_stable, known.high_watermark, known.seen_at)
+    return known.log_start, known.last_stable, known.high_watermark, known.seen_at
 
 
 def position(
@@ -104,21 +97,22 @@ def position(
     log = log_of(known, live, broker)
     if log is None:
         return Position(partition, cursor, None, None, None, complete_to=newest)
-    log_ends = log.log_start, log.last_stable, log.high_watermark
-    start = log.log_start if cursor is None else cursor
-    if start > log.high_watermark:  # the log was truncated, and its records below the cursor may be new
+    log_start, last_stable, high_watermark, as_of = log
+    log_ends = log_start, last_stable, high_watermark
+    start = log_start if cursor is None else cursor
+    if start > high_watermark:  # the log was truncated, and its records below the cursor may be new
         return Position(partition, cursor, *log_ends, lag=0 if live else None, cut_off=True)
-    lag = max(0, log.last_stable - max(start, log.log_start))
+    lag = max(0, last_stable - max(start, log_start))
     # A producer's clock may run ahead: nothing is complete up to a time in the future.
-    complete_to = log.as_of if lag == 0 else min(newest, log.as_of) if newest else None
-    lost = max(0, log.log_start - start)
+    complete_to = as_of if lag == 0 else min(newest, as_of) if newest else None
+    lost = max(0, log_start - start)
     if broker is None or live is None:
         return Position(partition, cursor, *log_ends, lost=lost, complete_to=complete_to)
     deadline, tombstones = None, None
     if lag:
-        length = log.high_watermark - log.log_start
-        unread = UnreadLog(complete_to, broker.logs.get(partition, UNSIZED), lag / length)
-        deadline = earliest([unread], broker.retention, log.as_of)
+        share = lag / (high_watermark - log_start)
+        unread = UnreadLog(complete_to, broker.logs.get(partition, UNSIZED), share)
+        deadline = earliest([unread], broker.retention, as_of)
         if known and known.unread_since and broker.retention.tombstones is not None:
             tombstones = known.unread_since + broker.retention.tombstones
     return Position(partition, cursor, *log_ends, lag, lost, complete_to, deadline.at if deadline else None, tombstones)
