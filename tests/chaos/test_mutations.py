@@ -23,9 +23,8 @@ from offset_ledger.errors import Fenced, IncompleteStaging, LedgerViolation, Off
 from offset_ledger.ledger import batches, database, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.balance_sheet import MergeCounts, StagedCounts
+from offset_ledger.model.balance_sheet import MergeCounts, StagedCounts, by_partition
 from offset_ledger.model.batch import Batch
-from offset_ledger.model.manifest import by_partition
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.sandbox.stack import Stack

@@ -6,9 +6,8 @@ from offset_ledger.errors import IncompleteStaging, StateConflict, UnexplainedGa
 from offset_ledger.ledger import redrive, staging
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.balance_sheet import StagedCounts, check_gap
+from offset_ledger.model.balance_sheet import Slice, StagedCounts, by_partition, check_gap, flaws, redriven_flaws
 from offset_ledger.model.batch import Batch
-from offset_ledger.model.manifest import Slice, by_partition, flaws, redriven_flaws
 from offset_ledger.model.states import BatchKind
 
 

@@ -17,9 +17,8 @@ from offset_ledger.config.model import RecordShape
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 from offset_ledger.ledger.row_order import TOPIC, has_strays, ordered_by
-from offset_ledger.model.balance_sheet import StagedCounts
+from offset_ledger.model.balance_sheet import Slice, StagedCounts
 from offset_ledger.model.batch import Attempt, Batch, Profile
-from offset_ledger.model.manifest import Slice
 from offset_ledger.model.unread import UnreadCounts, together
 
 SCHEMA = "offset_ledger_staging"

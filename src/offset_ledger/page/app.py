@@ -30,7 +30,7 @@ from offset_ledger.page.queries import NEWEST, AuditFilter, BatchFilter
 from offset_ledger.page.rights import Rights
 from offset_ledger.report.step import reports_folder
 from offset_ledger.standing.brokers import BrokerCache
-from offset_ledger.standing.files import KnownPipelines
+from offset_ledger.standing.reader import KnownPipelines
 
 
 @dataclass(frozen=True, slots=True)

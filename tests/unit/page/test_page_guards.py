@@ -19,8 +19,8 @@ from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.page.app import _visible, create_app, find_report, router
 from offset_ledger.page.rights import Rights
 from offset_ledger.standing.brokers import BrokerCache
-from offset_ledger.standing.files import pipelines_folder, read_pipelines
 from offset_ledger.standing.pipeline import BrokerAnswer, BrokerSnapshot
+from offset_ledger.standing.reader import pipelines_folder, read_pipelines
 from tests.fixtures.asgi import Client
 from tests.fixtures.staged import a_pipeline
 from tests.paths import ROOT
