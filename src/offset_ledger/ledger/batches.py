@@ -23,11 +23,7 @@ from offset_ledger.version import __version__
 
 
 def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
-    """The batch with its ranges, locked against every other step if asked.
-
-    Raises:
-        UnknownBatch: no such batch.
-    """
+    """The batch with its ranges, locked against every other step if asked; raises UnknownBatch where there is none."""
     if lock:
         cursor.execute("SELECT FROM offset_ledger.batch WHERE batch_id = %s FOR UPDATE", [batch_id])
     row: Any = cursor.execute(named_sql("batches/read"), [batch_id]).fetchone()
@@ -48,11 +44,7 @@ def why_missing(cursor: Cursor, batch_id: int) -> str:
 
 
 def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:
-    """The batch, if it is one of this pipeline: a file may have got another name between two steps.
-
-    Raises:
-        UnknownBatch: it is of another pipeline, or there is no such batch.
-    """
+    """The batch, if it is of this pipeline (a file may have got another name between two steps); else UnknownBatch."""
     batch = read_batch(cursor, batch_id)
     if batch.pipeline != pipeline:
         raise UnknownBatch(f"batch {batch_id} is of pipeline {batch.pipeline}, not of {pipeline}")
@@ -129,28 +121,21 @@ def insert_batch(
 
 
 def claim(cursor: Cursor, batch_id: int, origin: Origin) -> Attempt:
-    """Take the batch for a new attempt, which is returned: state staging, epoch + 1.
-
-    Raises:
-        StateConflict: it is rejected, committed or abandoned.
-    """
-    row = cursor.run(
-        "batches/claim", batch_id=batch_id, claimable=list(CLAIMABLE), who=origin.who, try_number=origin.try_number
-    ).fetchone()
+    """Take the batch for a new attempt (staging, epoch + 1); raises StateConflict where nothing is left to stage."""
+    by = {"who": origin.who, "try_number": origin.try_number}
+    row = cursor.run("batches/claim", batch_id=batch_id, claimable=list(CLAIMABLE), **by).fetchone()
     if row is None:
-        batch = read_batch(cursor, batch_id)
-        advice = (
-            "approve or abandon it first" if batch.state is State.REJECTED else "there is nothing left to do for it"
-        )
+        batch, advice = read_batch(cursor, batch_id), "there is nothing left to do for it"
+        if batch.state is State.REJECTED:
+            advice = "approve or abandon it first"
         raise StateConflict(f"{batch} cannot be claimed; {advice}")
     return Attempt(batch_id, row["epoch"])
 
 
 def note_file(cursor: Cursor, batch_id: int, pipeline: Pipeline) -> None:
     """Keep which pipeline file a claimed batch is decoded by."""
-    cursor.execute(
-        "UPDATE offset_ledger.batch SET config_hash = %s WHERE batch_id = %s", [pipeline.config_hash, batch_id]
-    )
+    query = "UPDATE offset_ledger.batch SET config_hash = %s WHERE batch_id = %s"
+    cursor.execute(query, [pipeline.config_hash, batch_id])
 
 
 def note_engine(cursor: Cursor, attempt: Attempt, choice: EngineChoice) -> None:
@@ -159,11 +144,7 @@ def note_engine(cursor: Cursor, attempt: Attempt, choice: EngineChoice) -> None:
 
 
 def cut(cursor: Cursor, attempt: Attempt, ends: Mapping[int, int]) -> None:
-    """Let ranges of a batch that is being staged end earlier, by partition; each keeps an offset at least.
-
-    Raises:
-        Fenced, StateConflict: another attempt has the batch.
-    """
+    """Let ranges of a batch that the attempt is staging end earlier, by partition; each keeps an offset at least."""
     lock(cursor, attempt, State.STAGING)
     for partition, until_offset in ends.items():
         place = {"batch_id": attempt.batch_id, "partition": partition, "until_offset": until_offset}
@@ -181,12 +162,7 @@ def move(
     why: str | None = None,
     **columns: object,
 ) -> None:
-    """Compare-and-set one transition of the batch of ``attempt``, with the columns it brings.
-
-    Raises:
-        Fenced: a newer attempt has claimed the batch.
-        StateConflict: it is in another state.
-    """
+    """Compare-and-set one transition of the batch of ``attempt``, with the columns it brings, or :func:`refuse` it."""
     assigned = [sql.SQL(", {} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in columns]
     cursor.execute(
         sql.SQL(named_sql("batches/move")).format(columns=sql.Composed(assigned)),
@@ -198,12 +174,7 @@ def move(
 
 
 def lock(cursor: Cursor, attempt: Attempt, wanted: State) -> Batch:
-    """Lock the batch for the rest of the transaction and check that the attempt still has it, in this state.
-
-    Raises:
-        Fenced: a newer attempt has claimed the batch.
-        StateConflict: it is in another state.
-    """
+    """Lock the batch for the rest of the transaction; an attempt that has it no more, in this state, is refused."""
     batch = read_batch(cursor, attempt.batch_id, lock=True)
     if (batch.attempt, batch.state) != (attempt, wanted):
         refuse(batch, attempt, wanted)
@@ -211,12 +182,7 @@ def lock(cursor: Cursor, attempt: Attempt, wanted: State) -> Batch:
 
 
 def refuse(batch: Batch, attempt: Attempt, wanted: State) -> NoReturn:
-    """Raise why a step of ``attempt`` that needs the state ``wanted`` cannot go on with this batch.
-
-    Raises:
-        Fenced: a newer attempt has claimed the batch.
-        StateConflict: it is in another state.
-    """
+    """Raise Fenced if a newer attempt has claimed the batch, else StateConflict: it is not in the state ``wanted``."""
     if batch.attempt != attempt:
         raise fenced_by(batch, attempt)
     raise StateConflict(f"{batch} was expected to be {wanted}; another step has moved it")

@@ -247,11 +247,7 @@ def migrate(session: Session) -> list[str]:
 
 
 def check_server(version: int) -> None:
-    """Check that the server is new enough; ``version`` as libpq has it, 180004 for 18.4.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
+    """Raise ConfigurationError if the server is too old; ``version`` as libpq has it, 180004 for 18.4."""
     if version < OLDEST * 10_000:
         raise ConfigurationError(
             f"PostgreSQL {OLDEST} or newer is needed, found {version // 10_000}.{version % 10_000}; "
@@ -273,11 +269,7 @@ def check_migrated(session: Session) -> None:
 
 
 def check_applied(applied: Set[int], server: int) -> None:
-    """Check that these migrations are all, on a server of this version.
-
-    Raises:
-        ConfigurationError: as :func:`check_migrated`.
-    """
+    """Raise ConfigurationError unless these migrations are all, on a server of this version."""
     if missing := _missing(applied):
         check_server(server)  # on an old server the advice below would fail
         raise ConfigurationError(f"the ledger lacks migrations {missing}; run: offset-ledger migrate")

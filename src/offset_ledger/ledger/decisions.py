@@ -80,11 +80,7 @@ def answer(
     why: str | None,
     batch_id: int | None = None,
 ) -> None:
-    """Keep the answer, once.
-
-    Raises:
-        StateConflict: it is answered already.
-    """
+    """Keep the answer, once; raises StateConflict where the question is answered already."""
     answered = {"answer": given, "who": origin.who, "why": why, "batch_id": batch_id}
     if cursor.run("decisions/answer", **answered, decision_id=decision_id).rowcount == 0:
         raise StateConflict(f"question {decision_id} is answered already; see table offset_ledger.decision")

@@ -33,11 +33,7 @@ _LOST = (DatabaseUnavailable, IncompleteStaging, psycopg2.OperationalError, psyc
 
 @contextmanager
 def fenced(connection: Connection, attempt: Attempt) -> Iterator[None]:
-    """A lost session, or a lost staging table, is Fenced where it is a newer claim of the batch that has ended it.
-
-    Raises:
-        Fenced: the batch has a higher epoch than the attempt.
-    """
+    """Raise Fenced for a lost session, or a lost staging table, that a newer claim of the batch has ended."""
     try:
         yield
     except _LOST as lost:

@@ -97,11 +97,7 @@ def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
 
 
 def take_table(cursor: Cursor, pipeline: Pipeline) -> str:
-    """Take the table over from a file that has committed nothing into it; returns its name as the ledger has it.
-
-    Raises:
-        ConfigurationError: as :func:`check_owner`.
-    """
+    """Take the table over from a file that has committed nothing into it; else as :func:`check_owner`."""
     target = check_owner(cursor, pipeline)
     ours = {"target": target, "file": pipeline.file}
     cursor.execute("SELECT FROM offset_ledger.target_table WHERE (target, file) = (%(target)s, %(file)s)", ours)
@@ -178,9 +174,8 @@ def record_snapshot(
 
 def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) -> tuple[Boundary, ...]:
     """Every offset of these partitions up to which the ledger knows the present log: its start, committed ends."""
-    return tuple(
-        Boundary(*row) for row in cursor.run("pipelines/boundaries", pipeline=pipeline, partitions=list(partitions))
-    )
+    known = cursor.run("pipelines/boundaries", pipeline=pipeline, partitions=list(partitions))
+    return tuple(Boundary(*row) for row in known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +197,7 @@ def retirements(cursor: Cursor, pipelines: Sequence[str]) -> dict[str, Retiremen
 
 
 def read_retirement(pipeline: Pipeline) -> Retirement | None:
-    """The decision that holds for this pipeline, if there is one.
-
-    Raises:
-        DatabaseUnavailable: the ledger is away.
-    """
+    """The decision that holds for this pipeline, if there is one; raises DatabaseUnavailable."""
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         return retirements(cursor, [pipeline.name]).get(pipeline.name)
 

@@ -43,11 +43,7 @@ def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bo
 
 
 def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
-    """Check that all rows of the target are ordered by the moment that the pipeline file names.
-
-    Raises:
-        TargetMismatch: they are ordered by another one.
-    """
+    """Raise TargetMismatch unless all rows of the target are ordered by the moment that the pipeline file names."""
     if in_order(cursor, pipeline, table):
         return
     wanted, known = ordered_by(pipeline.record), read_orders(cursor, pipeline)

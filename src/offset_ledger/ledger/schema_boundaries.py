@@ -100,9 +100,8 @@ def opening(cursor: Cursor, batch_id: int) -> dict[Writer, dict[int, int]]:
 
 def accepted(cursor: Cursor, pipeline: str) -> frozenset[Difference]:
     """The differences that a person has accepted."""
-    return frozenset(
-        Difference(row["path"], row["difference"]) for row in cursor.run("following/accepted", pipeline=pipeline)
-    )
+    differences = cursor.run("following/accepted", pipeline=pipeline)
+    return frozenset(Difference(row["path"], row["difference"]) for row in differences)
 
 
 def accept(cursor: Cursor, pipeline: str, differences: Iterable[Difference], origin: Origin, why: str) -> None:

@@ -172,9 +172,8 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
 
 
 def _names(session: Session) -> list[str]:
-    return [
-        row[0] for row in rows(session, "SELECT tablename FROM pg_tables WHERE schemaname = %s ORDER BY 1", [SCHEMA])
-    ]
+    query = "SELECT tablename FROM pg_tables WHERE schemaname = %s ORDER BY 1"
+    return [row[0] for row in rows(session, query, [SCHEMA])]
 
 
 def _drop(session: Session, wanted: Callable[[Attempt], bool]) -> list[str]:

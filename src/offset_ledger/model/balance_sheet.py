@@ -173,11 +173,7 @@ def close(offsets: OffsetRange, staged: StagedCounts, merged: MergeCounts, reaso
 
 
 def check_gap(offsets: OffsetRange, gap: int, reason: str | None) -> None:
-    """Check that missing offsets are legal on this topic.
-
-    Raises:
-        UnexplainedGap: they are not.
-    """
+    """Raise UnexplainedGap where offsets are missing and no reason makes that legal on this topic."""
     if gap and reason is None:
         raise UnexplainedGap(
             f"range {offsets}: {gap} of {offsets.width} offsets gave no record, and nothing explains it: set "

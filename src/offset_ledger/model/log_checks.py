@@ -11,11 +11,7 @@ _GO_ON = "to continue from where the log still agrees with the ledger: offset-le
 
 
 def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:
-    """Check that the cursors belong to this very topic of this very cluster.
-
-    Raises:
-        TopicRecreated: the cluster id or the topic id differs.
-    """
+    """Raise TopicRecreated unless the cursors belong to this very topic of this very cluster."""
     if cursors is None:
         return
     if cursors.cluster_id != snapshot.cluster_id:

@@ -28,11 +28,7 @@ def zoned(text: str) -> datetime | None:
 
 
 def parse_since(text: str | None) -> datetime | None:
-    """The moment of an option ``since``, which may be left out.
-
-    Raises:
-        ConfigurationError: it is not ISO 8601 with a zone.
-    """
+    """The moment of an option ``since``, if given; raises ConfigurationError unless it is ISO 8601 with a zone."""
     if text is None:
         return None
     if moment := zoned(text):

@@ -96,11 +96,7 @@ def _plan(
 
 
 def checked_snapshot(session: Session, pipeline: Pipeline) -> TopicSnapshot:
-    """A snapshot of the topic, checked against the cursors as they are before it.
-
-    Raises:
-        TopicRecreated, LogTruncated: as :func:`snapshot_topic`.
-    """
+    """A snapshot of the topic, checked as by :func:`snapshot_topic` against the cursors as they are before it."""
     with transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)
     return snapshot_topic(pipeline, cursors)[0]
@@ -191,11 +187,7 @@ def describe(ranges: Sequence[OffsetRange]) -> str:
 
 
 def dead_letter_snapshot(kafka: KafkaClient, pipeline: Pipeline, topic: str) -> TopicSnapshot:
-    """Return the dead letter topic as it is now.
-
-    Raises:
-        ConfigurationError: it does not exist.
-    """
+    """Return the dead letter topic as it is now; raises ConfigurationError where it does not exist."""
     try:
         return kafka.snapshot(topic)
     except UnknownTopic:

@@ -45,11 +45,7 @@ class Ages:
         return cls(**ages)
 
     def check(self) -> None:
-        """Check that the ledger page does not lose what it shows.
-
-        Raises:
-            ConfigurationError: an age is too low.
-        """
+        """Raise ConfigurationError for an age at which the ledger page would lose what it shows."""
         for kind in KINDS:
             if (age := getattr(self, kind)) < YOUNGEST:
                 raise ConfigurationError(

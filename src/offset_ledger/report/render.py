@@ -23,11 +23,7 @@ _LONG_NUMBER = re.compile(r"(?<![\w.])(\d+)(?:\.\d{6,}(?:e[+-]?\d+)?|(?:\.\d+)?e
 
 
 def pipeline_folder(folder: Path, pipeline: str) -> Path:
-    """``<folder>/<pipeline>``, created if it is missing.
-
-    Raises:
-        ConfigurationError: the name would leave the folder.
-    """
+    """``<folder>/<pipeline>``, created if missing; raises ConfigurationError for a name that leaves the folder."""
     if pipeline in ("", ".", "..") or Path(pipeline).name != pipeline:
         raise ConfigurationError(f"pipeline name {pipeline!r} cannot name a folder; use letters, digits and _")
     pages = folder / pipeline

@@ -163,11 +163,7 @@ def finish(
 
 
 def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session | None = None) -> Batch:
-    """Validate a staged batch and return it if it passed; a rejected one gets its report.
-
-    Raises:
-        BatchRejected: the gate rejected it; nothing was merged.
-    """
+    """Validate a staged batch and return it; one that the gate rejects gets its report, and BatchRejected is raised."""
     from offset_ledger.report.step import report
     from offset_ledger.validate.step import validate
 

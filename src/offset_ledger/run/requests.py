@@ -211,11 +211,7 @@ class Preview:
 
 
 def preview(pipeline: Pipeline, request: Request) -> Preview:
-    """The ranges that the request would read, each with how much of it was committed before; nothing is written.
-
-    Raises:
-        LostRange: the same errors as the plan itself.
-    """
+    """What the request would read, and how much of it was committed before; raises the errors of the plan itself."""
     if request.action is RunAction.NEXT:
         return _preview_next(pipeline, request.limit)
     wanted, notes = _wanted_ranges(pipeline, request)

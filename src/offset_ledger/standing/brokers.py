@@ -66,11 +66,7 @@ def ask_topic(kafka: KafkaClient, topic: str) -> BrokerSnapshot:
 
 
 def ask_broker(pipeline: Pipeline, timeout: float = 2.0) -> BrokerSnapshot:
-    """Return a snapshot of the topic of the pipeline.
-
-    Raises:
-        OffsetLedgerError: the broker is unavailable, the topic is unknown, or the connection is wrong.
-    """
+    """Return a snapshot of the topic of the pipeline; raises OffsetLedgerError where there is none."""
     with connect_kafka(get_connection(pipeline.source.connection), timeout) as kafka:
         if pipeline.source.several:
             raise UnknownTopic(f"no run has found one of the {pipeline.source.topic_names} yet")

@@ -170,6 +170,5 @@ def no_longer_declared(cursor: Cursor, pipeline: Pipeline) -> list[str]:
 
 def foreign_columns(cursor: Cursor, pipeline: Pipeline) -> frozenset[str]:
     """The columns of the table, if it exists, that the pipeline has never written."""
-    return frozenset(
-        row["attname"] for row in cursor.run("table/foreign_columns", file=pipeline.file, **_place(pipeline))
-    )
+    foreign = cursor.run("table/foreign_columns", file=pipeline.file, **_place(pipeline))
+    return frozenset(row["attname"] for row in foreign)
