@@ -60,7 +60,13 @@ def parse_type(text: str) -> ColumnType:
     """The column type under its canonical name; refuses what Postgres or exactness does not allow."""
     if text.endswith("[]"):
         raise Refused(f"arrays such as {text} are not supported", "write jsonb")
-    written, args = _split(text)
+    # The number of ``timestamp(3) with time zone`` is in the middle.
+    number = r" *(-?(?:0|[1-9][0-9]*)) *"
+    match = re.fullmatch(rf"([a-z][a-z0-9 ]*?)(?: ?\({number}(?:,{number})?\)(| with(?:out)? time zone))?", text)
+    if match is None:
+        raise _unknown(text)
+    first_words, first, second, rest = match.groups(default="")
+    written, args = first_words + rest, tuple(int(digits) for digits in (first, second) if digits)
     name = ALIASES.get(written, written)
     if written in _REFUSED:
         raise Refused(*_REFUSED[written])
@@ -87,16 +93,6 @@ def parse_type(text: str) -> ColumnType:
     if args:
         raise Refused(f"{written} takes no number in brackets", f"write {name}")
     return ColumnType(name)
-
-
-def _split(text: str) -> tuple[str, tuple[int, ...]]:
-    """Name and numbers of a type; ``timestamp(3) with time zone`` has its number in the middle."""
-    number = r" *(-?(?:0|[1-9][0-9]*)) *"
-    match = re.fullmatch(rf"([a-z][a-z0-9 ]*?)(?: ?\({number}(?:,{number})?\)(| with(?:out)? time zone))?", text)
-    if match is None:
-        raise _unknown(text)
-    name, first, second, rest = match.groups(default="")
-    return name + rest, tuple(int(number) for number in (first, second) if number)
 
 
 def _unknown(text: str) -> Refused:

@@ -109,17 +109,15 @@ def skip_lost(
             check_identity(cursors, snapshot)  # again: somebody may have accepted a log change meanwhile
             lost = lost_ranges(cursors, snapshot) if cursors else ()
             if not cursors or not lost:
-                raise TerminalError(
-                    f"pipeline {pipeline.name}: no offset is lost; every cursor is at or above its log start"
-                )
+                nothing = "no offset is lost; every cursor is at or above its log start"
+                raise TerminalError(f"pipeline {pipeline.name}: {nothing}")
             ranges = lost if approved is None else tuple(approved)
             by_partition = {r.partition: r for r in lost}
             for r in ranges:
                 now = by_partition.get(r.partition)
                 if now is None or now.from_offset != r.from_offset or now.until_offset < r.until_offset:
-                    raise StateConflict(
-                        f"range {r} was approved, but the loss is {now or 'none'} now; nothing was skipped"
-                    )
+                    change = f"but the loss is {now or 'none'} now"
+                    raise StateConflict(f"range {r} was approved, {change}; nothing was skipped")
             new = [Boundary(r.partition, r.from_offset) for r in ranges if r.partition not in cursors.next_offsets]
             pipelines.record_start_offsets(cursor, pipeline.name, cursors.log_id, new)
             if head := batches.open_head(cursor, pipeline.name):

@@ -164,12 +164,10 @@ def move(
 ) -> None:
     """Compare-and-set one transition of the batch of ``attempt``, with the columns it brings, or :func:`refuse` it."""
     assigned = [sql.SQL(", {} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in columns]
-    cursor.execute(
-        sql.SQL(named_sql("batches/move")).format(columns=sql.Composed(assigned)),
-        {**asdict(attempt), "before": before, "after": after, "who": origin.who, "why": why}
-        | {k: json.dumps(v) if isinstance(v, Mapping) else v for k, v in columns.items()},
-    )
-    if cursor.rowcount == 0:
+    statement = sql.SQL(named_sql("batches/move")).format(columns=sql.Composed(assigned))
+    transition = {**asdict(attempt), "before": before, "after": after, "who": origin.who, "why": why}
+    values = {name: json.dumps(value) if isinstance(value, Mapping) else value for name, value in columns.items()}
+    if cursor.execute(statement, transition | values).rowcount == 0:
         refuse(read_batch(cursor, attempt.batch_id), attempt, before)
 
 

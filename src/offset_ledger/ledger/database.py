@@ -163,9 +163,8 @@ def _unavailable(connection: Connection, error: psycopg2.Error) -> OffsetLedgerE
         )
     if _MISSING.search(str(error)):
         return ConfigurationError(f"{where} cannot be entered ({detail}); create it, or correct the connection")
-    return DatabaseUnavailable(
-        f"{where} is not available ({detail}); check that it runs and that the connection is right"
-    )
+    advice = "check that it runs and that the connection is right"
+    return DatabaseUnavailable(f"{where} is not available ({detail}); {advice}")
 
 
 @contextmanager

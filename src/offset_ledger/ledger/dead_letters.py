@@ -7,7 +7,7 @@ from typing import Any
 from psycopg2.extras import execute_values
 
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
+from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 
 _FETCHED_AT_ONCE = 100  # a record may have a megabyte
 
@@ -45,12 +45,8 @@ def take(session: Session, pipeline: str, topic: str, limit: int) -> Generator[A
 
 def read_marks(session: Session, pipeline: str, topic_id: str) -> dict[int, int]:
     """Per partition of the dead letter topic the offset below which every letter is marked as delivered."""
-    with transaction(session) as cursor:
-        cursor.execute(
-            "SELECT partition, next_offset FROM offset_ledger.dead_letter_mark WHERE pipeline = %s AND topic_id = %s",
-            [pipeline, topic_id],
-        )
-        return {row["partition"]: row["next_offset"] for row in cursor.fetchall()}
+    query = "SELECT partition, next_offset FROM offset_ledger.dead_letter_mark WHERE pipeline = %s AND topic_id = %s"
+    return {row["partition"]: row["next_offset"] for row in rows(session, query, [pipeline, topic_id])}
 
 
 def compare(

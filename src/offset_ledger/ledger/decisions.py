@@ -107,11 +107,8 @@ def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = No
 
 def approved(cursor: Cursor, batch_id: int, kind: QuestionKind) -> tuple[Mapping[str, Any], ...]:
     """The numbers of the questions of this kind about a batch that were approved."""
-    cursor.execute(
-        "SELECT details FROM offset_ledger.decision WHERE batch_id = %s AND kind = %s AND answer = 'approve'",
-        [batch_id, kind],
-    )
-    return tuple(row["details"] for row in cursor.fetchall())
+    query = "SELECT details FROM offset_ledger.decision WHERE batch_id = %s AND kind = %s AND answer = 'approve'"
+    return tuple(row["details"] for row in cursor.execute(query, [batch_id, kind]))
 
 
 def answered_by(cursor: Cursor, pipeline: str, kind: QuestionKind, decision_id: int | None) -> list[int]:

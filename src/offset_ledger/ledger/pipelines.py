@@ -140,11 +140,9 @@ def read_start_offsets(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, 
 
 def record_start_offsets(cursor: Cursor, pipeline: str, log_id: str, starts: Iterable[Boundary]) -> None:
     """Record where partitions of the log begin; the first committed range of each must start there."""
-    execute_values(
-        cursor,
-        "INSERT INTO offset_ledger.beginning (pipeline, topic_id, partition, start_offset, leader_epoch) VALUES %s",
-        [(pipeline, log_id, start.partition, start.offset, start.leader_epoch) for start in starts],
-    )
+    query = "INSERT INTO offset_ledger.beginning (pipeline, topic_id, partition, start_offset, leader_epoch) VALUES %s"
+    values = [(pipeline, log_id, start.partition, start.offset, start.leader_epoch) for start in starts]
+    execute_values(cursor, query, values)
 
 
 def has_snapshot_since(cursor: Cursor, pipeline: str, age: timedelta) -> bool:

@@ -57,10 +57,8 @@ def insert_redrive(
     snapshot = TopicSnapshot(*topic, False, partitions)
     ranges = [OffsetRange(r["partition"], r["from_offset"], r["until_offset"]) for r in chosen]
     batch_id = batches.insert_batch(cursor, pipeline, BatchKind.REDRIVE, snapshot, ranges, origin, why)
-    cursor.execute(
-        "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)",
-        [batch_id, choice.reason, choice.since, choice.limit],
-    )
+    query = "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)"
+    cursor.execute(query, [batch_id, choice.reason, choice.since, choice.limit])
     records = int(cursor.run("redrive/freeze", batch_id=batch_id, limit=limit).rowcount)
     return batches.read_batch(cursor, batch_id), records, free - records, held
 
@@ -111,12 +109,8 @@ def decide(cursor: Cursor, pipeline: str, chosen: list[int], undo: bool, origin:
     """Dismiss these records, or undo it, and return the id of the decision."""
     decided = {"pipeline": pipeline, "undone": undo, "who": origin.who, "why": why}
     dismissal_id = int(cursor.run("dismissals/insert", **decided).one()[0])
-    cursor.execute(
-        "INSERT INTO offset_ledger.dismissal_record (dismissal_id, quarantine_id) SELECT %s, unnest(%s::bigint[])",
-        [dismissal_id, chosen],
-    )
-    cursor.execute(
-        "UPDATE offset_ledger.quarantine SET dismissed_by = %s WHERE quarantine_id = ANY(%s)",
-        [None if undo else dismissal_id, chosen],
-    )
+    insert = "INSERT INTO offset_ledger.dismissal_record (dismissal_id, quarantine_id) SELECT %s, unnest(%s::bigint[])"
+    cursor.execute(insert, [dismissal_id, chosen])
+    update = "UPDATE offset_ledger.quarantine SET dismissed_by = %s WHERE quarantine_id = ANY(%s)"
+    cursor.execute(update, [None if undo else dismissal_id, chosen])
     return dismissal_id

@@ -50,9 +50,8 @@ class Request:
     @property
     def kind(self) -> BatchKind:
         """The kind of the batch it asks for."""
-        return {RunAction.WINDOW: BatchKind.BACKFILL, RunAction.RANGES: BatchKind.REPLAY}.get(
-            self.action, BatchKind.HEAD
-        )
+        kinds = {RunAction.WINDOW: BatchKind.BACKFILL, RunAction.RANGES: BatchKind.REPLAY}
+        return kinds.get(self.action, BatchKind.HEAD)
 
     @property
     def key(self) -> dict[str, Any]:

@@ -88,9 +88,8 @@ def explain_gaps(pipeline: Pipeline) -> ExplainedGaps:
     for batch_id, partition, from_offset, until_offset, counted in ranges:
         offsets = OffsetRange(partition, from_offset, until_offset)
         if starts.get(partition, until_offset) > from_offset:
-            unreadable.append(
-                f"batch {batch_id} range {offsets}: the log starts above it now; {counted} gaps unexplained"
-            )
+            why = f"the log starts above it now; {counted} gaps unexplained"
+            unreadable.append(f"batch {batch_id} range {offsets}: {why}")
             continue
         committed, all_records = (
             set(record_offsets(connection, topic, offsets, isolation))

@@ -68,7 +68,12 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
             pipeline = with_columns(cursor, pipeline)
             starts = pipelines.read_start_offsets(cursor, pipeline.name, cursors.log_id)
         try:
-            snapshot = _snapshot(pipeline, cursors)
+            topic = pipeline.source.topic
+            with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
+                snapshot = kafka.snapshot(topic)
+                check_identity(cursors, snapshot)
+                ends = kafka.epoch_ends(topic, cursors.leader_epochs)
+            check_truncation(topic, cursors.next_offsets, cursors.leader_epochs, ends, "passed")
         except UnknownTopic:
             if retired := read_retirement(pipeline):
                 return TopicComparison((), 0, (), (f"{retired}; nothing was compared",))
@@ -83,17 +88,6 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
     gone = [OffsetRange(r.partition, r.from_offset, end) for r, end in ends if r.from_offset < end]
     lost = (f"range {r} is no longer in the topic; its rows and quarantined records were not compared" for r in gone)
     return TopicComparison(ranges, records, tuple(violations), (*lost, *notes))
-
-
-def _snapshot(pipeline: Pipeline, cursors: Cursors) -> TopicSnapshot:
-    """The topic as it is now, if the cursors still belong to it."""
-    topic = pipeline.source.topic
-    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
-        snapshot = kafka.snapshot(topic)
-        check_identity(cursors, snapshot)
-        ends = kafka.epoch_ends(topic, cursors.leader_epochs)
-    check_truncation(topic, cursors.next_offsets, cursors.leader_epochs, ends, "passed")
-    return snapshot
 
 
 def _compare(

@@ -41,10 +41,8 @@ def _prepare(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
         pipelines.lock_table(cursor, pipeline)
         exists = is_there(cursor, target)  # another pipeline of the file may have created it meanwhile
     _check_committed(cursor, pipeline, target, exists)
-    cursor.execute(
-        "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target IS DISTINCT FROM %s",
-        [target, pipeline.name, target],
-    )
+    query = "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target IS DISTINCT FROM %s"
+    cursor.execute(query, [target, pipeline.name, target])
     if not exists:
         _create(cursor, pipeline)
         write_order(cursor, pipeline, ordered_by(pipeline.record))
