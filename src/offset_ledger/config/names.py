@@ -37,9 +37,8 @@ def check_column_name(name: str) -> str:
     if name.startswith("_"):
         raise Refused("names beginning with _ are reserved for offset-ledger's own columns", "drop the underscore")
     if name in OWN_COLUMNS:
-        raise Refused(
-            f"every target table already has {name}", f"set record.{name} to its path instead, or rename the column"
-        )
+        right = f"set record.{name} to its path instead, or rename the column"
+        raise Refused(f"every target table already has {name}", right)
     if name in SYSTEM_COLUMNS:
         raise Refused(f"{name} is a system column of every Postgres table", "rename it")
     return check_identifier(name, "column name")

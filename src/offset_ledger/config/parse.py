@@ -50,9 +50,8 @@ def parse_named(name_or_path: str, folder: Path = FOLDER) -> Pipeline:
     if not at:
         return pipeline
     if not (pipeline.source.several and pipeline.source.reads(topic)):
-        raise ConfigurationError(
-            f"pipeline {pipeline.name} does not read topic {topic}; it reads {pipeline.source.topic_names}"
-        )
+        topics = pipeline.source.topic_names
+        raise ConfigurationError(f"pipeline {pipeline.name} does not read topic {topic}; it reads {topics}")
     return pipeline.of_topic(topic)
 
 

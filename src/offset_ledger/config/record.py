@@ -98,9 +98,8 @@ COLUMN = Kind(_column, {"anyOf": [TYPE.schema, LONG_FORM.schema]})
 def _columns(value: Value) -> tuple[Column, ...]:
     entries = read_mapping(value, COLUMNS.schema["examples"][0]).values()
     if not 1 <= len(entries) <= MAX_COLUMNS:
-        raise Refused(
-            f"{len(entries)} columns, where a table takes 1 to {MAX_COLUMNS}", "declare that many", value.line
-        )
+        wrong = f"{len(entries)} columns, where a table takes 1 to {MAX_COLUMNS}"
+        raise Refused(wrong, "declare that many", value.line)
     return tuple(column for entry in entries for column in read_or_note(COLUMN, entry) if column)
 
 

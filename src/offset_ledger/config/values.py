@@ -87,9 +87,8 @@ def boolean(value: Value) -> bool:
 def number(value: Value) -> float:
     """A number, whole or not."""
     if value.node.tag not in (CORE + "int", CORE + "float"):
-        raise Refused(
-            f"expected a number, found {describe(value.node)}", "write digits alone, without quotes or separators"
-        )
+        right = "write digits alone, without quotes or separators"
+        raise Refused(f"expected a number, found {describe(value.node)}", right)
     return float(value.node.value)
 
 

@@ -262,9 +262,8 @@ def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         known = pipelines.registered_of(cursor, pipeline)
         if known is None:
-            raise ConfigurationError(
-                f"pipeline {pipeline.name} is not in this ledger, so there is nothing to compare; ingest it first"
-            )
+            absent = "is not in this ledger, so there is nothing to compare; ingest it first"
+            raise ConfigurationError(f"pipeline {pipeline.name} {absent}")
         pipelines.lock_pipeline(cursor, known.name)
         pipelines.lock_table(cursor, known)
         ensure_target(cursor, known)

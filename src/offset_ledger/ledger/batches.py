@@ -147,8 +147,7 @@ def cut(cursor: Cursor, attempt: Attempt, ends: Mapping[int, int]) -> None:
     """Let ranges of a batch that the attempt is staging end earlier, by partition; each keeps an offset at least."""
     lock(cursor, attempt, State.STAGING)
     for partition, until_offset in ends.items():
-        place = {"batch_id": attempt.batch_id, "partition": partition, "until_offset": until_offset}
-        cursor.run("batches/cut_range", **place)
+        cursor.run("batches/cut_range", batch_id=attempt.batch_id, partition=partition, until_offset=until_offset)
         assert cursor.rowcount == 1
 
 
@@ -206,8 +205,7 @@ def open_request(
 def take_over(cursor: Cursor, batch_id: int, origin: Origin) -> None:
     """Record the run that resumes an open batch as its run, unless the batch is locked, perhaps by a paused process."""
     if origin.run_id:
-        run = {"dag_id": origin.dag_id, "run_id": origin.run_id}
-        cursor.run("requests/take_over", **run, batch_id=batch_id)
+        cursor.run("requests/take_over", dag_id=origin.dag_id, run_id=origin.run_id, batch_id=batch_id)
 
 
 def committed_ranges(

@@ -277,9 +277,8 @@ def check_applied(applied: Set[int], server: int) -> None:
 def _missing(applied: Set[int]) -> list[int]:
     known = set(migrations())
     if newer := sorted(applied - known):
-        raise ConfigurationError(
-            f"the ledger has migrations {newer}, this version knows {max(known)}; upgrade offset-ledger"
-        )
+        knows = f"this version knows {max(known)}"
+        raise ConfigurationError(f"the ledger has migrations {newer}, {knows}; upgrade offset-ledger")
     return sorted(known - applied)
 
 

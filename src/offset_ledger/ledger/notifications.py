@@ -22,8 +22,7 @@ class DueNotification:
 def see(cursor: Cursor, notice: Notice, notifier: str) -> None:
     """Record what happened, for one notifier; nothing, if it was notified of this and that has not ended."""
     about = {"pipeline": notice.pipeline, "cause": notice.cause, "key": notice.key, "notifier": notifier}
-    said = {"subject": notice.subject, "body": notice.body, "link": notice.link}
-    cursor.run("notify/see", **about, **said)
+    cursor.run("notify/see", **about, subject=notice.subject, body=notice.body, link=notice.link)
 
 
 def claim(cursor: Cursor, pipeline: str, notifier: str, seconds: float) -> DueNotification | None:
@@ -51,5 +50,4 @@ def end(
 
     ``still`` are the keys that have not.
     """
-    arguments = {"pipeline": pipeline, "causes": [str(cause) for cause in causes], "key": key, "still": list(still)}
-    cursor.run("notify/end", **arguments)
+    cursor.run("notify/end", pipeline=pipeline, causes=[str(cause) for cause in causes], key=key, still=list(still))

@@ -52,8 +52,7 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
     """
     target = take_table(cursor, pipeline)
     topic = {"cluster_id": snapshot.cluster_id, "topic": snapshot.topic, "topic_id": snapshot.topic_id}
-    registered = {"pipeline": pipeline.name, "target": target, "config_hash": pipeline.config_hash}
-    cursor.run("pipelines/register", **topic, **registered)
+    cursor.run("pipelines/register", **topic, pipeline=pipeline.name, target=target, config_hash=pipeline.config_hash)
 
 
 def is_registered(cursor: Cursor, pipeline: str) -> bool:

@@ -101,8 +101,7 @@ def choose(cursor: Cursor, pipeline: str, selection: Selection, undo: bool) -> l
     """The selected records, locked; ``held_by`` is the open redrive batch that has one. The pipeline must be locked."""
     offsets = None if selection.offsets is None else [*selection.offsets]
     wanted = {"partition": selection.partition, "offsets": offsets, "reason": selection.reason}
-    asked = {**wanted, "since": selection.since, "pipeline": pipeline, "undo": undo}
-    return cursor.run("dismissals/choose", **asked).fetchall()
+    return cursor.run("dismissals/choose", **wanted, since=selection.since, pipeline=pipeline, undo=undo).fetchall()
 
 
 def decide(cursor: Cursor, pipeline: str, chosen: list[int], undo: bool, origin: Origin, why: str) -> int:

@@ -74,8 +74,7 @@ def record(cursor: Cursor, batch_id: int, boundaries: Iterable[SchemaBoundary]) 
         writer = {"schema_id": each.writer.schema_id, "message": each.writer.message}
         place = {"partition": each.partition, "first_offset": each.first_offset, "ends": each.ends}
         difference = Json({"columns": each.columns, "questions": each.questions})
-        values = {"batch_id": batch_id, "difference": difference, **writer, **place}
-        cursor.run("following/record_boundary", **values)
+        cursor.run("following/record_boundary", batch_id=batch_id, difference=difference, **writer, **place)
 
 
 def read(cursor: Cursor, batch_id: int) -> tuple[SchemaBoundary, ...]:
@@ -107,8 +106,7 @@ def accepted(cursor: Cursor, pipeline: str) -> frozenset[Difference]:
 def accept(cursor: Cursor, pipeline: str, differences: Iterable[Difference], origin: Origin, why: str) -> None:
     """Keep who accepted them, and why."""
     for each in differences:
-        said = {"path": each.path, "difference": each.text, "who": origin.who, "why": why}
-        cursor.run("following/accept", pipeline=pipeline, **said)
+        cursor.run("following/accept", pipeline=pipeline, path=each.path, difference=each.text, who=origin.who, why=why)
 
 
 def read_writer_schemas(cursor: Cursor, pipeline: str, schema_ids: Iterable[int]) -> dict[int, WriterSchema]:
@@ -124,16 +122,16 @@ def all_writer_schemas(cursor: Cursor, pipeline: str) -> tuple[WriterSchema, ...
 
 def freeze_writer_schema(cursor: Cursor, pipeline: str, schema: WriterSchema) -> None:
     """Keep a schema for ever, unless there is one with its id."""
-    values = {
-        "pipeline": pipeline,
-        "schema_id": schema.schema_id,
-        "language": str(schema.language),
-        "text": schema.text,
-        "references": Json([asdict(each) for each in schema.references]),
-        "subjects": Json(schema.subjects),
-        "fingerprint": schema.fingerprint,
-    }
-    cursor.run("schemas/freeze", **values)
+    cursor.run(
+        "schemas/freeze",
+        pipeline=pipeline,
+        schema_id=schema.schema_id,
+        language=str(schema.language),
+        text=schema.text,
+        references=Json([asdict(each) for each in schema.references]),
+        subjects=Json(schema.subjects),
+        fingerprint=schema.fingerprint,
+    )
 
 
 def _schema(

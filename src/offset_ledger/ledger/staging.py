@@ -279,8 +279,7 @@ class StageFailure:
 
 def record_failure(cursor: Cursor, submission: str, batch_id: int, failure: StageFailure) -> None:
     """Keep it under the id of the submission; of a driver that is started again, the last one."""
-    values = {"submission": submission, "batch_id": batch_id, **asdict(failure)}
-    cursor.run("stage/record_failure", **values)
+    cursor.run("stage/record_failure", submission=submission, batch_id=batch_id, **asdict(failure))
 
 
 def read_failure(cursor: Cursor, submission: str) -> StageFailure | None:

@@ -105,9 +105,8 @@ def loss_ahead(pipeline: str, topic: str, deleted_at: datetime, setting: str, no
         f"Retention deletes the oldest unread records of topic {topic} {when} ({moment}).",
         f"Catch up: offset-ledger ingest {pipeline} --until-drained. Or raise {setting} of the topic.",
     )
-    return Notice(
-        pipeline, Cause.LOSS_AHEAD, topic, f"{pipeline}: records will be lost {when}", lines, link, within=left
-    )
+    subject = f"{pipeline}: records will be lost {when}"
+    return Notice(pipeline, Cause.LOSS_AHEAD, topic, subject, lines, link, within=left)
 
 
 def registry_away(pipeline: str, task: str, error: str, link: str) -> Notice:

@@ -122,9 +122,8 @@ def _check_fields(action: RunAction, given: Mapping[str, Any], is_backfill: bool
         wrong = sorted(set(given) - {"action", "topic", "scan", "fill", "limit", "dry_run", "why"})
         if action not in (RunAction.NEXT, RunAction.WINDOW) or wrong:
             asked = " and ".join(wrong) or f"action {action}"
-            raise ContradictoryRequest(
-                f"a backfill run reads its data interval and takes no {asked}; trigger the DAG instead"
-            )
+            takes = f"a backfill run reads its data interval and takes no {asked}"
+            raise ContradictoryRequest(f"{takes}; trigger the DAG instead")
         return
     required, optional = _FIELDS_OF[action]
     if missing := [name for name in required if name not in given]:

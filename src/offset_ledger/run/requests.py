@@ -198,13 +198,7 @@ class Preview:
         }
 
     def __str__(self) -> str:
-        rows = [
-            [
-                *(d[key] for key in ("partition", "from", "until", "offsets", "committed")),
-                ", ".join(map(str, d["batches"])),
-            ]
-            for d in self.data["ranges"]
-        ]
+        rows = [[*list(each.values())[:-1], ", ".join(map(str, each["batches"]))] for each in self.data["ranges"]]
         head = ["partition", "from", "until", "offsets", "committed before", "by batches"]
         title = f"dry run of a {self.kind} batch: nothing was planned"
         return "\n".join(filter(None, [title, self.notes, tabulate(rows, headers=head) if rows else "nothing to read"]))

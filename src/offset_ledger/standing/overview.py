@@ -11,7 +11,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import FOLDER, parse_pipeline, pipeline_files
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError, PipelineFileError, UnknownTopic
-from offset_ledger.kafka.client import KafkaClient, connect_kafka
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches
 from offset_ledger.model.batch import Batch
 from offset_ledger.plan.topics import known_pipelines
@@ -89,18 +89,16 @@ def _topics(conn_id: str, sources: Sequence[Pipeline]) -> list[BrokerAnswer]:
     """What the cluster says of the topic of each pipeline."""
     try:
         with connect_kafka(get_connection(conn_id), timeout=_TIMEOUT) as kafka:
-            return [_topic(kafka, each) for each in sources]
+            answers = []
+            for each in sources:
+                try:
+                    gone = BrokerAnswer(gone=True)  # a pattern has found no topic yet
+                    answers.append(gone if each.source.several else BrokerAnswer(ask_topic(kafka, each.source.topic)))
+                except OffsetLedgerError as error:
+                    answers.append(BrokerAnswer(problem=_message(error), gone=isinstance(error, UnknownTopic)))
+            return answers
     except OffsetLedgerError as error:
         return [BrokerAnswer(problem=_message(error))] * len(sources)
-
-
-def _topic(kafka: KafkaClient, source: Pipeline) -> BrokerAnswer:
-    if source.source.several:  # of a pattern that has found no topic yet
-        return BrokerAnswer(gone=True)
-    try:
-        return BrokerAnswer(ask_topic(kafka, source.source.topic))
-    except OffsetLedgerError as error:
-        return BrokerAnswer(problem=_message(error), gone=isinstance(error, UnknownTopic))
 
 
 def _message(error: OffsetLedgerError) -> str:

@@ -83,6 +83,5 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
         parts = [[[r.partition, r.from_offset, r.until_offset] for r in part] for part in in_batches]
         details = json.dumps({"ordered_by": before, "restated": restated, "parts": parts})
         asked = {"question": "order all rows by Kafka's timestamps?", "details": details}
-        given = {"who": origin.who, "why": why, "pipeline": name}
-        cursor.run("table/insert_remerge", **asked, **given)
+        cursor.run("table/insert_remerge", **asked, who=origin.who, why=why, pipeline=name)
     return restated
