@@ -31,9 +31,9 @@ SESSION_NAME = "offset-ledger"
 
 
 class Cursor(DictCursor):
-    """Rows by name and by place; typed, which psycopg2's own is not."""
+    """Rows by name and by place; typed, which psycopg2's own is not, and returned by what executes, as in psycopg 3."""
 
-    def execute(
+    def execute(  # type: ignore[override]
         self, query: str | bytes | Composable, arguments: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> Self:
         super().execute(query, arguments)  # type: ignore[no-untyped-call]

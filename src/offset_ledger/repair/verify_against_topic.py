@@ -72,8 +72,8 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
             with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
                 snapshot = kafka.snapshot(topic)
                 check_identity(cursors, snapshot)
-                ends = kafka.epoch_ends(topic, cursors.leader_epochs)
-            check_truncation(topic, cursors.next_offsets, cursors.leader_epochs, ends, "passed")
+                epoch_ends = kafka.epoch_ends(topic, cursors.leader_epochs)
+            check_truncation(topic, cursors.next_offsets, cursors.leader_epochs, epoch_ends, "passed")
         except UnknownTopic:
             if retired := read_retirement(pipeline):
                 return TopicComparison((), 0, (), (f"{retired}; nothing was compared",))
