@@ -424,12 +424,13 @@ def in_two_transactions(monkeypatch: pytest.MonkeyPatch, statement: str) -> None
     execute = Cursor.execute
     marker = named_sql(statement).split("\n")[0]
 
-    def split(cursor: Cursor, query: object, arguments: object = None) -> None:
+    def split(cursor: Cursor, query: object, arguments: object = None) -> Cursor:
         execute(cursor, query, arguments)  # type: ignore[arg-type]
         text = query if isinstance(query, str) else query.as_string(cursor)  # type: ignore[attr-defined]
         if text.startswith(marker):
             cursor.connection.commit()
             raise pg.QueryCanceled("the process dies here")
+        return cursor
 
     monkeypatch.setattr(Cursor, "execute", split)
 

@@ -5,10 +5,10 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Evolve, Pipeline
 from offset_ledger.errors import TargetLocked, TargetMismatch
-from offset_ledger.ledger import pipelines
+from offset_ledger.ledger import pipelines, row_order
 from offset_ledger.ledger.database import Cursor, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.row_order import check_order, ordered_by, read_orders, write_order
+from offset_ledger.ledger.row_order import check_order, ordered_by, write_order
 from offset_ledger.table.fit import Misfit, misfits, nullable_columns, record_upgrade, remedy, target_columns
 
 LOCK_TIMEOUT = "10s"  # while a change waits for readers, everybody else waits for the change
@@ -50,7 +50,7 @@ def _prepare(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
     record_upgrade(cursor, pipeline)
     changes = _check_fit(cursor, pipeline)
     check_order(cursor, pipeline, _name(pipeline))
-    if read_orders(cursor, pipeline) != {wanted := ordered_by(pipeline.record)}:
+    if row_order.read_orders(cursor, pipeline) != {wanted := ordered_by(pipeline.record)}:
         write_order(cursor, pipeline, wanted)
     return changes
 
