@@ -20,12 +20,11 @@ from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Column, ColumnType, Merge, Pipeline
 from offset_ledger.errors import Fenced, IncompleteStaging, LedgerViolation, OffsetLedgerError, UnexplainedGap
-from offset_ledger.ledger import batches, staging
+from offset_ledger.ledger import batches, database, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.balance_sheet import MergeCounts, StagedCounts
+from offset_ledger.model.balance_sheet import MergeCounts, StagedCounts, by_partition
 from offset_ledger.model.batch import Batch
-from offset_ledger.model.manifest import by_partition
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.sandbox.stack import Stack
@@ -144,7 +143,7 @@ def with_sql(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[str],
     def mutated(asked: str) -> str:
         return changed if asked == name else named_sql(asked)
 
-    for module in (merge, commit_step, staging, batches):
+    for module in (merge, commit_step, staging, batches, database):
         monkeypatch.setattr(module, "named_sql", mutated, raising=False)
 
 
@@ -425,12 +424,13 @@ def in_two_transactions(monkeypatch: pytest.MonkeyPatch, statement: str) -> None
     execute = Cursor.execute
     marker = named_sql(statement).split("\n")[0]
 
-    def split(cursor: Cursor, query: object, arguments: object = None) -> None:
+    def split(cursor: Cursor, query: object, arguments: object = None) -> Cursor:
         execute(cursor, query, arguments)  # type: ignore[arg-type]
         text = query if isinstance(query, str) else query.as_string(cursor)  # type: ignore[attr-defined]
         if text.startswith(marker):
             cursor.connection.commit()
             raise pg.QueryCanceled("the process dies here")
+        return cursor
 
     monkeypatch.setattr(Cursor, "execute", split)
 

@@ -43,7 +43,7 @@ _METRICS = """
 import json
 from airflow.sdk.observability import stats
 from offset_ledger.airflow.metrics import emit
-from offset_ledger.standing.metrics import BatchMetrics
+from offset_ledger.standing.status import BatchMetrics
 
 sent = []
 

@@ -21,7 +21,7 @@ from offset_ledger.page.app import create_app
 from offset_ledger.page.rights import Rights
 from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.standing.brokers import BrokerCache
-from offset_ledger.standing.files import read_pipelines
+from offset_ledger.standing.reader import read_pipelines
 from tests.fixtures.airflow_world import until
 from tests.ui.airflow_ui import says
 

@@ -162,7 +162,7 @@ def _check_deadline(pipeline: Pipeline, context: Any) -> None:
 
 
 def _loss_ahead(pipeline: Pipeline, context: Any) -> None:
-    from offset_ledger.standing.unread_deadline import unread_deadline
+    from offset_ledger.standing.brokers import unread_deadline
 
     hours = max((each.loss_ahead_hours for each in wants(pipeline, Cause.LOSS_AHEAD)), default=0)
     if not hours:

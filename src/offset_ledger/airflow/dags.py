@@ -150,7 +150,7 @@ def build_daily_report_dag(folder: Path) -> DAG:
 
         @task(task_id=ids.REPORT, outlets=[REPORT])
         def report_day() -> str:
-            from offset_ledger.report.daily import daily_report
+            from offset_ledger.report.step import daily_report
 
             context = get_current_context()
             with airflow_failures():

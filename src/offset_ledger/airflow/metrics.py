@@ -9,7 +9,7 @@ from airflow.sdk.observability import stats
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.ledger.database import Session
-from offset_ledger.standing.metrics import BatchMetrics, batch_metrics
+from offset_ledger.standing.status import BatchMetrics, batch_metrics
 
 log = logging.getLogger(__name__)
 

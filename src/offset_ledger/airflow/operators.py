@@ -101,7 +101,7 @@ class PlanOperator(_AskingOperator):
                 raise ContradictoryRequest(f"the pipeline reads one topic; clear topic, found {request.topic}")
             pipeline = read_pipeline(self.pipeline_file, self.topic)
             if request.dry_run:
-                from offset_ledger.run.preview import preview
+                from offset_ledger.run.requests import preview
 
                 shown = preview(pipeline, request)
                 self.log.info("%s", shown)

@@ -166,7 +166,7 @@ def run_verify(arguments: Namespace) -> Outcome:
 def run_report(arguments: Namespace) -> Outcome:
     """Write the daily report of all pipelines: a page, and metrics."""
     from offset_ledger.config.parse import parse_all
-    from offset_ledger.report.daily import daily_report
+    from offset_ledger.report.step import daily_report
 
     day = datetime.now(UTC).date()
     try:

@@ -31,7 +31,7 @@ def _address(text: str) -> tuple[str, int]:
 def run_metrics(arguments: Namespace) -> Outcome:
     """Export the metrics of all pipelines to Prometheus, until it is stopped."""
     from offset_ledger.exporter.serve import exposition, parsed, serve
-    from offset_ledger.standing.files import pipelines_folder
+    from offset_ledger.standing.reader import pipelines_folder
 
     folder = pipelines_folder(Path("dags"))
     if arguments.once:

@@ -26,7 +26,7 @@ def run_ingest(arguments: Namespace) -> Outcome:
     pipeline, done = pipeline_of(arguments), []
     if arguments.dry_run:
         from offset_ledger.plan.topics import find_pipelines
-        from offset_ledger.run.preview import preview
+        from offset_ledger.run.requests import preview
 
         request = Request(dry_run=True, limit=arguments.limit)
         planned = {each.name: preview(each, request) for each in find_pipelines(pipeline, record=False)}
@@ -58,8 +58,7 @@ def run_ingest(arguments: Namespace) -> Outcome:
 )
 def run_replay(arguments: Namespace) -> Outcome:
     """Read offset ranges, or a window of time, again; the cursors do not move."""
-    from offset_ledger.run.preview import preview
-    from offset_ledger.run.requests import replay
+    from offset_ledger.run.requests import preview, replay
     from offset_ledger.stage.session import session_ended
 
     pipeline, offsets = pipeline_of(arguments), (arguments.partition, arguments.from_offset, arguments.until_offset)

@@ -1,7 +1,5 @@
 """Column types: Postgres's names and their usual aliases, written one way, and the types of other systems."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from difflib import get_close_matches
@@ -24,31 +22,24 @@ ALIASES = {
     "timestamp with time zone": "timestamptz",
     "character varying": "varchar",
 }
-PLAIN = (
-    "text",
-    "smallint",
-    "integer",
-    "bigint",
-    "numeric",
-    "real",
-    "double precision",
-    "boolean",
-    "date",
-    "time",
-    "timestamptz",
-    "uuid",
-    "jsonb",
-    "bytea",
-)
-CANONICAL = ("text", "varchar(n)", *PLAIN[1:5], "numeric(p,s)", *PLAIN[5:])
+_NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
+PLAIN = ("text", *_NUMBERS, "boolean", "date", "time", "timestamptz", "uuid", "jsonb", "bytea")
 MAX_VARCHAR = 10_485_760
 MAX_PRECISION = 1000
 ENCODINGS = {"timestamptz": ("rfc3339", "epoch_s", "epoch_ms", "epoch_us"), "bytea": ("base64", "hex")}
 
 _UP_TO_1000 = "[1-9][0-9]{0,2}|1000"
-ALIAS_PATTERN = f"^(?:{'|'.join(alias for alias, name in ALIASES.items() if name != 'varchar')})$"
-VARCHAR_PATTERN = r"^(?:varchar|character varying) ?\( *[1-9][0-9]{0,7} *\)$"
-NUMERIC_PATTERN = rf"^(?:numeric|decimal|dec) ?\( *(?:{_UP_TO_1000}) *(?:, *(?:0|{_UP_TO_1000}) *)?\)$"
+TYPE_SCHEMA = {
+    "description": "A Postgres type: one of the list, varchar(n), numeric(p,s), or a usual alias such as int8.",
+    "type": "string",
+    "anyOf": [
+        {"enum": list(PLAIN)},
+        {"pattern": r"^(?:varchar|character varying) ?\( *[1-9][0-9]{0,7} *\)$"},
+        {"pattern": rf"^(?:numeric|decimal|dec) ?\( *(?:{_UP_TO_1000}) *(?:, *(?:0|{_UP_TO_1000}) *)?\)$"},
+        {"pattern": f"^(?:{'|'.join(alias for alias, name in ALIASES.items() if name != 'varchar')})$"},
+    ],
+    "examples": ["integer", "varchar(3)", "numeric(12,2)"],
+}
 _ZONELESS = ("timestamp has no zone, so the moment it means depends on who reads it", "write timestamptz")
 _DAYLESS = ("a time with a zone has no day, so the moment it means cannot be told", "write time or timestamptz")
 _REFUSED = {
@@ -69,14 +60,30 @@ def parse_type(text: str) -> ColumnType:
     """The column type under its canonical name; refuses what Postgres or exactness does not allow."""
     if text.endswith("[]"):
         raise Refused(f"arrays such as {text} are not supported", "write jsonb")
-    written, args = _split(text)
+    # The number of ``timestamp(3) with time zone`` is in the middle.
+    number = r" *(-?(?:0|[1-9][0-9]*)) *"
+    match = re.fullmatch(rf"([a-z][a-z0-9 ]*?)(?: ?\({number}(?:,{number})?\)(| with(?:out)? time zone))?", text)
+    if match is None:
+        raise _unknown(text)
+    first_words, first, second, rest = match.groups(default="")
+    written, args = first_words + rest, tuple(int(digits) for digits in (first, second) if digits)
     name = ALIASES.get(written, written)
     if written in _REFUSED:
         raise Refused(*_REFUSED[written])
     if name == "varchar":
-        return ColumnType(name, _length(written, args))
+        if len(args) != 1:
+            raise Refused(f"{written} needs one length", f"write {written}(50), or text for any length")
+        if not 1 <= args[0] <= MAX_VARCHAR:
+            raise Refused(f"the length {args[0]} is not in 1 to {MAX_VARCHAR}", "write another length, or text")
+        return ColumnType(name, args)
     if name == "numeric":
-        return ColumnType(name, _precision_and_scale(args))
+        if args and not 1 <= args[0] <= MAX_PRECISION:
+            right = "write numeric(p,s) or plain numeric"
+            raise Refused(f"the precision {args[0]} is not in 1 to {MAX_PRECISION}", right)
+        if len(args) == 2 and not 0 <= args[1] <= args[0]:
+            right = "write numeric(p,s) with s digits of p"
+            raise Refused(f"the scale {args[1]} is not in 0 to the precision {args[0]}", right)
+        return ColumnType(name, args if len(args) != 1 else (args[0], 0))
     if name not in PLAIN:
         raise _unknown(text)
     if args and name == "timestamptz":
@@ -88,55 +95,28 @@ def parse_type(text: str) -> ColumnType:
     return ColumnType(name)
 
 
-def _split(text: str) -> tuple[str, tuple[int, ...]]:
-    """Name and numbers of a type; ``timestamp(3) with time zone`` has its number in the middle."""
-    number = r" *(-?(?:0|[1-9][0-9]*)) *"
-    match = re.fullmatch(rf"([a-z][a-z0-9 ]*?)(?: ?\({number}(?:,{number})?\)(| with(?:out)? time zone))?", text)
-    if match is None:
-        raise _unknown(text)
-    name, first, second, rest = match.groups(default="")
-    return name + rest, tuple(int(number) for number in (first, second) if number)
-
-
-def _length(written: str, args: tuple[int, ...]) -> tuple[int, ...]:
-    if len(args) != 1:
-        raise Refused(f"{written} needs one length", f"write {written}(50), or text for any length")
-    if not 1 <= args[0] <= MAX_VARCHAR:
-        raise Refused(f"the length {args[0]} is not in 1 to {MAX_VARCHAR}", "write another length, or text")
-    return args
-
-
-def _precision_and_scale(args: tuple[int, ...]) -> tuple[int, ...]:
-    if args and not 1 <= args[0] <= MAX_PRECISION:
-        raise Refused(f"the precision {args[0]} is not in 1 to {MAX_PRECISION}", "write numeric(p,s) or plain numeric")
-    if len(args) == 2 and not 0 <= args[1] <= args[0]:
-        raise Refused(
-            f"the scale {args[1]} is not in 0 to the precision {args[0]}", "write numeric(p,s) with s digits of p"
-        )
-    return args if len(args) != 1 else (args[0], 0)
-
-
 def _unknown(text: str) -> Refused:
+    """What to write instead is never a type that is only spelled like it and would refuse the values."""
     if text.count("(") > text.count(")"):
-        return Refused(
-            f"{quoted(text)} ends inside its brackets", 'between { and } write it in quotes: "numeric(12,2)"'
-        )
-    return Refused(f"{quoted(text)} is not a column type", _meant(text))
-
-
-def _meant(text: str) -> str:
-    """Return what to write instead: never a type that is only spelled like it and would refuse the values."""
+        right = 'between { and } write it in quotes: "numeric(12,2)"'
+        return Refused(f"{quoted(text)} ends inside its brackets", right)
+    wrong, lower = f"{quoted(text)} is not a column type", text.lower()
     if ours := native(text):
-        return f"write {ours}"
-    lower = text.lower()
+        return Refused(wrong, f"write {ours}")
     if lower != text:
         with suppress(Refused):
             parse_type(lower)
-            return f"did you mean {lower}?"
+            return Refused(wrong, f"did you mean {lower}?")
     close = get_close_matches(lower.split("(")[0].strip(), [*PLAIN, *ALIASES, "varchar", *NAMES], n=1, cutoff=0.75)
     if not close:
-        return f"the types are {', '.join(CANONICAL)}"
-    return f"write {native(close[0])}" if close[0] in NAMES else f"did you mean {close[0]}?"
+        types = ("text", "varchar(n)", *_NUMBERS[:4], "numeric(p,s)", *PLAIN[5:])
+        return Refused(wrong, f"the types are {', '.join(types)}")
+    return Refused(wrong, f"write {native(close[0])}" if close[0] in NAMES else f"did you mean {close[0]}?")
+
+
+def usual_names(name: str) -> list[str]:
+    """The type under its canonical name and its aliases."""
+    return [name, *(alias for alias, canonical in ALIASES.items() if canonical == name)]
 
 
 _CALLED = {

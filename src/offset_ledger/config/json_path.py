@@ -1,7 +1,5 @@
 """Paths into a record: ``$.a.b`` and ``$['any name']``, as tuples of member names."""
 
-from __future__ import annotations
-
 import re
 
 from offset_ledger.config.located import Refused, quoted
@@ -16,7 +14,18 @@ FORMS = "write $.a.b, or $['any name'] for a name with other characters"
 def parse_path(text: str) -> JsonPath:
     """The member names of a path, outermost first."""
     if not re.fullmatch(PATH_PATTERN[1:-1], text):
-        raise _refusal(text)
+        if re.fullmatch(_PLAIN, text.split(".")[0]) and re.fullmatch(PATH_PATTERN[1:-1], f"$.{text}"):
+            raise Refused(f"{quoted(text)} is not a path", f"write $.{text}")
+        if text == "$":
+            raise Refused("'$' is the whole record", "name a member of it, such as $.payload")
+        readable = re.match(rf"\$(?:{_STEP})*", text)
+        if readable is None:
+            raise Refused(f"{quoted(text)} is not a path", FORMS)
+        rest = text[readable.end() :]
+        if re.match(r"\[(?:-?[0-9]|\*|:|\?)|\.\.|\.\*", rest):
+            wrong = f"{quoted(text)} steps into a list or a wildcard at {quoted(rest)}"
+            raise Refused(wrong, "declare the list itself as jsonb")
+        raise Refused(f"{quoted(text)} is not a path from {quoted(rest)} on", FORMS)
     steps = (step.group() for step in re.finditer(_STEP, text))
     return tuple(step[1:] if step.startswith(".") else re.sub(r"\\(.)", r"\1", step[2:-2]) for step in steps)
 
@@ -31,19 +40,3 @@ def touch(one: JsonPath, other: JsonPath) -> bool:
     """Return whether the paths are one, or one of them lies inside the other."""
     shared = min(len(one), len(other))
     return one[:shared] == other[:shared]
-
-
-def _refusal(text: str) -> Refused:
-    if re.fullmatch(_PLAIN, text.split(".")[0]) and re.fullmatch(PATH_PATTERN[1:-1], f"$.{text}"):
-        return Refused(f"{quoted(text)} is not a path", f"write $.{text}")
-    if text == "$":
-        return Refused("'$' is the whole record", "name a member of it, such as $.payload")
-    readable = re.match(rf"\$(?:{_STEP})*", text)
-    if readable is None:
-        return Refused(f"{quoted(text)} is not a path", FORMS)
-    rest = text[readable.end() :]
-    if re.match(r"\[(?:-?[0-9]|\*|:|\?)|\.\.|\.\*", rest):
-        return Refused(
-            f"{quoted(text)} steps into a list or a wildcard at {quoted(rest)}", "declare the list itself as jsonb"
-        )
-    return Refused(f"{quoted(text)} is not a path from {quoted(rest)} on", FORMS)

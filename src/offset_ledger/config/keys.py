@@ -1,7 +1,5 @@
 """The keys of a pipeline file: each key is declared once, and the reader and the JSON Schema both come from it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields

@@ -2,8 +2,6 @@
 values that know their place in it, with every mistake.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -186,7 +184,7 @@ class Value:
         prefix = f"{self.where}: " if self.where else ""
         self.mistakes.add(refused.line or line_of(self.node), prefix + refused.wrong, refused.right)
 
-    def items(self) -> list[Value]:
+    def items(self) -> list["Value"]:
         """The values of a list; none of anything else."""
         nodes = self.node.value if isinstance(self.node, yaml.SequenceNode) else ()
         return [
@@ -194,7 +192,7 @@ class Value:
             for place, node in enumerate(nodes)
         ]
 
-    def entries(self) -> dict[str, Value]:
+    def entries(self) -> dict[str, "Value"]:
         """The entries of a mapping by key, of a repeated key the first; none of anything else."""
         pairs = self.node.value if isinstance(self.node, yaml.MappingNode) else ()
         entries: dict[str, Value] = {}
@@ -204,7 +202,7 @@ class Value:
                 entries.setdefault(key.value, entry)
         return entries
 
-    def at(self, *keys: str) -> Value | None:
+    def at(self, *keys: str) -> "Value | None":
         """The value under these keys, one inside the other, where the file gives one."""
         value: Value | None = self
         for key in keys:

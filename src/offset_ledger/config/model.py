@@ -5,14 +5,12 @@ A file that reads several topics declares a pipeline for each of them, into one 
 Frozen values, made once by :mod:`offset_ledger.config.parse`; nothing reads a configuration dictionary later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from offset_ledger.config.source import Source
 from offset_ledger.ids import file_of
@@ -82,9 +80,6 @@ class Cause(StrEnum):
     RUN_FAILED = "run_failed"
 
 
-ALL_CAUSES = tuple(Cause)
-
-
 @dataclass(frozen=True, slots=True)
 class Notifier:
     """A notifier of Airflow: the path of its class, its arguments, and ``label``, by which the ledger knows it."""
@@ -99,7 +94,7 @@ class Notify:
     """An entry of ``notify``: a notifier and its causes."""
 
     notifier: Notifier
-    causes: tuple[Cause, ...] = ALL_CAUSES
+    causes: tuple[Cause, ...] = tuple(Cause)
     loss_ahead_hours: int = 24
 
 
@@ -134,7 +129,6 @@ class Spark:
 
 
 JsonPath = tuple[str, ...]
-ONE_DAY = timedelta(days=1)
 
 
 class Tombstone(StrEnum):
@@ -304,7 +298,7 @@ class Pipeline:
     tags: tuple[str, ...] = ()
     schedule: str | None = None
     freshness: timedelta | None = None
-    answer_within: timedelta = ONE_DAY
+    answer_within: timedelta = timedelta(days=1)
     wake_on_data: bool = False
     notify: tuple[Notify, ...] = ()
 
@@ -329,7 +323,7 @@ class Pipeline:
         """Return whether it is the pipeline of one of several topics of its file."""
         return self.name != self.file
 
-    def of_topic(self, topic: str) -> Pipeline:
+    def of_topic(self, topic: str) -> Self:
         """The pipeline of one of the topics that the file reads."""
         source = replace(self.source, topic=topic, topics=(), topic_pattern=None)
         return replace(self, name=f"{self.file}@{topic}", source=source)

@@ -1,7 +1,5 @@
 """Names that a pipeline file may use: what Postgres, Kafka and Airflow accept, narrowed to what needs no quoting."""
 
-from __future__ import annotations
-
 import re
 
 from offset_ledger.config.located import Refused, quoted
@@ -19,6 +17,7 @@ DAILY_FOLDER = "_daily"  # among the report folders of the pipelines, none of wh
 OWN_COLUMNS = ("event_id", "publish_at")
 SYSTEM_COLUMNS = ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin")
 RESERVED_COLUMNS = (*OWN_COLUMNS, *SYSTEM_COLUMNS)
+MAX_COLUMNS = 1589  # of the 1600 of a Postgres table, up to eleven are offset-ledger's own
 
 
 def check_identifier(name: str, what: str) -> str:
@@ -38,9 +37,8 @@ def check_column_name(name: str) -> str:
     if name.startswith("_"):
         raise Refused("names beginning with _ are reserved for offset-ledger's own columns", "drop the underscore")
     if name in OWN_COLUMNS:
-        raise Refused(
-            f"every target table already has {name}", f"set record.{name} to its path instead, or rename the column"
-        )
+        right = f"set record.{name} to its path instead, or rename the column"
+        raise Refused(f"every target table already has {name}", right)
     if name in SYSTEM_COLUMNS:
         raise Refused(f"{name} is a system column of every Postgres table", "rename it")
     return check_identifier(name, "column name")

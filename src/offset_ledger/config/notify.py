@@ -1,7 +1,5 @@
 """The section ``notify`` of a pipeline file: who is notified, by which notifier, and of what."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from hashlib import sha256
@@ -16,8 +14,8 @@ from offset_ledger.config.spark import SECRET_PATTERN
 from offset_ledger.config.values import CONNECTION, choice, different, filled_text, matching, whole_number
 
 _PROVIDERS = "airflow.providers"
-CLASS_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+$"
-CLASS = matching(CLASS_PATTERN, "the path of a class", "write its module and its name, with dots")
+_CLASS_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+$"
+CLASS = matching(_CLASS_PATTERN, "the path of a class", "write its module and its name, with dots")
 ADDRESS = matching(r"^[^\s@,]+@[^\s@,]+$", "an e-mail address", "write name@example.com")
 ADDRESSES = different(ADDRESS, "the address ", "a list of addresses", "write [name@example.com]", minItems=1)
 CAUSES = different(choice(Cause), "the cause ", "a list of causes", "write [batch_rejected, run_failed]", minItems=1)
@@ -61,7 +59,17 @@ def _marked(said: object) -> str:
 
 def _arguments(value: Value) -> Mapping[str, Any]:
     read_mapping(value, {"text": "{{ text }}"})
-    _check_size(value.node)
+    pending: list[yaml.Node] = [value.node]
+    left = _MAX_VALUES  # aliases written out
+    while pending:
+        node = pending.pop()
+        left -= 1
+        if isinstance(node, yaml.MappingNode):
+            pending += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            pending += node.value
+        if left < len(pending):
+            raise Refused(f"it has more than {_MAX_VALUES} keys and values, aliases written out", "write fewer")
     _check_secrets(value)
     try:
         made: dict[str, Any] = yaml.constructor.SafeConstructor().construct_document(value.node)
@@ -76,20 +84,6 @@ def _check_secrets(value: Value) -> None:
             entry.note(Refused("this looks like a secret, and the file holds none", "put it in a connection"))
     for inner in (*value.entries().values(), *value.items()):
         _check_secrets(inner)
-
-
-def _check_size(root: yaml.Node) -> None:
-    """Refuse what is large once aliases are written out."""
-    pending, left = [root], _MAX_VALUES
-    while pending:
-        node = pending.pop()
-        left -= 1
-        if isinstance(node, yaml.MappingNode):
-            pending += [part for pair in node.value for part in pair]
-        elif isinstance(node, yaml.SequenceNode):
-            pending += node.value
-        if left < len(pending):
-            raise Refused(f"it has more than {_MAX_VALUES} keys and values, aliases written out", "write fewer")
 
 
 def _connection(example: str) -> Key:

@@ -3,24 +3,13 @@
 Airflow keeps it in the arguments of a trigger. The triggerer has no DAG bundle, and each worker has its own checkout.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from offset_ledger.config.model import (
-    Cause,
-    Limits,
-    Notifier,
-    Notify,
-    Pipeline,
-    Quality,
-    RecordShape,
-    Target,
-    Tombstone,
-)
+from offset_ledger.config import model
+from offset_ledger.config.model import Pipeline
 from offset_ledger.config.source import Source
 
 
@@ -52,18 +41,20 @@ def outline(pipeline: Pipeline) -> dict[str, Any]:
 def from_outline(values: Mapping[str, Any]) -> Pipeline:
     """The pipeline of an outline: enough to ask ledger and topics about it, and not to decode a record."""
     source = Source(**values["source"] | {"topics": tuple(values["source"]["topics"])})
-    tombstone = Tombstone(values["tombstone"])
+    tombstone = model.Tombstone(values["tombstone"])
     return Pipeline(
         name=values["pipeline"],
         source=source,
-        record=RecordShape(None, None, (), tombstone=tombstone, topic_names=source.several),
-        target=Target(**values["target"]),
-        quality=Quality(dead_letter_topic=values["dead_letter_topic"]),
-        limits=Limits(),
+        record=model.RecordShape(None, None, (), tombstone=tombstone, topic_names=source.several),
+        target=model.Target(**values["target"]),
+        quality=model.Quality(dead_letter_topic=values["dead_letter_topic"]),
+        limits=model.Limits(),
         path=Path(),
         config_hash="",
         notify=tuple(
-            Notify(Notifier(**entry["notifier"]), tuple(map(Cause, entry["causes"])), entry["loss_ahead_hours"])
+            model.Notify(
+                model.Notifier(**entry["notifier"]), tuple(map(model.Cause, entry["causes"])), entry["loss_ahead_hours"]
+            )
             for entry in values["notify"]
         ),
     )

@@ -3,8 +3,6 @@
 Runs whenever Airflow parses the DAGs: no server is asked and nothing heavy is imported.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from difflib import get_close_matches
@@ -13,9 +11,9 @@ from pathlib import Path
 import yaml
 
 from offset_ledger.config.located import Mistakes, Refused, Value, line_of, quoted, read_yaml
-from offset_ledger.config.model import Limits, Pipeline, Quality, RecordShape
+from offset_ledger.config.model import Evolve, Limits, Pipeline, Quality, RecordShape
 from offset_ledger.config.schema import FILE
-from offset_ledger.config.sections import check_columns_from, check_quality
+from offset_ledger.config.sections import check_quality
 from offset_ledger.config.source import Source
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 
@@ -52,9 +50,8 @@ def parse_named(name_or_path: str, folder: Path = FOLDER) -> Pipeline:
     if not at:
         return pipeline
     if not (pipeline.source.several and pipeline.source.reads(topic)):
-        raise ConfigurationError(
-            f"pipeline {pipeline.name} does not read topic {topic}; it reads {pipeline.source.topic_names}"
-        )
+        topics = pipeline.source.topic_names
+        raise ConfigurationError(f"pipeline {pipeline.name} does not read topic {topic}; it reads {topics}")
     return pipeline.of_topic(topic)
 
 
@@ -161,8 +158,14 @@ def _pipeline(file: Value, path: Path, config_hash: str) -> Pipeline:
     schema = file.at("record", "where", "schema")
     if schema and pipeline.record.schemas and not file.at("source", "registry"):
         schema.note(Refused("without a registry no record names its schema", "drop it, or add source.registry"))
-    if "target" in said.given and (columns_from := file.at("target", "columns_from")):
-        check_columns_from(columns_from, pipeline, file.at("source", "registry") is not None)
+    columns_from = file.at("target", "columns_from")
+    if columns_from and "target" in said.given and pipeline.follows_schemas:
+        if not file.at("source", "registry"):
+            wrong = "records name no schema that columns could come from"
+            columns_from.note(Refused(wrong, "add source.registry, or write columns_from: file"))
+        if pipeline.target.evolve is Evolve.NONE:
+            wrong = "no column can come from a schema while evolve is none"
+            columns_from.note(Refused(wrong, "add evolve: add_columns or evolve: widen, or write columns_from: file"))
     if "quality" in said.entries:
         check_quality(said.entries["quality"], pipeline)
     return pipeline

@@ -1,19 +1,120 @@
-"""The section ``record`` of a pipeline file: how a record becomes a row."""
+"""The section ``record`` of a pipeline file: how a record becomes a row, and where each of its columns comes from."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import yaml
 
-from offset_ledger.config.column_types import ENCODINGS
-from offset_ledger.config.columns import ALIASES_KEY, COLUMNS, MAX_COLUMNS, PATH
-from offset_ledger.config.json_path import format_path
-from offset_ledger.config.keys import Attributes, Key, Kind, Section, note_missing, section
-from offset_ledger.config.located import Refused, Value
-from offset_ledger.config.model import REST, FieldCondition, JsonPath, RecordShape, Tombstone
-from offset_ledger.config.values import FLAG, PLAIN_VALUE, choice, filled_text, one_or_more, text, word
+from offset_ledger.config.column_types import ENCODINGS, TYPE_SCHEMA, parse_type, usual_names
+from offset_ledger.config.json_path import PATH_PATTERN, format_path, parse_path
+from offset_ledger.config.keys import Attributes, Key, Kind, Section, note_missing, read_mapping, read_or_note, section
+from offset_ledger.config.located import Refused, Value, describe, is_null
+from offset_ledger.config.model import REST, Column, ColumnType, FieldCondition, JsonPath, RecordShape, Tombstone
+from offset_ledger.config.names import COLUMN_PATTERN, MAX_COLUMNS, RESERVED_COLUMNS, check_column_name
+from offset_ledger.config.values import (
+    FLAG,
+    PLAIN_VALUE,
+    choice,
+    different,
+    filled_text,
+    one_of,
+    one_or_more,
+    text,
+    word,
+)
+
+PATH: Kind[JsonPath] = Kind(lambda value: parse_path(text(value)), {"type": "string", "pattern": PATH_PATTERN})
+ALIASES_KEY = Key(
+    different(PATH, right="write [$.old_name]", minItems=1),
+    "Where the value is in records that do not have the path: the first of these that the record has.",
+    (["$.old_name"],),
+)
+TYPE: Kind[ColumnType] = Kind(lambda value: parse_type(text(value)), TYPE_SCHEMA)
+
+
+def _long_form(said: Section) -> Column | None:
+    kind: ColumnType | None = said.given.get("type")
+    if kind is None:
+        return None
+    path = said.given.get("path", ()) if "path" in said.entries else (said.value.key,)
+    if path in said.given.get("aliases", ()):
+        said.entries["aliases"].note(Refused(f"{format_path(path)} is the path already", "list where it was before"))
+    known = ENCODINGS.get(kind.name, ("",))
+    encoding = known[0]
+    if "encoding" in said.given:
+        try:
+            if kind.name not in ENCODINGS:
+                raise Refused(f"{kind.name} has no encodings", "drop the key; only timestamptz and bytea have one")
+            encoding = one_of(said.given["encoding"], known)
+        except Refused as refused:
+            said.entries["encoding"].note(refused)
+    return said.make(Column, name=said.value.key, path=path, encoding=encoding)
+
+
+LONG_FORM: Kind[Column | None] = section(
+    Column,
+    "A column and the place of its value in the record.",
+    {
+        "type": TYPE,
+        "path": Key(PATH, "Where the value is; $.<column name> where absent.", ("$.actual.dep_delay",)),
+        "aliases": ALIASES_KEY,
+        "nullable": Key(FLAG, "Whether null, or no such member, becomes NULL; otherwise it is quarantined.", (True,)),
+        "encoding": Key(
+            Kind(text, {"enum": [encoding for name in ENCODINGS for encoding in ENCODINGS[name]]}),
+            "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written.",
+            ("epoch_ms",),
+        ),
+    },
+    ("type",),
+    _long_form,
+    also={
+        "if": {"required": ["encoding"]},
+        "then": {
+            "anyOf": [
+                {"properties": {"type": {"enum": usual_names(name)}, "encoding": {"enum": list(encodings)}}}
+                for name, encodings in ENCODINGS.items()
+            ]
+        },
+    },
+)
+
+
+def _column(value: Value) -> Column | None:
+    try:
+        check_column_name(name := value.key)
+    except Refused as refused:
+        value.note(Refused(refused.wrong, refused.right, value.line))
+    if isinstance(value.node, yaml.MappingNode):
+        return LONG_FORM.read(value)
+    if not isinstance(value.node, yaml.ScalarNode) or is_null(value.node):
+        wrong = f"expected a type or a mapping with one, found {describe(value.node)}"
+        raise Refused(wrong, f"write for example {name}: text", value.line)
+    kind = TYPE.read(value)
+    return Column(name, kind, (name,), encoding=ENCODINGS.get(kind.name, ("",))[0])
+
+
+COLUMN = Kind(_column, {"anyOf": [TYPE.schema, LONG_FORM.schema]})
+
+
+def _columns(value: Value) -> tuple[Column, ...]:
+    entries = read_mapping(value, COLUMNS.schema["examples"][0]).values()
+    if not 1 <= len(entries) <= MAX_COLUMNS:
+        wrong = f"{len(entries)} columns, where a table takes 1 to {MAX_COLUMNS}"
+        raise Refused(wrong, "declare that many", value.line)
+    return tuple(column for entry in entries for column in read_or_note(COLUMN, entry) if column)
+
+
+COLUMNS: Kind[tuple[Column, ...]] = Kind(
+    _columns,
+    {
+        "type": "object",
+        "description": "The declared columns in table order: name: type, or name: with a mapping of the keys below.",
+        "minProperties": 1,
+        "maxProperties": MAX_COLUMNS,
+        "propertyNames": {"pattern": COLUMN_PATTERN, "not": {"enum": list(RESERVED_COLUMNS)}},
+        "additionalProperties": COLUMN.schema,
+        "examples": [{"carrier": "text"}],
+    },
+)
 
 
 def _path_or(only: str, longer: Kind[Attributes]) -> Kind[Attributes | JsonPath | None]:
@@ -36,40 +137,71 @@ def _record(said: Section) -> RecordShape:
         wrong = f"{REST.name} is one column more than the {MAX_COLUMNS} that a table takes"
         said.entries["rest"].note(Refused(wrong, "drop a column, or drop the key"))
     record = said.make(RecordShape, columns=(*said.given.get("columns", ()), *rest))
-    if record.tombstone is Tombstone.DELETE:
-        _check_tombstone(said.entries["tombstone"], record)
-    check_paths(_paths(said, record))
-    return record
-
-
-def _paths(said: Section, record: RecordShape) -> list[ReadPath]:
-    """The places that are read; those of ``delete_when`` and ``where`` may be those of columns too."""
-    columns = said.entries["columns"].entries() if record.columns else {}
-    deletes = record.delete_when.path if record.delete_when else None
-    where = record.where.path if record.where else None
-    keys = (
-        ("event_id", (record.event_id, *record.event_id_aliases), "text"),
-        ("publish_at", (record.publish_at, *record.publish_at_aliases), "timestamptz"),
-    )
-    conditions = (("delete_when", (deletes,), "jsonb"), ("where", (where,), "jsonb"))
-    read = [(said.entries.get(key), paths, kind) for key, paths, kind in (*keys, *conditions)]
-    declared = [column for column in record.columns if column.path]
-    read.extend((columns[column.name], (column.path, *column.aliases), column.type.name) for column in declared)
-    return [ReadPath(value, path, kind) for value, paths, kind in read for path in paths if value and path]
-
-
-def _check_tombstone(value: Value, record: RecordShape) -> None:
-    """A tombstone has a key and Kafka's timestamp, and nothing else: its event and its moment can only be these."""
-    if record.event_id:
+    # A tombstone has a key and Kafka's timestamp, and nothing else: its event and its moment can only be these.
+    if record.tombstone is Tombstone.DELETE and record.event_id:
         wrong = "a record without a value has no event_id to delete, unless it is the Kafka key"
-        value.note(Refused(wrong, "write event_id: key, or tombstone: quarantine"))
-    if record.publish_at:
+        said.entries["tombstone"].note(Refused(wrong, "write event_id: key, or tombstone: quarantine"))
+    if record.tombstone is Tombstone.DELETE and record.publish_at:
         wrong = (
             f"a record without a value has Kafka's timestamp alone, and rows have {format_path(record.publish_at)}: of "
             "two clocks none says whether the row or its delete is newer"
         )
         right = "write publish_at: kafka_timestamp, or let a record with a value delete: record.delete_when"
-        value.note(Refused(wrong, right))
+        said.entries["tombstone"].note(Refused(wrong, right))
+    _check_paths(said, record)
+    return record
+
+
+# A value of the file, a path that it reads, and the type it is read as.
+ReadPath = tuple[Value, JsonPath, str]
+
+
+def _check_paths(said: Section, record: RecordShape) -> None:
+    """Note each path that cannot stand in one record with an earlier one: only jsonb has members inside it.
+
+    Those of one value of the file are never read of the same record; ``delete_when`` and ``where`` may read columns.
+    """
+    columns = said.entries["columns"].entries() if record.columns else {}
+    conditions = {"delete_when": record.delete_when, "where": record.where}
+    read: list[tuple[Value | None, tuple[JsonPath | None, ...], str]] = [
+        (said.entries.get("event_id"), (record.event_id, *record.event_id_aliases), "text"),
+        (said.entries.get("publish_at"), (record.publish_at, *record.publish_at_aliases), "timestamptz"),
+        *((said.entries.get(key), (each.path,), "jsonb") for key, each in conditions.items() if each),
+        *((columns[c.name], (c.path, *c.aliases), c.type.name) for c in record.columns if c.path),
+    ]
+    leaves: dict[JsonPath, ReadPath] = {}
+    above: dict[JsonPath, ReadPath] = {}
+    for value, path, kind in [(value, path, kind) for value, paths, kind in read for path in paths if value and path]:
+        if refused := _conflict(value, path, kind, leaves, above):
+            value.note(refused)
+        if path not in leaves or leaves[path][2] == "jsonb":
+            leaves[path] = (value, path, kind)
+        for prefix in _prefixes(path):
+            above.setdefault(prefix, (value, path, kind))
+
+
+def _prefixes(path: JsonPath) -> list[JsonPath]:
+    return [path[:length] for length in range(1, len(path))]
+
+
+def _conflict(
+    value: Value, path: JsonPath, kind: str, leaves: dict[JsonPath, ReadPath], above: dict[JsonPath, ReadPath]
+) -> Refused | None:
+    shown, right = format_path(path), "drop one of them, or read the outer one as jsonb"
+    for prefix in _prefixes(path):
+        leaf, _, leaf_kind = leaves.get(prefix, (value, (), "jsonb"))
+        if leaf_kind != "jsonb" and leaf is not value:
+            wrong = f"{shown} lies inside {format_path(prefix)}, which {leaf.where} reads as {leaf_kind}"
+            return Refused(wrong, right, value.line)
+    if kind == "jsonb":
+        return None
+    if path in leaves and leaves[path][2] != "jsonb":
+        return Refused(f"{shown} is read by {leaves[path][0].where} already", "drop one of them", value.line)
+    inner, inner_path, _ = above.get(path, (value, (), ""))
+    if inner is not value:
+        wrong = f"{shown} is read as {kind}, and {inner.where} reads {format_path(inner_path)} inside it"
+        return Refused(wrong, right, value.line)
+    return None
 
 
 def _compared(path: Key, equals: str, example: str) -> dict[str, Key]:
@@ -181,48 +313,3 @@ RECORD: Kind[RecordShape] = section(
         "then": {"properties": {"event_id": {"const": "key"}, "publish_at": {"const": "kafka_timestamp"}}},
     },
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ReadPath:
-    """A path, the value of the file that reads it, and the type it is read as."""
-
-    value: Value
-    path: JsonPath
-    type: str
-
-
-def check_paths(paths: Iterable[ReadPath]) -> None:
-    """Note each path that cannot stand in one record with an earlier one: only jsonb has members inside it.
-
-    Those of one value of the file are never read of the same record.
-    """
-    leaves: dict[JsonPath, ReadPath] = {}
-    above: dict[JsonPath, ReadPath] = {}
-    for each in paths:
-        if refused := _conflict(each, leaves, above):
-            each.value.note(refused)
-        if each.path not in leaves or leaves[each.path].type == "jsonb":
-            leaves[each.path] = each
-        for prefix in _prefixes(each.path):
-            above.setdefault(prefix, each)
-
-
-def _prefixes(path: JsonPath) -> list[JsonPath]:
-    return [path[:length] for length in range(1, len(path))]
-
-
-def _conflict(each: ReadPath, leaves: dict[JsonPath, ReadPath], above: dict[JsonPath, ReadPath]) -> Refused | None:
-    shown, line = format_path(each.path), each.value.line
-    for prefix in _prefixes(each.path):
-        if (leaf := leaves.get(prefix)) and leaf.type != "jsonb" and leaf.value is not each.value:
-            wrong = f"{shown} lies inside {format_path(prefix)}, which {leaf.value.where} reads as {leaf.type}"
-            return Refused(wrong, "drop one of them, or read the outer one as jsonb", line)
-    if each.type == "jsonb":
-        return None
-    if (leaf := leaves.get(each.path)) and leaf.type != "jsonb":
-        return Refused(f"{shown} is read by {leaf.value.where} already", "drop one of them", line)
-    if (inner := above.get(each.path)) and inner.value is not each.value:
-        wrong = f"{shown} is read as {each.type}, and {inner.value.where} reads {format_path(inner.path)} inside it"
-        return Refused(wrong, "drop one of them, or read the outer one as jsonb", line)
-    return None

@@ -5,8 +5,6 @@ Editors complete and check files with it. What a schema cannot say (paths inside
 come, a scale above its precision) the reader adds.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Final
 

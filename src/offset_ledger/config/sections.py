@@ -1,7 +1,5 @@
 """The sections ``source``, ``target``, ``limits``, ``stage`` and ``quality`` of a pipeline file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,31 +7,9 @@ from pathlib import Path
 
 import yaml
 
+from offset_ledger.config import model, names
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
 from offset_ledger.config.located import Refused, Value, describe, is_null, is_text, quoted
-from offset_ledger.config.model import (
-    ColumnsFrom,
-    Evolve,
-    History,
-    Limits,
-    Merge,
-    NullBand,
-    Pipeline,
-    Quality,
-    Stage,
-    StageEngine,
-    Target,
-    Unusual,
-    VolumeBand,
-)
-from offset_ledger.config.names import (
-    COLUMN_PATTERN,
-    RESERVED_SCHEMA_PATTERN,
-    SUITE_PATTERN,
-    TABLE_PATTERN,
-    TOPIC_PATTERN,
-    split_table,
-)
 from offset_ledger.config.source import Format, KeyFormat, OnExpired, SchemaFile, Source, StartAt, SubjectStrategy
 from offset_ledger.config.values import (
     CONNECTION,
@@ -76,60 +52,8 @@ def _schema(value: Value) -> SchemaFile:
         raise Refused(f"{quoted(given)} is not UTF-8", "write the text of a schema: .avsc, .proto or .json") from None
 
 
-FORMAT_KEYS: Mapping[str, Key | Kind[object]] = {
-    "format": Key(choice(Format), "How record values are encoded."),
-    "registry": Key(
-        CONNECTION,
-        "The schema registry that has the schemas of the records: the id of an Airflow connection. The records are in "
-        "Confluent's wire format.",
-        ("registry_default",),
-    ),
-    "subject": Key(
-        choice(SubjectStrategy),
-        "Which subjects the schemas are registered under: topic (<topic>-value), record (the full name of the record), "
-        "topic_record (<topic>-<full name>), or any. A record with a schema of another subject is quarantined.",
-    ),
-    "schema": Key(
-        Kind(_schema, {"type": "string", "minLength": 1}),
-        "The file with the schema of records that do not name theirs, from the folder of the pipeline file on.",
-        ("flights.avsc",),
-    ),
-    "message": Key(_MESSAGE, "The full name of the Protobuf message in the schema file.", ("flights.Departure",)),
-    "key_format": Key(
-        choice(KeyFormat), "How record keys are encoded, where event_id is the key; all but text need the registry."
-    ),
-}
-
-
-def check_format(said: Section, source: Source) -> None:
-    """Note what the keys of a format cannot say together."""
-    for key in ("registry", "schema"):
-        if key in said.entries and source.format is Format.JSON:
-            wrong = "json has no schema"
-            said.entries[key].note(Refused(wrong, f"drop {key}, or write {_WITH_SCHEMA}"))
-    if source.format not in (Format.JSON, None) and not {"registry", "schema"} & said.entries.keys():
-        wrong = f"records in {source.format} need a schema"
-        said.entries["format"].note(Refused(wrong, "add registry: <connection>, or schema: <file>"))
-    if {"registry", "schema"} <= said.entries.keys():
-        said.entries["schema"].note(
-            Refused("with a registry each record names its schema", "drop schema, or drop registry")
-        )
-    if "subject" in said.entries and "registry" not in said.entries:
-        said.entries["subject"].note(Refused("without a registry there are no subjects", "drop it, or add registry"))
-    if source.key_format is not KeyFormat.TEXT and "registry" not in said.entries and "key_format" in said.entries:
-        wrong = f"keys in {source.key_format} name a schema, and there is no registry"
-        said.entries["key_format"].note(Refused(wrong, "add registry, or write text"))
-    plain = source.format is Format.PROTOBUF and "schema" in said.entries
-    if "message" in said.entries and not plain:
-        right = "drop it: only a Protobuf schema file needs one"
-        said.entries["message"].note(Refused("the record itself names its message", right))
-    if plain and "message" not in said.entries:
-        wrong = "a Protobuf file may have several messages"
-        said.entries["schema"].note(Refused(wrong, "add message: <full name of the one in the topic>"))
-
-
 START_WORDS = tuple(at for at in StartAt if at is not StartAt.TIMESTAMP)
-TOPIC = matching(TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
+TOPIC = matching(names.TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
 TOPICS = different(TOPIC, "the topic ", "a list of topics", "write [one, two]", minItems=1)
 _TOPIC_KEYS = ("topic", "topics", "topic_pattern")
 RECORDS = whole_number(2_147_483_647)
@@ -145,11 +69,6 @@ def _start(value: Value) -> Attributes | StartAt:
         moment = given if given[:1].isdigit() else "2013-01-01T00:00:00Z"
         raise Refused(f"{describe(value.node)} is not a start", f"write {{timestamp: {moment}}}")
     return StartAt(one_of(given, START_WORDS))
-
-
-def _table(value: Value) -> Attributes:
-    schema, table = split_table(text(value))
-    return Attributes(schema=schema, table=table)
 
 
 def _pattern(value: Value) -> str:
@@ -168,8 +87,32 @@ def _source(said: Section) -> Source:
         said.value.mistakes.add(said.value.line, "source.topic is missing", "add it, for example topic: flights.events")
     for other in named[1:]:
         other.note(Refused(f"{named[0].where} names what is read already", "keep one of the two"))
-    check_format(said, source)
+    _check_format(said.entries, source)
     return replace(source, topic=source.topic or "", topics=source.topics or ())
+
+
+def _check_format(given: Mapping[str, Value], source: Source) -> None:
+    """Note what the keys of a format cannot say together."""
+    for key in ("registry", "schema"):
+        if key in given and source.format is Format.JSON:
+            given[key].note(Refused("json has no schema", f"drop {key}, or write {_WITH_SCHEMA}"))
+    if source.format not in (Format.JSON, None) and not {"registry", "schema"} & given.keys():
+        wrong = f"records in {source.format} need a schema"
+        given["format"].note(Refused(wrong, "add registry: <connection>, or schema: <file>"))
+    if {"registry", "schema"} <= given.keys():
+        given["schema"].note(Refused("with a registry each record names its schema", "drop schema, or drop registry"))
+    if "subject" in given and "registry" not in given:
+        given["subject"].note(Refused("without a registry there are no subjects", "drop it, or add registry"))
+    if source.key_format is not KeyFormat.TEXT and "registry" not in given and "key_format" in given:
+        wrong = f"keys in {source.key_format} name a schema, and there is no registry"
+        given["key_format"].note(Refused(wrong, "add registry, or write text"))
+    plain = source.format is Format.PROTOBUF and "schema" in given
+    if "message" in given and not plain:
+        right = "drop it: only a Protobuf schema file needs one"
+        given["message"].note(Refused("the record itself names its message", right))
+    if plain and "message" not in given:
+        wrong = "a Protobuf file may have several messages"
+        given["schema"].note(Refused(wrong, "add message: <full name of the one in the topic>"))
 
 
 START_TIMESTAMP: Kind[Attributes] = section(
@@ -211,7 +154,28 @@ SOURCE: Kind[Source] = section(
         "compacted": Key(
             FLAG, "The topic was compacted earlier and is not any more: the records removed then left gaps.", (True,)
         ),
-        **FORMAT_KEYS,
+        "format": Key(choice(Format), "How record values are encoded."),
+        "registry": Key(
+            CONNECTION,
+            "The schema registry that has the schemas of the records: the id of an Airflow connection. The records are "
+            "in Confluent's wire format.",
+            ("registry_default",),
+        ),
+        "subject": Key(
+            choice(SubjectStrategy),
+            "Which subjects the schemas are registered under: topic (<topic>-value), record (the full name of the "
+            "record), topic_record (<topic>-<full name>), or any. A record with a schema of another subject is "
+            "quarantined.",
+        ),
+        "schema": Key(
+            Kind(_schema, {"type": "string", "minLength": 1}),
+            "The file with the schema of records that do not name theirs, from the folder of the pipeline file on.",
+            ("flights.avsc",),
+        ),
+        "message": Key(_MESSAGE, "The full name of the Protobuf message in the schema file.", ("flights.Departure",)),
+        "key_format": Key(
+            choice(KeyFormat), "How record keys are encoded, where event_id is the key; all but text need the registry."
+        ),
     },
     ("connection",),
     _source,
@@ -221,26 +185,30 @@ SOURCE: Kind[Source] = section(
     },
 )
 
-TARGET: Kind[Target] = section(
-    Target,
+TARGET: Kind[model.Target] = section(
+    model.Target,
     "The table that rows are merged into.",
     {
         "connection": Key(CONNECTION, "Where Postgres is: the id of an Airflow connection.", ("postgres_default",)),
         "table": Key(
-            Kind(_table, {"type": "string", "pattern": TABLE_PATTERN, "not": {"pattern": RESERVED_SCHEMA_PATTERN}}),
+            Kind(
+                lambda value: Attributes(zip(("schema", "table"), names.split_table(text(value)), strict=True)),
+                {"type": "string", "pattern": names.TABLE_PATTERN, "not": {"pattern": names.RESERVED_SCHEMA_PATTERN}},
+            ),
             "schema.table; the schema is public where absent.",
             ("public.flights",),
         ),
         "merge": Key(
-            choice(Merge), "Which of two records of one event id stays: the newest, or the one the table already has."
+            choice(model.Merge),
+            "Which of two records of one event id stays: the newest, or the one the table already has.",
         ),
         "evolve": Key(
-            choice(Evolve),
+            choice(model.Evolve),
             "How a commit may change the table to fit the file: not at all, by new columns (add_columns), or by these "
             "and wider types (widen).",
         ),
         "columns_from": Key(
-            choice(ColumnsFrom),
+            choice(model.ColumnsFrom),
             "What decides about columns: the file, or the schemas that records name too (schema), where a new field "
             "becomes a column; needs source.registry and evolve.",
         ),
@@ -249,18 +217,8 @@ TARGET: Kind[Target] = section(
 )
 
 
-def check_columns_from(columns_from: Value, pipeline: Pipeline, has_registry: bool) -> None:
-    """Note what keeps a pipeline from following the schemas of its records."""
-    if pipeline.follows_schemas and not has_registry:
-        wrong = "records name no schema that columns could come from"
-        columns_from.note(Refused(wrong, "add source.registry, or write columns_from: file"))
-    if pipeline.follows_schemas and pipeline.target.evolve is Evolve.NONE:
-        wrong = "no column can come from a schema while evolve is none"
-        columns_from.note(Refused(wrong, "add evolve: add_columns or evolve: widen, or write columns_from: file"))
-
-
-LIMITS: Kind[Limits] = section(
-    Limits,
+LIMITS: Kind[model.Limits] = section(
+    model.Limits,
     "Sizes.",
     {
         "records_per_batch": Key(RECORDS, "Offsets that one batch plans at most."),
@@ -269,12 +227,12 @@ LIMITS: Kind[Limits] = section(
     },
 )
 
-STAGE: Kind[Stage] = section(
-    Stage,
+STAGE: Kind[model.Stage] = section(
+    model.Stage,
     "What reads the records of a batch and copies them into staging.",
     {
         "engine": Key(
-            choice(StageEngine),
+            choice(model.StageEngine),
             "auto: Spark stages a batch of process_below offsets or more, the process of the task a smaller one; spark "
             "or process: always that one.",
         ),
@@ -283,44 +241,44 @@ STAGE: Kind[Stage] = section(
 )
 
 
-SUITE = matching(SUITE_PATTERN, "a suite name", "write the name of a file in expectations/ without .json")
+SUITE = matching(names.SUITE_PATTERN, "a suite name", "write the name of a file in expectations/ without .json")
 BATCHES = whole_number(1000)
 DAYS = whole_number(3650)
 COLUMN_NAMES = different(
-    Kind(text, {"type": "string", "pattern": COLUMN_PATTERN}),
+    Kind(text, {"type": "string", "pattern": names.COLUMN_PATTERN}),
     expected="a list of columns",
     right="write [one, two], or leave it out",
     minItems=1,
 )
-ACTION = Key(choice(Unusual), "What a batch outside the band leads to.")
+ACTION = Key(choice(model.Unusual), "What a batch outside the band leads to.")
 
 
-def check_quality(quality: Value, pipeline: Pipeline) -> None:
+def check_quality(quality: Value, pipeline: model.Pipeline) -> None:
     """Note what contradicts the rest of the file: topics that are one, columns that are never NULL."""
     letters = pipeline.quality.dead_letter_topic
     if letters and pipeline.source.reads(letters) and (topic := quality.at("dead_letter_topic")):
         topic.note(Refused("the pipeline would read its own dead letters", "name another topic than source.topic"))
-    if names := quality.at("history", "null_share", "columns"):
+    if listed := quality.at("history", "null_share", "columns"):
         nullable = [column.name for column in pipeline.record.columns if column.nullable]
         right = f"write one of {', '.join(nullable)}" if nullable else "leave null_share out"
-        for name in {item.node.value: item for item in reversed(names.items()) if is_text(item.node)}.values():
+        for name in {item.node.value: item for item in reversed(listed.items()) if is_text(item.node)}.values():
             if name.node.value not in nullable:
                 wrong = f"{quoted(name.node.value)} is not a nullable column of record.columns, so its share of NULL is"
                 name.note(Refused(f"{wrong} always 0", right))
 
 
-def _history(said: Section) -> History:
+def _history(said: Section) -> model.History:
     if not said.entries.keys() & {"volume", "null_share"}:
         raise Refused("nothing is compared", "add volume or null_share, for example volume: {low: 0.2, high: 5}")
-    history = said.make(History)
+    history = said.make(model.History)
     if (fewest := history.min_batches) > history.batches:
         wrong = f"min_batches {fewest} is above batches {history.batches}, so nothing is ever judged"
         raise Refused(wrong, "raise batches")
     return history
 
 
-VOLUME: Kind[VolumeBand] = section(
-    VolumeBand,
+VOLUME: Kind[model.VolumeBand] = section(
+    model.VolumeBand,
     "How many times the usual records an hour a head batch may carry.",
     {
         "low": Key(SHARE, "Below this many times the usual it is out of the band."),
@@ -329,8 +287,8 @@ VOLUME: Kind[VolumeBand] = section(
     },
 )
 
-NULL_SHARE: Kind[NullBand] = section(
-    NullBand,
+NULL_SHARE: Kind[model.NullBand] = section(
+    model.NullBand,
     "How far the share of NULL in a column may lie from the usual one.",
     {
         "tolerance": Key(
@@ -341,8 +299,8 @@ NULL_SHARE: Kind[NullBand] = section(
     },
 )
 
-HISTORY: Kind[History] = section(
-    History,
+HISTORY: Kind[model.History] = section(
+    model.History,
     "Comparison of a head batch with the committed head batches before it.",
     {
         "volume": VOLUME,
@@ -355,8 +313,8 @@ HISTORY: Kind[History] = section(
     also={"anyOf": [{"required": ["volume"]}, {"required": ["null_share"]}]},
 )
 
-QUALITY: Kind[Quality] = section(
-    Quality,
+QUALITY: Kind[model.Quality] = section(
+    model.Quality,
     "The gate that a batch passes before it is merged.",
     {
         "suite": Key(

@@ -1,7 +1,5 @@
 """The source of records: the topics, where they begin, and how their values are encoded."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import datetime

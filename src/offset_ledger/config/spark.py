@@ -1,7 +1,5 @@
 """The section ``spark`` of a pipeline file: on which cluster Spark stages a batch, and with what."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Kinds of single values: each says what a value may be to the reader and to the JSON Schema."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -89,9 +87,8 @@ def boolean(value: Value) -> bool:
 def number(value: Value) -> float:
     """A number, whole or not."""
     if value.node.tag not in (CORE + "int", CORE + "float"):
-        raise Refused(
-            f"expected a number, found {describe(value.node)}", "write digits alone, without quotes or separators"
-        )
+        right = "write digits alone, without quotes or separators"
+        raise Refused(f"expected a number, found {describe(value.node)}", right)
     return float(value.node.value)
 
 

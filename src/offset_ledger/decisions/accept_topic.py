@@ -4,8 +4,6 @@ A topic that was recreated or deleted, or a log that was truncated, has other re
 or none. The partitions start again there, and what the ledger has of the earlier log stays as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +16,6 @@ from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import batches, decisions, pipelines, schema_boundaries
 from offset_ledger.ledger.completeness import check_not_whole, is_whole
 from offset_ledger.ledger.database import Cursor, Session, open_ledger, transaction
-from offset_ledger.ledger.pipelines import read_boundaries, retirements
 from offset_ledger.ledger.schema_boundaries import Writer
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.log_checks import Boundary, agrees, last_agreed
@@ -92,7 +89,7 @@ def _gone(kafka: KafkaClient, session: Session, pipeline: Pipeline, error: Unkno
                 f"the cursors belong to cluster {cursors.cluster_id}; correct the connection, or leave the topic out "
                 "of topics or topic_pattern"
             ) from error
-        if retirements(cursor, [pipeline.name]):
+        if pipelines.retirements(cursor, [pipeline.name]):
             return None
         starts = pipelines.read_start_offsets(cursor, pipeline.name, cursors.log_id)
         open_batches = batches.open_batches(cursor, pipeline.name)
@@ -124,23 +121,16 @@ def _differing(kafka: KafkaClient, session: Session, pipeline: Pipeline, snapsho
     if not truncated and not _disagreeing(kafka, snapshot, planned):
         return None
     with transaction(session) as cursor:
-        history = read_boundaries(cursor, pipeline.name, truncated)
-    back = _last_agreed(kafka, snapshot, truncated, history)
+        history = pipelines.read_boundaries(cursor, pipeline.name, truncated)
+    agreed = last_agreed(history, _ends(snapshot), _epoch_ends(kafka, snapshot.topic, history))
+    starts = {p.partition: Boundary(p.partition, p.log_start) for p in snapshot.partitions}
+    back = {partition: agreed.get(partition, starts[partition]) for partition in truncated}
     return _truncated(pipeline, cursors, snapshot, back, head)
 
 
 def _disagreeing(kafka: KafkaClient, snapshot: TopicSnapshot, boundaries: Sequence[Boundary]) -> list[Boundary]:
     epoch_ends = _epoch_ends(kafka, snapshot.topic, boundaries)
     return [each for each in boundaries if not agrees(each, _ends(snapshot), epoch_ends)]
-
-
-def _last_agreed(
-    kafka: KafkaClient, snapshot: TopicSnapshot, truncated: Iterable[int], history: Sequence[Boundary]
-) -> dict[int, Boundary]:
-    """For each truncated partition the last boundary where log and ledger agree, or else the start of its log."""
-    agreed = last_agreed(history, _ends(snapshot), _epoch_ends(kafka, snapshot.topic, history))
-    starts = {p.partition: Boundary(p.partition, p.log_start) for p in snapshot.partitions}
-    return {partition: agreed.get(partition, starts[partition]) for partition in truncated}
 
 
 def _ends(snapshot: TopicSnapshot) -> dict[int, int]:
@@ -179,7 +169,7 @@ def _recreated(pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot) ->
 def _truncated(
     pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot, back: Mapping[int, Boundary], head: Batch | None
 ) -> LogChange:
-    """Every partition goes on at its cursor; a truncated one at the last offset where log and ledger agree."""
+    """Every partition goes on at its cursor; a truncated one where log and ledger agree, or where its log starts."""
     goes_on = {
         p: back.get(p, Boundary(p, offset, cursors.leader_epochs.get(p))) for p, offset in cursors.next_offsets.items()
     }
@@ -190,17 +180,16 @@ def _truncated(
         details["back"] = [[r.partition, r.from_offset, r.until_offset] for r in again]
     if head:
         details["abandons"] = head.batch_id
-    text = _truncation_text(snapshot.topic, again, head)
+    text = (
+        f"the log of topic {snapshot.topic} was truncated by an unclean election, or an older copy of it was restored"
+    )
+    if not again:
+        text += f": abandon {head} and plan again?"
+    else:
+        text += f": continue from where it still agrees with the ledger, and read {', '.join(map(str, again))} again?"
+        text += f" Then {head} is abandoned: it was planned before the truncation." if head else ""
     question = Question(pipeline.name, QuestionKind.TRUNCATED_LOG, log_id, text, details)
     return LogChange(question, log_id, cursors.cluster_id, tuple(goes_on.values()) if back else (), cursors)
-
-
-def _truncation_text(topic: str, again: Sequence[OffsetRange], head: Batch | None) -> str:
-    text = f"the log of topic {topic} was truncated by an unclean election, or an older copy of it was restored: "
-    if not again:
-        return f"{text}abandon {head} and plan again?"
-    text += f"continue from where it still agrees with the ledger, and read {', '.join(map(str, again))} again?"
-    return f"{text} Then {head} is abandoned: it was planned before the truncation." if head else text
 
 
 def accept_topic(
@@ -229,9 +218,8 @@ def accept_topic(
             state = holds if snapshot else "is gone, and was retired before"
             raise TerminalError(f"pipeline {pipeline.name}: topic {pipeline.source.topic} {state}; nothing was changed")
         if approved is not None and _approvable(approved) != _approvable(change.question):
-            raise StateConflict(
-                f"the log is not the one that was approved; nothing was changed: {change.question.text}"
-            )
+            now = change.question.text
+            raise StateConflict(f"the log is not the one that was approved; nothing was changed: {now}")
         _accept(session, pipeline, change, origin, why, decision_id)
     return change
 
@@ -248,7 +236,13 @@ def _accept(
         pipelines.lock_pipeline(cursor, pipeline.name)
         if pipelines.read_cursors(cursor, pipeline.name) != change.cursors:
             raise StateConflict(f"the cursors of {pipeline.name} have moved meanwhile; nothing was changed")
-        for batch_id in _to_abandon(cursor, pipeline, change):
+        heads_only = not change.start_offsets and not change.is_gone
+        open_batches = batches.open_batches(cursor, pipeline.name, heads_only=heads_only)
+        if change.is_gone:  # those that need records of the topic
+            unended = [batches.read_batch(cursor, batch_id) for batch_id in open_batches]
+            reading = [each for each in unended if each.kind is not BatchKind.REDRIVE]
+            open_batches = [each.batch_id for each in reading if not is_whole(cursor, each)]
+        for batch_id in open_batches:
             decisions.decide_batch(cursor, batch_id, State.ABANDONED, origin, f"its log has changed: {why}")
         decisions.approve(cursor, change.question, decision_id, origin, why)
         pipelines.change_topic(cursor, pipeline.name, change.log_id, change.cluster_id)
@@ -256,15 +250,6 @@ def _accept(
         known = set(cursors.next_offsets) if cursors else set()
         new = [b for b in change.start_offsets if b.partition not in known]
         pipelines.record_start_offsets(cursor, pipeline.name, change.log_id, new)
-
-
-def _to_abandon(cursor: Cursor, pipeline: Pipeline, change: LogChange) -> list[int]:
-    """The open batches that need records of the earlier log; of a topic that is gone, those that are not staged."""
-    if not change.is_gone:
-        return batches.open_batches(cursor, pipeline.name, heads_only=not change.start_offsets)
-    unended = [batches.read_batch(cursor, batch_id) for batch_id in batches.open_batches(cursor, pipeline.name)]
-    reading = [each for each in unended if each.kind is not BatchKind.REDRIVE]
-    return [each.batch_id for each in reading if not is_whole(cursor, each)]
 
 
 def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
@@ -277,9 +262,8 @@ def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         known = pipelines.registered_of(cursor, pipeline)
         if known is None:
-            raise ConfigurationError(
-                f"pipeline {pipeline.name} is not in this ledger, so there is nothing to compare; ingest it first"
-            )
+            absent = "is not in this ledger, so there is nothing to compare; ingest it first"
+            raise ConfigurationError(f"pipeline {pipeline.name} {absent}")
         pipelines.lock_pipeline(cursor, known.name)
         pipelines.lock_table(cursor, known)
         ensure_target(cursor, known)

@@ -1,7 +1,5 @@
 """Questions of a run and the answers of people: each is kept in the transaction that acts on it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

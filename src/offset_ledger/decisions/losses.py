@@ -1,7 +1,5 @@
 """Losses: offsets that retention deleted before they were read; a person decides whether to skip them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -67,16 +65,10 @@ def loss_question(pipeline: Pipeline) -> Question | None:
             return None
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
-    ranges = lost_ranges(cursors, snapshot) if cursors else ()
-    return _skip_question(pipeline, snapshot, ranges, head) if ranges else tombstone_question(head)
-
-
-def _skip_question(
-    pipeline: Pipeline, snapshot: TopicSnapshot, ranges: Sequence[OffsetRange], head: Batch | None
-) -> Question:
-    lost = ", ".join(map(str, ranges))
-    offsets = f"{counted(total_width(ranges), 'offset')} of topic {snapshot.topic}"
-    text = f"skip {offsets} that retention deleted unread: {lost}?"
+    if not cursors or not (ranges := lost_ranges(cursors, snapshot)):
+        return tombstone_question(head)
+    offsets, lost = counted(total_width(ranges), "offset"), ", ".join(map(str, ranges))
+    text = f"skip {offsets} of topic {snapshot.topic} that retention deleted unread: {lost}?"
     details: dict[str, Any] = {"ranges": [[r.partition, r.from_offset, r.until_offset] for r in ranges]}
     if head:
         text += f" Then {head} is abandoned: it would read them."
@@ -116,17 +108,15 @@ def skip_lost(
             check_identity(cursors, snapshot)  # again: somebody may have accepted a log change meanwhile
             lost = lost_ranges(cursors, snapshot) if cursors else ()
             if not cursors or not lost:
-                raise TerminalError(
-                    f"pipeline {pipeline.name}: no offset is lost; every cursor is at or above its log start"
-                )
+                nothing = "no offset is lost; every cursor is at or above its log start"
+                raise TerminalError(f"pipeline {pipeline.name}: {nothing}")
             ranges = lost if approved is None else tuple(approved)
             by_partition = {r.partition: r for r in lost}
             for r in ranges:
                 now = by_partition.get(r.partition)
                 if now is None or now.from_offset != r.from_offset or now.until_offset < r.until_offset:
-                    raise StateConflict(
-                        f"range {r} was approved, but the loss is {now or 'none'} now; nothing was skipped"
-                    )
+                    change = f"but the loss is {now or 'none'} now"
+                    raise StateConflict(f"range {r} was approved, {change}; nothing was skipped")
             new = [Boundary(r.partition, r.from_offset) for r in ranges if r.partition not in cursors.next_offsets]
             pipelines.record_start_offsets(cursor, pipeline.name, cursors.log_id, new)
             if head := batches.open_head(cursor, pipeline.name):

@@ -1,7 +1,5 @@
 """Tombstones that compaction may have removed unread: the question for a person, and the approval."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from offset_ledger.config.model import Pipeline, Tombstone
@@ -32,9 +30,8 @@ def record_stable_offsets(pipeline: Pipeline) -> None:
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             if cursors and (cursors.cluster_id, cursors.topic_id) == (snapshot.cluster_id, snapshot.topic_id):
-                pipelines.record_snapshot(
-                    cursor, pipeline.name, cursors.log_id, seen_at, snapshot, cursors.next_offsets
-                )
+                log_id, next_offsets = cursors.log_id, cursors.next_offsets
+                pipelines.record_snapshot(cursor, pipeline.name, log_id, seen_at, snapshot, next_offsets)
 
 
 def tombstone_question(head: Batch | None) -> Question | None:
@@ -72,8 +69,7 @@ def approve_tombstones(
                 "that is not what was approved, and nothing was changed"
             )
         if is_whole(cursor, head):
-            batches.move(
-                cursor, head.attempt, State.STAGING, State.STAGED, origin, why=why, staged_at=datetime.now(UTC)
-            )
+            now_at = datetime.now(UTC)
+            batches.move(cursor, head.attempt, State.STAGING, State.STAGED, origin, why=why, staged_at=now_at)
         decisions.approve(cursor, now, decision_id, origin, why)
         return batches.read_batch(cursor, head.batch_id)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from offset_ledger.config.column_types import ENCODINGS, MAX_PRECISION, parse_type
-from offset_ledger.config.columns import MAX_COLUMNS
 from offset_ledger.config.json_path import format_path, touch
 from offset_ledger.config.model import Column, ColumnType, Evolve, JsonPath, RecordShape
-from offset_ledger.config.names import RESERVED_COLUMNS
+from offset_ledger.config.names import MAX_COLUMNS, RESERVED_COLUMNS
 from offset_ledger.config.source import Format
 from offset_ledger.decoding.inferred import Inferred, column_name, column_type, schema_columns
 from offset_ledger.decoding.kinds import EVENT_ID, ColumnKind, kind_of, kinds

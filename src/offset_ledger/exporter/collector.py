@@ -17,9 +17,8 @@ from prometheus_client.registry import Collector
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, one_line
 from offset_ledger.standing.brokers import BrokerCache, CachedAnswers
-from offset_ledger.standing.files import KnownPipelines, by_ledger, read_pipelines
 from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, LedgerRow, assess
-from offset_ledger.standing.reader import read_ledger, read_rows, reading
+from offset_ledger.standing.reader import KnownPipelines, by_ledger, read_ledger, read_pipelines, read_rows, reading
 from offset_ledger.version import __version__
 
 log = logging.getLogger(__name__)

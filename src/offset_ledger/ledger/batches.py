@@ -1,7 +1,5 @@
 """Batches in the ledger: planning one, claiming it, moving it from state to state, reading it back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,26 +15,18 @@ from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Attempt, Batch, Origin
 from offset_ledger.model.engine import EngineChoice
-from offset_ledger.model.overlap import CommittedRange
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, BatchKind, State
 from offset_ledger.model.windows import EarlierRead
 from offset_ledger.version import __version__
 
-# -- reading ---------------------------------------------------------------------------------------------------
-
 
 def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
-    """The batch with its ranges, locked against every other step if asked.
-
-    Raises:
-        UnknownBatch: no such batch.
-    """
+    """The batch with its ranges, locked against every other step if asked; raises UnknownBatch where there is none."""
     if lock:
         cursor.execute("SELECT FROM offset_ledger.batch WHERE batch_id = %s FOR UPDATE", [batch_id])
-    cursor.execute(named_sql("batches/read"), [batch_id])
-    row: Any = cursor.fetchone()
+    row: Any = cursor.execute(named_sql("batches/read"), [batch_id]).fetchone()
     if row is None:
         raise UnknownBatch(f"batch {batch_id} {why_missing(cursor, batch_id)}")
     ranges = tuple(OffsetRange(*r[:3]) for r in row["ranges"])
@@ -47,20 +37,14 @@ def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
 
 def why_missing(cursor: Cursor, batch_id: int) -> str:
     """Of a batch that the ledger does not have: whether it may have been pruned, as the rest of a sentence."""
-    cursor.execute(named_sql("batches/prunings"), {"batch_id": batch_id})
-    prunings = [f"those of {row['pipeline']} on {row['pruned_at']:%Y-%m-%d}" for row in cursor.fetchall()]
-    pruned = (
-        f": batches as old as it were pruned ({', '.join(prunings)}), and only their sums are kept" if prunings else ""
-    )
-    return f"is not in the ledger{pruned}; see: offset-ledger batches PIPELINE"
+    prunings = cursor.run("batches/prunings", batch_id=batch_id)
+    pruned = ", ".join(f"those of {row['pipeline']} on {row['pruned_at']:%Y-%m-%d}" for row in prunings)
+    why = f": batches as old as it were pruned ({pruned}), and only their sums are kept" if pruned else ""
+    return f"is not in the ledger{why}; see: offset-ledger batches PIPELINE"
 
 
 def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:
-    """The batch, if it is one of this pipeline: a file may have got another name between two steps.
-
-    Raises:
-        UnknownBatch: it is of another pipeline, or there is no such batch.
-    """
+    """The batch, if it is of this pipeline (a file may have got another name between two steps); else UnknownBatch."""
     batch = read_batch(cursor, batch_id)
     if batch.pipeline != pipeline:
         raise UnknownBatch(f"batch {batch_id} is of pipeline {batch.pipeline}, not of {pipeline}")
@@ -69,33 +53,28 @@ def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:
 
 def open_head(cursor: Cursor, pipeline: str) -> Batch | None:
     """The one head batch that is neither committed nor abandoned."""
-    cursor.execute(named_sql("batches/open_head"), {"pipeline": pipeline})
-    row = cursor.fetchone()
+    row = cursor.run("batches/open_head", pipeline=pipeline).fetchone()
     return read_batch(cursor, row["batch_id"]) if row else None
 
 
 def open_batches(cursor: Cursor, pipeline: str, *, heads_only: bool = False) -> list[int]:
     """The ids of the batches that are neither committed nor abandoned."""
-    cursor.execute(named_sql("batches/open"), {"pipeline": pipeline, "heads_only": heads_only})
-    return [row["batch_id"] for row in cursor.fetchall()]
+    return [row["batch_id"] for row in cursor.run("batches/open", pipeline=pipeline, heads_only=heads_only)]
 
 
 def all_open(cursor: Cursor, limit: int) -> list[int]:
     """The ids of the newest batches of any pipeline that are neither committed nor abandoned."""
-    cursor.execute(named_sql("batches/all_open"), {"limit": limit})
-    return [row["batch_id"] for row in cursor.fetchall()]
+    return [row["batch_id"] for row in cursor.run("batches/all_open", limit=limit)]
 
 
 def validated_of_file(cursor: Cursor, pipeline: Pipeline) -> list[int]:
     """The batches that may be committed into the table of the pipeline file now, of whichever topic."""
-    cursor.execute(named_sql("batches/validated_of_file"), {"file": pipeline.file})
-    return [row["batch_id"] for row in cursor.fetchall()]
+    return [row["batch_id"] for row in cursor.run("batches/validated_of_file", file=pipeline.file)]
 
 
 def count_heads(cursor: Cursor, pipeline: str) -> int:
     """How many head batches were ever planned for the pipeline."""
-    cursor.execute("SELECT heads FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
-    row = cursor.fetchone()
+    row = cursor.execute("SELECT heads FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline]).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -108,11 +87,7 @@ def claimed_at(cursor: Cursor, batch_id: int) -> datetime:
 
 def read_sheet(cursor: Cursor, batch_id: int) -> dict[int, Dispositions]:
     """The balance sheet of a committed batch, by partition."""
-    cursor.execute(named_sql("batches/balance_sheet"), {"batch_id": batch_id})
-    return {row[0]: Dispositions(*row[1:]) for row in cursor.fetchall()}
-
-
-# -- writing ---------------------------------------------------------------------------------------------------
+    return {row[0]: Dispositions(*row[1:]) for row in cursor.run("batches/balance_sheet", batch_id=batch_id)}
 
 
 def insert_batch(
@@ -128,8 +103,7 @@ def insert_batch(
     """Write a planned batch of the pipeline's present log with its ranges, and what was asked for; return its id."""
     by = {**asdict(origin), "config_hash": pipeline.config_hash, "code_version": __version__}
     asked = {"kind": kind, "why": why, "request": json.dumps(request) if request else None}
-    cursor.execute(named_sql("batches/insert"), {"pipeline": pipeline.name, **by, **asked})
-    batch_id, log_id = cursor.one()
+    batch_id, log_id = cursor.run("batches/insert", pipeline=pipeline.name, **by, **asked).one()
     partitions = {p.partition: p for p in snapshot.partitions}
     execute_values(
         cursor,
@@ -147,47 +121,33 @@ def insert_batch(
 
 
 def claim(cursor: Cursor, batch_id: int, origin: Origin) -> Attempt:
-    """Take the batch for a new attempt, which is returned: state staging, epoch + 1.
-
-    Raises:
-        StateConflict: it is rejected, committed or abandoned.
-    """
-    cursor.execute(
-        named_sql("batches/claim"),
-        {"batch_id": batch_id, "claimable": list(CLAIMABLE), "who": origin.who, "try_number": origin.try_number},
-    )
-    row = cursor.fetchone()
+    """Take the batch for a new attempt (staging, epoch + 1); raises StateConflict where nothing is left to stage."""
+    by = {"who": origin.who, "try_number": origin.try_number}
+    row = cursor.run("batches/claim", batch_id=batch_id, claimable=list(CLAIMABLE), **by).fetchone()
     if row is None:
-        batch = read_batch(cursor, batch_id)
-        advice = (
-            "approve or abandon it first" if batch.state is State.REJECTED else "there is nothing left to do for it"
-        )
+        batch, advice = read_batch(cursor, batch_id), "there is nothing left to do for it"
+        if batch.state is State.REJECTED:
+            advice = "approve or abandon it first"
         raise StateConflict(f"{batch} cannot be claimed; {advice}")
     return Attempt(batch_id, row["epoch"])
 
 
 def note_file(cursor: Cursor, batch_id: int, pipeline: Pipeline) -> None:
     """Keep which pipeline file a claimed batch is decoded by."""
-    cursor.execute(
-        "UPDATE offset_ledger.batch SET config_hash = %s WHERE batch_id = %s", [pipeline.config_hash, batch_id]
-    )
+    query = "UPDATE offset_ledger.batch SET config_hash = %s WHERE batch_id = %s"
+    cursor.execute(query, [pipeline.config_hash, batch_id])
 
 
 def note_engine(cursor: Cursor, attempt: Attempt, choice: EngineChoice) -> None:
     """Keep which engine stages the batch for this attempt, and why; a newer attempt keeps its own."""
-    cursor.execute(named_sql("batches/note_engine"), {**asdict(attempt), **asdict(choice)})
+    cursor.run("batches/note_engine", **asdict(attempt), **asdict(choice))
 
 
 def cut(cursor: Cursor, attempt: Attempt, ends: Mapping[int, int]) -> None:
-    """Let ranges of a batch that is being staged end earlier, by partition; each keeps an offset at least.
-
-    Raises:
-        Fenced, StateConflict: another attempt has the batch.
-    """
+    """Let ranges of a batch that the attempt is staging end earlier, by partition; each keeps an offset at least."""
     lock(cursor, attempt, State.STAGING)
     for partition, until_offset in ends.items():
-        place = {"batch_id": attempt.batch_id, "partition": partition, "until_offset": until_offset}
-        cursor.execute(named_sql("batches/cut_range"), place)
+        cursor.run("batches/cut_range", batch_id=attempt.batch_id, partition=partition, until_offset=until_offset)
         assert cursor.rowcount == 1
 
 
@@ -201,29 +161,17 @@ def move(
     why: str | None = None,
     **columns: object,
 ) -> None:
-    """Compare-and-set one transition of the batch of ``attempt``, with the columns it brings.
-
-    Raises:
-        Fenced: a newer attempt has claimed the batch.
-        StateConflict: it is in another state.
-    """
+    """Compare-and-set one transition of the batch of ``attempt``, with the columns it brings, or :func:`refuse` it."""
     assigned = [sql.SQL(", {} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in columns]
-    cursor.execute(
-        sql.SQL(named_sql("batches/move")).format(columns=sql.Composed(assigned)),
-        {**asdict(attempt), "before": before, "after": after, "who": origin.who, "why": why}
-        | {k: json.dumps(v) if isinstance(v, Mapping) else v for k, v in columns.items()},
-    )
-    if cursor.rowcount == 0:
+    statement = sql.SQL(named_sql("batches/move")).format(columns=sql.Composed(assigned))
+    transition = {**asdict(attempt), "before": before, "after": after, "who": origin.who, "why": why}
+    values = {name: json.dumps(value) if isinstance(value, Mapping) else value for name, value in columns.items()}
+    if cursor.execute(statement, transition | values).rowcount == 0:
         refuse(read_batch(cursor, attempt.batch_id), attempt, before)
 
 
 def lock(cursor: Cursor, attempt: Attempt, wanted: State) -> Batch:
-    """Lock the batch for the rest of the transaction and check that the attempt still has it, in this state.
-
-    Raises:
-        Fenced: a newer attempt has claimed the batch.
-        StateConflict: it is in another state.
-    """
+    """Lock the batch for the rest of the transaction; an attempt that has it no more, in this state, is refused."""
     batch = read_batch(cursor, attempt.batch_id, lock=True)
     if (batch.attempt, batch.state) != (attempt, wanted):
         refuse(batch, attempt, wanted)
@@ -231,12 +179,7 @@ def lock(cursor: Cursor, attempt: Attempt, wanted: State) -> Batch:
 
 
 def refuse(batch: Batch, attempt: Attempt, wanted: State) -> NoReturn:
-    """Raise why a step of ``attempt`` that needs the state ``wanted`` cannot go on with this batch.
-
-    Raises:
-        Fenced: a newer attempt has claimed the batch.
-        StateConflict: it is in another state.
-    """
+    """Raise Fenced if a newer attempt has claimed the batch, else StateConflict: it is not in the state ``wanted``."""
     if batch.attempt != attempt:
         raise fenced_by(batch, attempt)
     raise StateConflict(f"{batch} was expected to be {wanted}; another step has moved it")
@@ -255,32 +198,31 @@ def open_request(
 ) -> Batch | None:
     """The newest open batch of this kind that this run, or a person without one, has planned for this very request."""
     place = {"pipeline": pipeline, "kind": kind, "dag_id": origin.dag_id, "run_id": origin.run_id}
-    cursor.execute(named_sql("requests/open"), {**place, "request": json.dumps(request)})
-    row = cursor.fetchone()
+    row = cursor.run("requests/open", **place, request=json.dumps(request)).fetchone()
     return read_batch(cursor, row["batch_id"]) if row else None
 
 
 def take_over(cursor: Cursor, batch_id: int, origin: Origin) -> None:
     """Record the run that resumes an open batch as its run, unless the batch is locked, perhaps by a paused process."""
     if origin.run_id:
-        run = {"dag_id": origin.dag_id, "run_id": origin.run_id}
-        cursor.execute(named_sql("requests/take_over"), {**run, "batch_id": batch_id})
+        cursor.run("requests/take_over", dag_id=origin.dag_id, run_id=origin.run_id, batch_id=batch_id)
 
 
-def committed_ranges(cursor: Cursor, pipeline: str, wanted: Sequence[OffsetRange]) -> tuple[CommittedRange, ...]:
+def committed_ranges(
+    cursor: Cursor, pipeline: str, wanted: Sequence[OffsetRange]
+) -> tuple[tuple[int, OffsetRange], ...]:
     """The committed ranges of the present log, of every kind, that overlap the wanted ones."""
     ends = {"from_offsets": [r.from_offset for r in wanted], "until_offsets": [r.until_offset for r in wanted]}
     places = {"partitions": [r.partition for r in wanted], **ends}
-    cursor.execute(named_sql("requests/committed_ranges"), {"pipeline": pipeline, **places})
-    return tuple(CommittedRange(row[0], OffsetRange(*row[1:])) for row in cursor.fetchall())
+    committed = cursor.run("requests/committed_ranges", pipeline=pipeline, **places)
+    return tuple((row[0], OffsetRange(*row[1:])) for row in committed)
 
 
 def read_before(
     cursor: Cursor, pipeline: str, since: datetime, until: datetime, snapshot: TopicSnapshot
 ) -> tuple[EarlierRead, ...]:
     """The committed ranges, as :func:`offset_ledger.model.windows.find_window` needs them."""
-    log = {"partitions": [p.partition for p in snapshot.partitions]}
-    log_starts = [p.log_start for p in snapshot.partitions]
-    window = {"pipeline": pipeline, "since": since, "until": until}
-    cursor.execute(named_sql("requests/read_before"), {**window, **log, "log_starts": log_starts})
-    return tuple(EarlierRead(OffsetRange(*row[:3]), row[3], row[4]) for row in cursor.fetchall())
+    partitions, log_starts = [p.partition for p in snapshot.partitions], [p.log_start for p in snapshot.partitions]
+    log = {"pipeline": pipeline, "partitions": partitions, "log_starts": log_starts}
+    ranges = cursor.run("requests/read_before", **log, since=since, until=until)
+    return tuple(EarlierRead(OffsetRange(*row[:3]), row[3], row[4]) for row in ranges)

@@ -1,16 +1,13 @@
 """Checks that the staging of a batch is whole: each planned offset once in its manifest, the tables as that says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from offset_ledger.errors import IncompleteStaging, StateConflict, UnexplainedGap
 from offset_ledger.ledger import redrive, staging
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.balance_sheet import StagedCounts, check_gap
+from offset_ledger.model.balance_sheet import Slice, StagedCounts, by_partition, check_gap, flaws, redriven_flaws
 from offset_ledger.model.batch import Batch
-from offset_ledger.model.manifest import Slice, by_partition, flaws, redriven_flaws
 from offset_ledger.model.states import BatchKind
 
 

@@ -2,8 +2,6 @@
 numbered migrations in plain SQL.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress
@@ -11,7 +9,7 @@ from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from math import inf
-from typing import Any
+from typing import Any, Self
 
 import psycopg2
 from psycopg2 import errors as pg
@@ -21,13 +19,7 @@ from psycopg2.sql import Composable
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.errors import (
-    AccessDenied,
-    ConfigurationError,
-    DatabaseUnavailable,
-    OffsetLedgerError,
-    one_line,
-)
+from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetLedgerError, one_line
 from offset_ledger.ledger.sessions import open_session, session_arguments
 from offset_ledger.ledger.sqlstates import explained
 from offset_ledger.model.batch import Attempt
@@ -39,12 +31,17 @@ SESSION_NAME = "offset-ledger"
 
 
 class Cursor(DictCursor):
-    """Rows by name and by place; typed, which psycopg2's own is not."""
+    """Rows by name and by place; typed, which psycopg2's own is not, and returned by what executes, as in psycopg 3."""
 
-    def execute(
+    def execute(  # type: ignore[override]
         self, query: str | bytes | Composable, arguments: Mapping[str, Any] | Sequence[Any] | None = None
-    ) -> None:
+    ) -> Self:
         super().execute(query, arguments)  # type: ignore[no-untyped-call]
+        return self
+
+    def run(self, name: str, /, **arguments: Any) -> Self:
+        """Execute the statement of ``sql/<name>.sql`` with these arguments."""
+        return self.execute(named_sql(name), arguments)
 
     def one(self) -> Any:
         """The row of a query that always has one."""
@@ -55,15 +52,13 @@ class Cursor(DictCursor):
 
 def clock(cursor: Cursor) -> datetime:
     """The time by the database's clock."""
-    cursor.execute("SELECT clock_timestamp()")
-    now: datetime = cursor.one()[0]
+    now: datetime = cursor.execute("SELECT clock_timestamp()").one()[0]
     return now
 
 
 def transaction_id(cursor: Cursor) -> str:
     """The id of the transaction, which gets one by this."""
-    cursor.execute("SELECT pg_current_xact_id()::text")
-    return str(cursor.one()[0])
+    return str(cursor.execute("SELECT pg_current_xact_id()::text").one()[0])
 
 
 def set_local(cursor: Cursor, name: str, value: str) -> None:
@@ -168,9 +163,8 @@ def _unavailable(connection: Connection, error: psycopg2.Error) -> OffsetLedgerE
         )
     if _MISSING.search(str(error)):
         return ConfigurationError(f"{where} cannot be entered ({detail}); create it, or correct the connection")
-    return DatabaseUnavailable(
-        f"{where} is not available ({detail}); check that it runs and that the connection is right"
-    )
+    advice = "check that it runs and that the connection is right"
+    return DatabaseUnavailable(f"{where} is not available ({detail}); {advice}")
 
 
 @contextmanager
@@ -210,8 +204,7 @@ def timeout_setting(session: Session, name: str) -> float:
 def rows(session: Session, query: str | Composable, arguments: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:
     """All rows of one query in a transaction of its own."""
     with transaction(session) as cursor:
-        cursor.execute(query, arguments)
-        return cursor.fetchall()
+        return cursor.execute(query, arguments).fetchall()
 
 
 _LOCK = 0x0FF5E7  # one migration at a time in a database
@@ -237,16 +230,14 @@ def migrate(session: Session) -> list[str]:
     check_server(session.server_version)
     known = migrations()
     with transaction(session) as cursor:
-        cursor.execute("SHOW server_encoding")
-        if (encoding := cursor.one()[0]) != "UTF8":
+        if (encoding := cursor.execute("SHOW server_encoding").one()[0]) != "UTF8":
             raise ConfigurationError(
                 f"the database has the encoding {encoding}, which cannot hold every text of a record; create one with "
                 "ENCODING 'UTF8'"
             )
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         cursor.execute(named_sql("migrate/bootstrap"))
-        cursor.execute("SELECT number FROM offset_ledger.migration")
-        missing = _missing({row["number"] for row in cursor.fetchall()})
+        missing = _missing({row["number"] for row in cursor.execute("SELECT number FROM offset_ledger.migration")})
         for number in missing:
             name, text = known[number]
             cursor.execute(text)
@@ -255,11 +246,7 @@ def migrate(session: Session) -> list[str]:
 
 
 def check_server(version: int) -> None:
-    """Check that the server is new enough; ``version`` as libpq has it, 180004 for 18.4.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
+    """Raise ConfigurationError if the server is too old; ``version`` as libpq has it, 180004 for 18.4."""
     if version < OLDEST * 10_000:
         raise ConfigurationError(
             f"PostgreSQL {OLDEST} or newer is needed, found {version // 10_000}.{version % 10_000}; "
@@ -281,11 +268,7 @@ def check_migrated(session: Session) -> None:
 
 
 def check_applied(applied: Set[int], server: int) -> None:
-    """Check that these migrations are all, on a server of this version.
-
-    Raises:
-        ConfigurationError: as :func:`check_migrated`.
-    """
+    """Raise ConfigurationError unless these migrations are all, on a server of this version."""
     if missing := _missing(applied):
         check_server(server)  # on an old server the advice below would fail
         raise ConfigurationError(f"the ledger lacks migrations {missing}; run: offset-ledger migrate")
@@ -294,9 +277,8 @@ def check_applied(applied: Set[int], server: int) -> None:
 def _missing(applied: Set[int]) -> list[int]:
     known = set(migrations())
     if newer := sorted(applied - known):
-        raise ConfigurationError(
-            f"the ledger has migrations {newer}, this version knows {max(known)}; upgrade offset-ledger"
-        )
+        knows = f"this version knows {max(known)}"
+        raise ConfigurationError(f"the ledger has migrations {newer}, {knows}; upgrade offset-ledger")
     return sorted(known - applied)
 
 

@@ -1,7 +1,5 @@
 """The outbox of dead letters: what waits, what was delivered where, and up to where that is known."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 from psycopg2.extras import execute_values
 
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
+from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 
 _FETCHED_AT_ONCE = 100  # a record may have a megabyte
 
@@ -29,31 +27,26 @@ Delivered = Sequence[tuple[RecordPosition, int, int]]
 
 def enqueue(cursor: Cursor, batch_id: int, topic: str) -> None:
     """Put every record that this batch quarantined into the outbox; the commit's transaction."""
-    cursor.execute(named_sql("dead_letters/enqueue"), {"batch_id": batch_id, "topic": topic})
+    cursor.run("dead_letters/enqueue", batch_id=batch_id, topic=topic)
 
 
 def waiting(cursor: Cursor, pipeline: str) -> dict[str, int]:
     """How many letters wait for each dead letter topic."""
-    cursor.execute(named_sql("dead_letters/waiting"), {"pipeline": pipeline})
-    return {row["topic"]: row["letters"] for row in cursor.fetchall()}
+    return {row["topic"]: row["letters"] for row in cursor.run("dead_letters/waiting", pipeline=pipeline)}
 
 
 def take(session: Session, pipeline: str, topic: str, limit: int) -> Generator[Any]:
     """The letters that wait for a topic, oldest first, a few of them in memory."""
     with session, session.cursor(name="letters", cursor_factory=Cursor) as cursor:
         cursor.itersize = _FETCHED_AT_ONCE
-        cursor.execute(named_sql("dead_letters/take"), {"pipeline": pipeline, "topic": topic, "limit": limit})
+        cursor.run("dead_letters/take", pipeline=pipeline, topic=topic, limit=limit)
         yield from cursor
 
 
 def read_marks(session: Session, pipeline: str, topic_id: str) -> dict[int, int]:
     """Per partition of the dead letter topic the offset below which every letter is marked as delivered."""
-    with transaction(session) as cursor:
-        cursor.execute(
-            "SELECT partition, next_offset FROM offset_ledger.dead_letter_mark WHERE pipeline = %s AND topic_id = %s",
-            [pipeline, topic_id],
-        )
-        return {row["partition"]: row["next_offset"] for row in cursor.fetchall()}
+    query = "SELECT partition, next_offset FROM offset_ledger.dead_letter_mark WHERE pipeline = %s AND topic_id = %s"
+    return {row["partition"]: row["next_offset"] for row in rows(session, query, [pipeline, topic_id])}
 
 
 def compare(

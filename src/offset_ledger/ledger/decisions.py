@@ -1,7 +1,5 @@
 """The decisions of people: about a batch, about a loss, about a recreated topic; kept with who, when and why."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +9,7 @@ from typing import Any
 from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.completeness import is_whole
-from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
+from offset_ledger.ledger.database import Cursor, Session, transaction
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.states import TRANSITIONS, State
@@ -40,31 +38,24 @@ def decide(session: Session, batch_id: int, after: State, origin: Origin, why: s
 
 def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, why: str) -> Batch:
     """Decide inside the caller's transaction; a run that waits with a question about the batch has its answer."""
-    batch = batches.read_batch(cursor, batch_id, lock=True)
-    wrong = batch.state is not State.REJECTED if after is State.VALIDATED else after not in TRANSITIONS[batch.state]
-    if wrong:
-        verb = "approved; only a rejected one can" if after is State.VALIDATED else "abandoned; it has ended"
+    batch, approves = batches.read_batch(cursor, batch_id, lock=True), after is State.VALIDATED
+    if batch.state is not State.REJECTED if approves else after not in TRANSITIONS[batch.state]:
+        verb = "approved; only a rejected one can" if approves else "abandoned; it has ended"
         raise StateConflict(f"{batch} cannot be {verb}")
-    if after is State.VALIDATED and not is_whole(cursor, batch):  # it commits exactly what was validated
+    if approves and not is_whole(cursor, batch):  # it commits exactly what was validated
         raise StateConflict(
             f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a "
             f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "
             "stages and validates its offsets again"
         )
-    judged = (batch.verdict or {}).get("judged")
-    kept: dict[State, dict[str, Any]] = {
-        State.ABANDONED: {"ended_at": datetime.now(UTC)},
-        State.VALIDATED: {"approval": {"who": origin.who, "why": why, "judged": judged}},
-    }
-    batches.move(cursor, batch.attempt, batch.state, after, origin, why=why, **kept.get(after, {}))
-    given = QuestionAnswer.APPROVE if after is State.VALIDATED else QuestionAnswer.ABANDON
+    approval = {"who": origin.who, "why": why, "judged": (batch.verdict or {}).get("judged")}
+    kept: dict[str, Any] = {"approval": approval} if approves else {"ended_at": datetime.now(UTC)}
+    batches.move(cursor, batch.attempt, batch.state, after, origin, why=why, **kept)
+    given = QuestionAnswer.APPROVE if approves else QuestionAnswer.ABANDON
     for asked in open_questions(cursor, batch.pipeline, QuestionKind.REJECTED_BATCH):
         if asked.question.batch_id == batch_id:
             answer(cursor, asked.decision_id, given, origin, why)
     return batches.read_batch(cursor, batch_id)
-
-
-# -- questions -------------------------------------------------------------------------------------------------
 
 
 def ask(cursor: Cursor, question: Question, origin: Origin) -> int:
@@ -78,8 +69,7 @@ def ask(cursor: Cursor, question: Question, origin: Origin) -> int:
     about = {"pipeline": question.pipeline, "topic_id": question.topic_id, "batch_id": question.batch_id}
     asked_now = {"kind": question.kind, "question": question.text, "details": json.dumps(question.details)}
     run = {"dag_id": origin.dag_id, "run_id": origin.run_id}
-    cursor.execute(named_sql("decisions/ask"), {**about, **asked_now, **run})
-    return int(cursor.one()["decision_id"])
+    return int(cursor.run("decisions/ask", **about, **asked_now, **run).one()["decision_id"])
 
 
 def answer(
@@ -90,14 +80,9 @@ def answer(
     why: str | None,
     batch_id: int | None = None,
 ) -> None:
-    """Keep the answer, once.
-
-    Raises:
-        StateConflict: it is answered already.
-    """
+    """Keep the answer, once; raises StateConflict where the question is answered already."""
     answered = {"answer": given, "who": origin.who, "why": why, "batch_id": batch_id}
-    cursor.execute(named_sql("decisions/answer"), {**answered, "decision_id": decision_id})
-    if cursor.rowcount == 0:
+    if cursor.run("decisions/answer", **answered, decision_id=decision_id).rowcount == 0:
         raise StateConflict(f"question {decision_id} is answered already; see table offset_ledger.decision")
 
 
@@ -112,23 +97,18 @@ def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> As
     """The question of that id, locked against every other answer if asked."""
     if lock:
         cursor.execute("SELECT FROM offset_ledger.decision WHERE decision_id = %s FOR UPDATE", [decision_id])
-    cursor.execute("SELECT * FROM offset_ledger.decision WHERE decision_id = %s", [decision_id])
-    return _asked(cursor.one())
+    return _asked(cursor.execute("SELECT * FROM offset_ledger.decision WHERE decision_id = %s", [decision_id]).one())
 
 
 def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = None) -> tuple[AskedQuestion, ...]:
     """The questions of the pipeline, or of one kind, that nobody has answered yet."""
-    cursor.execute(named_sql("decisions/open"), {"pipeline": pipeline, "kind": kind})
-    return tuple(map(_asked, cursor.fetchall()))
+    return tuple(map(_asked, cursor.run("decisions/open", pipeline=pipeline, kind=kind)))
 
 
 def approved(cursor: Cursor, batch_id: int, kind: QuestionKind) -> tuple[Mapping[str, Any], ...]:
     """The numbers of the questions of this kind about a batch that were approved."""
-    cursor.execute(
-        "SELECT details FROM offset_ledger.decision WHERE batch_id = %s AND kind = %s AND answer = 'approve'",
-        [batch_id, kind],
-    )
-    return tuple(row["details"] for row in cursor.fetchall())
+    query = "SELECT details FROM offset_ledger.decision WHERE batch_id = %s AND kind = %s AND answer = 'approve'"
+    return tuple(row["details"] for row in cursor.execute(query, [batch_id, kind]))
 
 
 def answered_by(cursor: Cursor, pipeline: str, kind: QuestionKind, decision_id: int | None) -> list[int]:
@@ -139,8 +119,6 @@ def answered_by(cursor: Cursor, pipeline: str, kind: QuestionKind, decision_id: 
 
 
 def _asked(row: Any) -> AskedQuestion:
-    question = Question(
-        row["pipeline"], QuestionKind(row["kind"]), row["topic_id"], row["question"], row["details"], row["batch_id"]
-    )
-    given = QuestionAnswer(row["answer"]) if row["answer"] else None
+    kind, given = QuestionKind(row["kind"]), QuestionAnswer(row["answer"]) if row["answer"] else None
+    question = Question(row["pipeline"], kind, row["topic_id"], row["question"], row["details"], row["batch_id"])
     return AskedQuestion(row["decision_id"], question, row["dag_id"], row["run_id"], given)

@@ -3,8 +3,6 @@
 A session that waits inside a transaction keeps itself awake, because a silent one is ended.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -18,17 +16,8 @@ from psycopg2 import errors as pg
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, DatabaseUnavailable, IncompleteStaging, OffsetLedgerError
-from offset_ledger.ledger import batches
-from offset_ledger.ledger.database import (
-    SESSION_NAME,
-    Cursor,
-    Session,
-    connect,
-    named_sql,
-    set_local,
-    timeout_setting,
-    transaction,
-)
+from offset_ledger.ledger import batches, database
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, transaction
 from offset_ledger.model.batch import Attempt
 
 log = logging.getLogger(__name__)
@@ -43,18 +32,14 @@ _LOST = (DatabaseUnavailable, IncompleteStaging, psycopg2.OperationalError, psyc
 
 
 @contextmanager
-def fenced(database: Connection, attempt: Attempt) -> Iterator[None]:
-    """A lost session, or a lost staging table, is Fenced where it is a newer claim of the batch that has ended it.
-
-    Raises:
-        Fenced: the batch has a higher epoch than the attempt.
-    """
+def fenced(connection: Connection, attempt: Attempt) -> Iterator[None]:
+    """Raise Fenced for a lost session, or a lost staging table, that a newer claim of the batch has ended."""
     try:
         yield
     except _LOST as lost:
         batch = None
         away = suppress(OffsetLedgerError)
-        with away, connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
+        with away, database.connect(connection, timeout=_SECONDS) as session, transaction(session) as cursor:
             wait_for_claims(cursor, attempt.batch_id)
             batch = batches.read_batch(cursor, attempt.batch_id)
         if batch and batch.epoch > attempt.epoch:
@@ -83,8 +68,7 @@ def end_lower_epochs(cursor: Cursor, attempt: Attempt) -> frozenset[str]:
     A paused process keeps its locks and may wake up at any time; what it had not committed is rolled back.
     """
     name = f"^{SESSION_NAME} b{attempt.batch_id} e([0-9]{{1,9}}) "
-    cursor.execute(named_sql("fencing/end_lower_epochs"), {"name": name, "epoch": attempt.epoch})
-    sessions = cursor.fetchall()
+    sessions = cursor.run("fencing/end_lower_epochs", name=name, epoch=attempt.epoch).fetchall()
     if ended := [row["pid"] for row in sessions if row["ended"]]:
         log.warning("ended %d database sessions of older attempts at batch %d", len(ended), attempt.batch_id)
     return frozenset(row["login"] for row in sessions if not row["ours"])
@@ -102,8 +86,7 @@ def alongside_lower_epochs(cursor: Cursor, batch_id: int, logins: frozenset[str]
         return
     names = ", ".join(sorted(logins))
     log.warning("sessions of older attempts at batch %d stay: they are of the login %s", batch_id, names)
-    cursor.execute("SELECT set_config('lock_timeout', %s, true), current_user", [f"{_LOCK_SECONDS}s"])
-    ours = cursor.one()[1]
+    ours = cursor.execute("SELECT set_config('lock_timeout', %s, true), current_user", [f"{_LOCK_SECONDS}s"]).one()[1]
     try:
         yield
     except pg.LockNotAvailable as error:
@@ -125,22 +108,21 @@ def wait_for(session: Session, batch_ids: Collection[int], lock: Callable[[Curso
     Raises:
         psycopg2.errors.LockNotAvailable: after ``lock_timeout``.
     """
-    limit, began = timeout_setting(session, "lock_timeout") or inf, monotonic()
+    limit, began = database.timeout_setting(session, "lock_timeout") or inf, monotonic()
     while True:
         try:
             with transaction(session) as cursor:
-                set_local(cursor, "lock_timeout", f"{min(1.0, limit) * 1000:.0f}ms")
+                database.set_local(cursor, "lock_timeout", f"{min(1.0, limit) * 1000:.0f}ms")
                 lock(cursor)
             return
         except pg.LockNotAvailable:
             if monotonic() - began >= limit:
                 raise
             with transaction(session) as cursor:
-                cursor.execute(
-                    named_sql("fencing/end_stalled"),
-                    {"name": f"^{SESSION_NAME} b({'|'.join(map(str, batch_ids))}) e[0-9]+ (validate|commit)$"},
-                )
-                if ended := cursor.fetchall():
+                if ended := cursor.run(
+                    "fencing/end_stalled",
+                    name=f"^{SESSION_NAME} b({'|'.join(map(str, batch_ids))}) e[0-9]+ (validate|commit)$",
+                ).fetchall():
                     log.warning("ended %d stalled sessions of other attempts at batches %s", len(ended), batch_ids)
 
 
@@ -152,7 +134,7 @@ def kept_awake(session: Session, source: Iterable[T]) -> Iterator[T]:
 
     A process that is paused pings no more, so that it loses its session as any other.
     """
-    every = timeout_setting(session, "idle_in_transaction_session_timeout") / 4
+    every = database.timeout_setting(session, "idle_in_transaction_session_timeout") / 4
     items = iter(source)
     while True:
         with _pinging(session, every):

@@ -1,7 +1,5 @@
 """The columns that a pipeline has by its records' schemas; those of an open batch are columns for that batch alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -9,7 +7,7 @@ from psycopg2.extras import Json
 
 from offset_ledger.config.column_types import parse_type
 from offset_ledger.config.model import Column, Pipeline
-from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.database import Cursor
 from offset_ledger.model.followed_columns import FollowedColumn, effective
 
 
@@ -23,25 +21,24 @@ def with_columns(cursor: Cursor, pipeline: Pipeline, batch_id: int | None = None
 
 def read(cursor: Cursor, pipeline: str, batch_id: int | None = None) -> tuple[FollowedColumn, ...]:
     """The columns of committed batches and of this one, oldest first; each as it was made, and as it was made wider."""
-    cursor.execute(named_sql("following/columns"), {"pipeline": pipeline, "batch_id": batch_id})
-    return tuple(
-        FollowedColumn(
-            Column(name, parse_type(type_), tuple(path), nullable=True, encoding=encoding), schema_id, batch_id
-        )
-        for name, path, type_, encoding, schema_id, batch_id in cursor.fetchall()
-    )
+    followed = []
+    for row in cursor.run("following/columns", pipeline=pipeline, batch_id=batch_id):
+        name, path, kind, encoding, schema_id, brought_by = row
+        column = Column(name, parse_type(kind), tuple(path), nullable=True, encoding=encoding)
+        followed.append(FollowedColumn(column, schema_id, brought_by))
+    return tuple(followed)
 
 
 def enter(cursor: Cursor, pipeline: str, columns: Iterable[FollowedColumn]) -> None:
     """Enter columns that an open head batch brings, in place of what other attempts have entered."""
-    cursor.execute(named_sql("following/drop_pending"), {"pipeline": pipeline})
+    cursor.run("following/drop_pending", pipeline=pipeline)
     for each in columns:
         column = each.column
         said = {"name": column.name, "path": Json(column.path), "type": column.type.sql, "encoding": column.encoding}
         origin = {"pipeline": pipeline, "schema_id": each.schema_id, "batch_id": each.batch_id}
-        cursor.execute(named_sql("following/enter_column"), {**said, **origin})
+        cursor.run("following/enter_column", **said, **origin)
 
 
 def settle(cursor: Cursor, pipeline: str, batch_id: int) -> None:
     """Let what the batch brings be columns of the pipeline, in the transaction that commits it."""
-    cursor.execute(named_sql("following/settle"), {"pipeline": pipeline, "batch_id": batch_id})
+    cursor.run("following/settle", pipeline=pipeline, batch_id=batch_id)

@@ -1,12 +1,10 @@
 """The notifications of people: once for each cause, until it has ended."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from offset_ledger.config.model import Cause
-from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.database import Cursor
 from offset_ledger.model.notices import Notice
 
 
@@ -24,8 +22,7 @@ class DueNotification:
 def see(cursor: Cursor, notice: Notice, notifier: str) -> None:
     """Record what happened, for one notifier; nothing, if it was notified of this and that has not ended."""
     about = {"pipeline": notice.pipeline, "cause": notice.cause, "key": notice.key, "notifier": notifier}
-    said = {"subject": notice.subject, "body": notice.body, "link": notice.link}
-    cursor.execute(named_sql("notify/see"), {**about, **said})
+    cursor.run("notify/see", **about, subject=notice.subject, body=notice.body, link=notice.link)
 
 
 def claim(cursor: Cursor, pipeline: str, notifier: str, seconds: float) -> DueNotification | None:
@@ -33,8 +30,7 @@ def claim(cursor: Cursor, pipeline: str, notifier: str, seconds: float) -> DueNo
 
     What was last seen more than a day ago, or has ended, is not sent any more.
     """
-    cursor.execute(named_sql("notify/claim"), {"pipeline": pipeline, "notifier": notifier, "seconds": seconds})
-    row = cursor.fetchone()
+    row = cursor.run("notify/claim", pipeline=pipeline, notifier=notifier, seconds=seconds).fetchone()
     if row is None:
         return None
     said = row["subject"], row["body"], row["link"]
@@ -43,7 +39,7 @@ def claim(cursor: Cursor, pipeline: str, notifier: str, seconds: float) -> DueNo
 
 def attempted(cursor: Cursor, notification_id: int, error: str | None) -> None:
     """Record an attempt that has ended: sent, or the error, after which the next occasion tries again."""
-    cursor.execute(named_sql("notify/attempted"), {"notification_id": notification_id, "error": error})
+    cursor.run("notify/attempted", notification_id=notification_id, error=error)
 
 
 def end(
@@ -54,5 +50,4 @@ def end(
 
     ``still`` are the keys that have not.
     """
-    arguments = {"pipeline": pipeline, "causes": [str(cause) for cause in causes], "key": key, "still": list(still)}
-    cursor.execute(named_sql("notify/end"), arguments)
+    cursor.run("notify/end", pipeline=pipeline, causes=[str(cause) for cause in causes], key=key, still=list(still))

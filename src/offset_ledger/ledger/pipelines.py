@@ -1,7 +1,5 @@
 """A pipeline in the ledger: its topics, where it stands in their logs, and what is known of the logs below."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +9,7 @@ from psycopg2.extras import execute_values
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, open_ledger, set_local, transaction
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, open_ledger, set_local, transaction
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot, topic_of
 
@@ -24,8 +22,7 @@ def lock_pipeline(cursor: Cursor, pipeline: str) -> None:
 def lock_file(cursor: Cursor, file: str) -> list[str]:
     """Lock every pipeline of the file that the ledger knows, and return their names."""
     query = "SELECT pipeline FROM offset_ledger.pipeline WHERE file = %s ORDER BY pipeline FOR UPDATE"
-    cursor.execute(query, [file])
-    return [row["pipeline"] for row in cursor.fetchall()]
+    return [row["pipeline"] for row in cursor.execute(query, [file])]
 
 
 def lock_table(cursor: Cursor, pipeline: Pipeline) -> None:
@@ -55,14 +52,12 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
     """
     target = take_table(cursor, pipeline)
     topic = {"cluster_id": snapshot.cluster_id, "topic": snapshot.topic, "topic_id": snapshot.topic_id}
-    registered = {"pipeline": pipeline.name, "target": target, "config_hash": pipeline.config_hash}
-    cursor.execute(named_sql("pipelines/register"), {**topic, **registered})
+    cursor.run("pipelines/register", **topic, pipeline=pipeline.name, target=target, config_hash=pipeline.config_hash)
 
 
 def is_registered(cursor: Cursor, pipeline: str) -> bool:
     """Return whether the ledger knows the pipeline."""
-    cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
-    return bool(cursor.rowcount)
+    return bool(cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline]).rowcount)
 
 
 def registered_of(cursor: Cursor, pipeline: Pipeline) -> Pipeline | None:
@@ -83,8 +78,7 @@ def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
         ConfigurationError: another one does, or has a batch that is about to.
     """
     target = f"{pipeline.target.schema}.{pipeline.target.table}"
-    cursor.execute(named_sql("pipelines/table_owner"), {"target": target, "file": pipeline.file})
-    owner = cursor.fetchone()
+    owner = cursor.run("pipelines/table_owner", target=target, file=pipeline.file).fetchone()
     if owner is None:
         return target
     taken = f"pipeline {pipeline.name}: table {target} is filled by pipeline {owner['pipeline']}"
@@ -102,19 +96,14 @@ def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
 
 
 def take_table(cursor: Cursor, pipeline: Pipeline) -> str:
-    """Take the table over from a file that has committed nothing into it; returns its name as the ledger has it.
-
-    Raises:
-        ConfigurationError: as :func:`check_owner`.
-    """
+    """Take the table over from a file that has committed nothing into it; else as :func:`check_owner`."""
     target = check_owner(cursor, pipeline)
     ours = {"target": target, "file": pipeline.file}
     cursor.execute("SELECT FROM offset_ledger.target_table WHERE (target, file) = (%(target)s, %(file)s)", ours)
     if cursor.rowcount == 0:
-        cursor.execute(named_sql("pipelines/lock_others"), ours)
-        if cursor.rowcount:
+        if cursor.run("pipelines/lock_others", **ours).rowcount:
             check_owner(cursor, pipeline)  # again: they may have planned or committed before they were locked
-        cursor.execute(named_sql("pipelines/take_table"), ours)
+        cursor.run("pipelines/take_table", **ours)
     return target
 
 
@@ -124,8 +113,7 @@ def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
     topic = cursor.fetchone()
     if topic is None:
         return None
-    cursor.execute(named_sql("pipelines/cursors"), {"pipeline": pipeline, "topic_id": topic["topic_id"]})
-    partitions = cursor.fetchall()
+    partitions = cursor.run("pipelines/cursors", pipeline=pipeline, topic_id=topic["topic_id"]).fetchall()
     epochs = {p["partition"]: p["leader_epoch"] for p in partitions if p["leader_epoch"] is not None}
     offsets = {p["partition"]: p["next_offset"] for p in partitions}
     topic_id, truncations = topic_of(topic["topic_id"])
@@ -134,38 +122,32 @@ def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
 
 def lock_cursors(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, int]:
     """The next offset of each partition that has committed one, locked for the rest of the transaction."""
-    cursor.execute(named_sql("pipelines/lock_cursors"), {"pipeline": pipeline, "topic_id": log_id})
-    return {row["partition"]: row["next_offset"] for row in cursor.fetchall()}
+    locked = cursor.run("pipelines/lock_cursors", pipeline=pipeline, topic_id=log_id)
+    return {row["partition"]: row["next_offset"] for row in locked}
 
 
 def change_topic(cursor: Cursor, pipeline: str, log_id: str, cluster_id: str) -> None:
     """Let the pipeline read another log from now on."""
-    cursor.execute(
-        named_sql("pipelines/change_topic"), {"pipeline": pipeline, "topic_id": log_id, "cluster_id": cluster_id}
-    )
+    cursor.run("pipelines/change_topic", pipeline=pipeline, topic_id=log_id, cluster_id=cluster_id)
 
 
 def read_start_offsets(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, int]:
     """The start offset of each partition of the log for the pipeline."""
     query = "SELECT partition, start_offset FROM offset_ledger.beginning WHERE pipeline = %s AND topic_id = %s"
-    cursor.execute(query, [pipeline, log_id])
-    return {row["partition"]: row["start_offset"] for row in cursor.fetchall()}
+    return {row["partition"]: row["start_offset"] for row in cursor.execute(query, [pipeline, log_id])}
 
 
 def record_start_offsets(cursor: Cursor, pipeline: str, log_id: str, starts: Iterable[Boundary]) -> None:
     """Record where partitions of the log begin; the first committed range of each must start there."""
-    execute_values(
-        cursor,
-        "INSERT INTO offset_ledger.beginning (pipeline, topic_id, partition, start_offset, leader_epoch) VALUES %s",
-        [(pipeline, log_id, start.partition, start.offset, start.leader_epoch) for start in starts],
-    )
+    query = "INSERT INTO offset_ledger.beginning (pipeline, topic_id, partition, start_offset, leader_epoch) VALUES %s"
+    values = [(pipeline, log_id, start.partition, start.offset, start.leader_epoch) for start in starts]
+    execute_values(cursor, query, values)
 
 
 def has_snapshot_since(cursor: Cursor, pipeline: str, age: timedelta) -> bool:
     """Return whether a snapshot that is at most so old was recorded."""
     query = "SELECT FROM offset_ledger.topic_look WHERE pipeline = %s AND seen_at > clock_timestamp() - %s"
-    cursor.execute(query, [pipeline, age])
-    return bool(cursor.rowcount)
+    return bool(cursor.execute(query, [pipeline, age]).rowcount)
 
 
 def record_snapshot(
@@ -182,15 +164,15 @@ def record_snapshot(
     log = {"pipeline": pipeline, "topic_id": log_id}
     retention = snapshot.delete_retention_ms if snapshot.compacted else None
     stables = {"last_stables": [stable.get(p, 0) for p in partitions], "delete_retention_ms": retention}
-    cursor.execute(named_sql("pipelines/insert_snapshot"), {**log, **stables, "seen_at": seen_at})
+    cursor.run("pipelines/insert_snapshot", **log, **stables, seen_at=seen_at)
     passed = [next_offsets.get(p, 0) for p in partitions]
-    cursor.execute(named_sql("pipelines/delete_snapshots"), {**log, "next_offsets": passed})
+    cursor.run("pipelines/delete_snapshots", **log, next_offsets=passed)
 
 
 def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) -> tuple[Boundary, ...]:
     """Every offset of these partitions up to which the ledger knows the present log: its start, committed ends."""
-    cursor.execute(named_sql("pipelines/boundaries"), {"pipeline": pipeline, "partitions": list(partitions)})
-    return tuple(Boundary(*row) for row in cursor.fetchall())
+    known = cursor.run("pipelines/boundaries", pipeline=pipeline, partitions=list(partitions))
+    return tuple(Boundary(*row) for row in known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,23 +190,18 @@ class Retirement:
 
 def retirements(cursor: Cursor, pipelines: Sequence[str]) -> dict[str, Retirement]:
     """The decisions that hold for these pipelines, by pipeline."""
-    cursor.execute(named_sql("topics/retired"), {"pipelines": list(pipelines)})
-    return {row["pipeline"]: Retirement(*row[1:]) for row in cursor.fetchall()}
+    return {row["pipeline"]: Retirement(*row[1:]) for row in cursor.run("topics/retired", pipelines=list(pipelines))}
 
 
 def read_retirement(pipeline: Pipeline) -> Retirement | None:
-    """The decision that holds for this pipeline, if there is one.
-
-    Raises:
-        DatabaseUnavailable: the ledger is away.
-    """
+    """The decision that holds for this pipeline, if there is one; raises DatabaseUnavailable."""
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         return retirements(cursor, [pipeline.name]).get(pipeline.name)
 
 
 def record_topics(cursor: Cursor, pipeline: Pipeline, topics: Iterable[str]) -> None:
     """Keep which topics the file reads; those that come after its first ones are later ones."""
-    cursor.execute(named_sql("topics/record"), {"file": pipeline.file, "topics": list(topics)})
+    cursor.run("topics/record", file=pipeline.file, topics=list(topics))
 
 
 def read_topics(cursor: Cursor, pipeline: Pipeline) -> tuple[str, ...]:
@@ -235,5 +212,4 @@ def read_topics(cursor: Cursor, pipeline: Pipeline) -> tuple[str, ...]:
 
 def came_later(cursor: Cursor, pipeline: Pipeline) -> bool:
     """Return whether the topic of this pipeline began to match the pattern of its file after others had been read."""
-    cursor.execute(named_sql("topics/came_later"), {"file": pipeline.file, "topic": pipeline.source.topic})
-    return bool(cursor.one()[0])
+    return bool(cursor.run("topics/came_later", file=pipeline.file, topic=pipeline.source.topic).one()[0])

@@ -1,7 +1,5 @@
 """Pruning in the ledger: one batch stands for committed ones before it, in transactions of a bounded size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -89,8 +87,7 @@ def old_parts(
         newest = []
         for before in (older_than, records_older_than):
             log = {"pipeline": pipeline, "topic_id": topic_id, "older_than": before, "keep": keep}
-            cursor.execute(named_sql("prune/newest_batch"), log)
-            row = cursor.fetchone()
+            row = cursor.run("prune/newest_batch", **log).fetchone()
             newest.append(int(row[0]) if row else -1)
         parts.append(OldPart(pipeline, topic_id, older_than, newest[0], records_older_than, newest[1]))
     return parts
@@ -99,14 +96,13 @@ def old_parts(
 def count_partitions(cursor: Cursor, part: OldPart) -> int:
     """How many ranges a head batch of the log has at most."""
     query = "SELECT count(*) FROM offset_ledger.beginning WHERE pipeline = %s AND topic_id = %s"
-    cursor.execute(query, [part.pipeline, part.topic_id])
-    return int(cursor.one()[0])
+    return int(cursor.execute(query, [part.pipeline, part.topic_id]).one()[0])
 
 
 def read_heads(cursor: Cursor, part: OldPart, after: int, limit: int) -> list[Head]:
     """The next head batches above the id ``after``."""
-    cursor.execute(named_sql("prune/heads"), {**part.arguments, "after": after, "limit": limit})
-    return [Head(row["batch_id"], BatchKind(row["kind"]), row["kept_by"]) for row in cursor.fetchall()]
+    heads = cursor.run("prune/heads", **part.arguments, after=after, limit=limit)
+    return [Head(row["batch_id"], BatchKind(row["kind"]), row["kept_by"]) for row in heads]
 
 
 def read_runs(cursor: Cursor, part: OldPart, heads: Sequence[Head], after: int, limit: int) -> Iterator[Run]:
@@ -118,8 +114,7 @@ def read_runs(cursor: Cursor, part: OldPart, heads: Sequence[Head], after: int, 
         if not kept:
             run = Run(tuple(group))
             between = {"after": after, "before": run.summary, "limit": limit + 1}
-            cursor.execute(named_sql("prune/rereads"), {**part.arguments, **between})
-            rereads = tuple(row["batch_id"] for row in cursor.fetchall())
+            rereads = tuple(row["batch_id"] for row in cursor.run("prune/rereads", **part.arguments, **between))
             if len(rereads) > limit:
                 yield replace(run, rereads=rereads[:limit], goes_on=True)
                 return
@@ -130,7 +125,7 @@ def read_runs(cursor: Cursor, part: OldPart, heads: Sequence[Head], after: int, 
 
 def note(cursor: Cursor, part: OldPart, origin: Origin) -> None:
     """Record who prunes, and how far; before anything is deleted."""
-    cursor.execute(named_sql("prune/note"), {**part.arguments, "who": origin.who})
+    cursor.run("prune/note", **part.arguments, who=origin.who)
 
 
 def sum_up(cursor: Cursor, part: OldPart, runs: Sequence[Run], origin: Origin) -> None:
@@ -139,11 +134,11 @@ def sum_up(cursor: Cursor, part: OldPart, runs: Sequence[Run], origin: Origin) -
     chosen = [(head.batch_id, run.summary, True) for run in runs for head in run.summed]
     chosen += [(batch_id, run.summary, False) for run in runs for batch_id in run.rereads]
     columns = dict(zip(("batch_ids", "summaries", "heads"), map(list, zip(*chosen, strict=True)), strict=True))
-    cursor.execute(named_sql("prune/choose"), columns)
+    cursor.run("prune/choose", **columns)
     cursor.execute("ANALYZE prune_choice")
     cursor.execute(named_sql("prune/add_rereads"))
     why = f"stands for batches that ended before {part.older_than.isoformat(timespec='seconds')}"
-    cursor.execute(named_sql("prune/mark_summaries"), {"who": origin.who, "why": why})
+    cursor.run("prune/mark_summaries", who=origin.who, why=why)
     cursor.execute(named_sql("prune/sum_ranges"))
     delete_batches(cursor)
 
@@ -153,24 +148,19 @@ def delete_batches(cursor: Cursor) -> None:
     cursor.execute(named_sql("prune/delete_batches"))
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """Rows of a kind that were looked at, up to the id ``last``, and the ids of those that are old enough."""
-
-    last: int
-    old: tuple[int, ...]
-
-
-def read_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], after: int, limit: int) -> Entries | None:
-    """The next rows above the id ``after`` of ``kind``: records, audits, notifications or schemas; None at the end."""
-    cursor.execute(named_sql(f"prune/{kind}"), {**arguments, "after": after, "limit": limit})
-    rows = cursor.fetchall()
-    return Entries(rows[-1]["id"], tuple(row["id"] for row in rows if row["goes"])) if rows else None
+def read_entries(
+    cursor: Cursor, kind: str, arguments: Mapping[str, Any], after: int, limit: int
+) -> tuple[int | None, list[int]]:
+    """The last of the next ids above ``after`` of ``kind`` (records, audits, notifications or schemas), None at the
+    end, and the ids of those that are old enough.
+    """
+    rows = cursor.run(f"prune/{kind}", **arguments, after=after, limit=limit).fetchall()
+    return rows[-1]["id"] if rows else None, [row["id"] for row in rows if row["goes"]]
 
 
-def delete_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], entries: Entries) -> None:
+def delete_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], ids: list[int]) -> None:
     """Delete those that are old enough. For records and schemas the pipeline must be locked."""
-    cursor.execute(named_sql(f"prune/delete_{kind}"), {**arguments, "ids": list(entries.old)})
+    cursor.run(f"prune/delete_{kind}", **arguments, ids=ids)
 
 
 def unknown(session: Session, batch_ids: Sequence[int]) -> set[int]:

@@ -1,7 +1,5 @@
 """Redrive batches and dismissals: which quarantined records a batch or a decision has, and what becomes of each."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -27,42 +25,30 @@ class RedriveChoice:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenRecords:
-    """The records of a choice: in the batch, left for later, and in other open batches."""
-
-    batch: Batch | None
-    records: int
-    left: int
-    held: dict[int, int]
-
-
 def open_redrive(cursor: Cursor, pipeline: str, choice: RedriveChoice) -> Batch | None:
     """The open redrive batch that the same choice planned before."""
-    cursor.execute(named_sql("redrive/open"), {"pipeline": pipeline, **asdict(choice)})
-    row = cursor.fetchone()
+    row = cursor.run("redrive/open", pipeline=pipeline, **asdict(choice)).fetchone()
     return batches.read_batch(cursor, row["batch_id"]) if row else None
 
 
 def insert_redrive(
     cursor: Cursor, pipeline: Pipeline, choice: RedriveChoice, origin: Origin, why: str | None
-) -> ChosenRecords:
+) -> tuple[Batch | None, int, int, dict[int, int]]:
     """Freeze the chosen records as a planned redrive batch; no batch where none is free.
 
-    The pipeline must be registered and locked. A record of an open redrive batch stays with it.
+    Returns the batch, and how many records it has, are left for later, and are in each other open batch: a record of an
+    open redrive batch stays with it. The pipeline must be registered and locked.
     """
-    cursor.execute("SELECT * FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline.name])
-    registered = cursor.one()
+    registered = cursor.execute("SELECT * FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline.name]).one()
     wanted = {**asdict(choice), "pipeline": pipeline.name, "topic_id": registered["topic_id"]}
     limit = min(choice.limit or pipeline.limits.records_per_batch, pipeline.limits.records_per_batch)
-    cursor.execute(named_sql("redrive/choose"), wanted)
-    cursor.execute(named_sql("redrive/ranges"), {**wanted, "limit": limit})
-    chosen = cursor.fetchall()
+    cursor.run("redrive/choose", **wanted)
+    chosen = cursor.run("redrive/ranges", **{**wanted, "limit": limit}).fetchall()
     cursor.execute("SELECT held_by, count(*) AS records FROM redrive_choice GROUP BY held_by ORDER BY held_by")
     held = {row["held_by"]: row["records"] for row in cursor.fetchall()}
     free = held.pop(None, 0)
     if not chosen:
-        return ChosenRecords(None, 0, 0, held)
+        return None, 0, 0, held
     topic = (registered["cluster_id"], registered["topic"], registered["topic_id"])
     partitions = tuple(
         PartitionSnapshot(r["partition"], r["log_start"], r["last_stable"], r["high_watermark"], r["leader_epoch"])
@@ -71,13 +57,10 @@ def insert_redrive(
     snapshot = TopicSnapshot(*topic, False, partitions)
     ranges = [OffsetRange(r["partition"], r["from_offset"], r["until_offset"]) for r in chosen]
     batch_id = batches.insert_batch(cursor, pipeline, BatchKind.REDRIVE, snapshot, ranges, origin, why)
-    cursor.execute(
-        "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)",
-        [batch_id, choice.reason, choice.since, choice.limit],
-    )
-    cursor.execute(named_sql("redrive/freeze"), {"batch_id": batch_id, "limit": limit})
-    records = int(cursor.rowcount)
-    return ChosenRecords(batches.read_batch(cursor, batch_id), records, free - records, held)
+    query = "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)"
+    cursor.execute(query, [batch_id, choice.reason, choice.since, choice.limit])
+    records = int(cursor.run("redrive/freeze", batch_id=batch_id, limit=limit).rowcount)
+    return batches.read_batch(cursor, batch_id), records, free - records, held
 
 
 def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
@@ -85,15 +68,13 @@ def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
 
     Returns how many slices that were.
     """
-    cursor.execute(named_sql("redrive/leave_out"), {**asdict(tables.attempt), "slices": slices})
-    return int(cursor.rowcount)
+    return int(cursor.run("redrive/leave_out", **asdict(tables.attempt), slices=slices).rowcount)
 
 
 def staged_others(cursor: Cursor, tables: StagingTables) -> str | None:
     """A record in staging, as partition:offset, that the batch did not choose; None where there is none."""
     names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
-    cursor.execute(sql.SQL(named_sql("redrive/others")).format(**names), {"batch_id": tables.batch_id})
-    row = cursor.fetchone()
+    row = cursor.execute(sql.SQL(named_sql("redrive/others")).format(**names), {"batch_id": tables.batch_id}).fetchone()
     return row[0] if row else None
 
 
@@ -120,22 +101,15 @@ def choose(cursor: Cursor, pipeline: str, selection: Selection, undo: bool) -> l
     """The selected records, locked; ``held_by`` is the open redrive batch that has one. The pipeline must be locked."""
     offsets = None if selection.offsets is None else [*selection.offsets]
     wanted = {"partition": selection.partition, "offsets": offsets, "reason": selection.reason}
-    asked = {**wanted, "since": selection.since, "pipeline": pipeline, "undo": undo}
-    cursor.execute(named_sql("dismissals/choose"), asked)
-    return cursor.fetchall()
+    return cursor.run("dismissals/choose", **wanted, since=selection.since, pipeline=pipeline, undo=undo).fetchall()
 
 
 def decide(cursor: Cursor, pipeline: str, chosen: list[int], undo: bool, origin: Origin, why: str) -> int:
     """Dismiss these records, or undo it, and return the id of the decision."""
     decided = {"pipeline": pipeline, "undone": undo, "who": origin.who, "why": why}
-    cursor.execute(named_sql("dismissals/insert"), decided)
-    dismissal_id = int(cursor.one()[0])
-    cursor.execute(
-        "INSERT INTO offset_ledger.dismissal_record (dismissal_id, quarantine_id) SELECT %s, unnest(%s::bigint[])",
-        [dismissal_id, chosen],
-    )
-    cursor.execute(
-        "UPDATE offset_ledger.quarantine SET dismissed_by = %s WHERE quarantine_id = ANY(%s)",
-        [None if undo else dismissal_id, chosen],
-    )
+    dismissal_id = int(cursor.run("dismissals/insert", **decided).one()[0])
+    insert = "INSERT INTO offset_ledger.dismissal_record (dismissal_id, quarantine_id) SELECT %s, unnest(%s::bigint[])"
+    cursor.execute(insert, [dismissal_id, chosen])
+    update = "UPDATE offset_ledger.quarantine SET dismissed_by = %s WHERE quarantine_id = ANY(%s)"
+    cursor.execute(update, [None if undo else dismissal_id, chosen])
     return dismissal_id

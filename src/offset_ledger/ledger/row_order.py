@@ -1,16 +1,13 @@
 """The moment by which rows are ordered: one for all rows of a table, or two clocks would order one event."""
 
-from __future__ import annotations
-
 from psycopg2 import sql
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.errors import TargetMismatch
-from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.database import Cursor
 
 KAFKA_TIMESTAMP = "kafka_timestamp"
-REMERGE = "offset-ledger remerge PIPELINE --why ..."
 
 
 def ordered_by(record: RecordShape) -> str:
@@ -24,13 +21,12 @@ def read_orders(cursor: Cursor, pipeline: Pipeline) -> set[str]:
     Empty where it was never checked; several where an earlier version ordered the rows of one topic alone.
     """
     query = "SELECT ordered_by FROM offset_ledger.pipeline WHERE file = %s AND ordered_by IS NOT NULL"
-    cursor.execute(query, [pipeline.file])
-    return {row["ordered_by"] for row in cursor.fetchall()}
+    return {row["ordered_by"] for row in cursor.execute(query, [pipeline.file])}
 
 
 def write_order(cursor: Cursor, pipeline: Pipeline, moment: str) -> None:
     """Record the moment by which the rows of the table are ordered from now on."""
-    cursor.execute(named_sql("table/write_order"), {"pipeline": pipeline.name, "file": pipeline.file, "moment": moment})
+    cursor.run("table/write_order", pipeline=pipeline.name, file=pipeline.file, moment=moment)
 
 
 def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bool:
@@ -46,25 +42,25 @@ def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bo
     return _any(cursor, table, "_deleted") and not _any(cursor, table, "NOT _deleted")
 
 
-def record_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
-    """Check the order of the target's rows, and record it.
-
-    Raises:
-        TargetMismatch: as :func:`check_order`.
-    """
-    check_order(cursor, pipeline, table)
-    if read_orders(cursor, pipeline) != {wanted := ordered_by(pipeline.record)}:
-        write_order(cursor, pipeline, wanted)
-
-
 def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
-    """Check that all rows of the target are ordered by the moment that the pipeline file names.
-
-    Raises:
-        TargetMismatch: they are ordered by another one.
-    """
-    if not in_order(cursor, pipeline, table):
-        raise TargetMismatch(_another(pipeline, ordered_by(pipeline.record), read_orders(cursor, pipeline)))
+    """Raise TargetMismatch unless all rows of the target are ordered by the moment that the pipeline file names."""
+    if in_order(cursor, pipeline, table):
+        return
+    wanted, known = ordered_by(pipeline.record), read_orders(cursor, pipeline)
+    moments = " and ".join(sorted(known)) or "another moment"
+    remerge = f"offset-ledger remerge {pipeline.file} --why ..."
+    rows, change = f"rows that are ordered by {moments}", f"order all of them by Kafka's timestamps with: {remerge}"
+    if wanted != KAFKA_TIMESTAMP and len(known) != 1:
+        rows = rows if known else "delete markers of tombstones, which are ordered by Kafka's timestamps"
+        change = f"write publish_at: {KAFKA_TIMESTAMP}, and order all rows by it with: {remerge}"
+    elif wanted != KAFKA_TIMESTAMP:
+        rows += " and do not have that moment"
+        change = f"write publish_at: {moments}, or start a pipeline with another name and table"
+    name = f"{pipeline.target.schema}.{pipeline.target.table}"
+    raise TargetMismatch(
+        f"pipeline {pipeline.name}: the pipeline file says publish_at: {wanted}, and table {name} has {rows}; nothing "
+        f"was changed; {change}"
+    )
 
 
 def in_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> bool:
@@ -76,38 +72,10 @@ def in_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> bool:
 
 
 def _any(cursor: Cursor, table: sql.Identifier, condition: str) -> bool:
-    cursor.execute("SELECT to_regclass(%s)", [table.as_string(cursor)])
-    if cursor.one()[0] is None:
+    if cursor.execute("SELECT to_regclass(%s)", [table.as_string(cursor)]).one()[0] is None:
         return False
     cursor.execute(sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE {})").format(table, sql.SQL(condition)))
     return bool(cursor.one()[0])
-
-
-def _another(pipeline: Pipeline, wanted: str, known: set[str]) -> str:
-    """The message about orders that differ, and the way out."""
-    remerge = REMERGE.replace("PIPELINE", pipeline.file)
-    head = f"pipeline {pipeline.name}: the pipeline file says publish_at: {wanted}, and table "
-    table = f"{pipeline.target.schema}.{pipeline.target.table}"
-    moments = " and ".join(sorted(known)) or "another moment"
-    if wanted == KAFKA_TIMESTAMP:
-        return (
-            f"{head}{table} has rows that are ordered by {moments}; nothing was changed; order all of them by Kafka's "
-            f"timestamps with: {remerge}"
-        )
-    if len(known) != 1:
-        rows = (
-            f"rows that are ordered by {moments}"
-            if known
-            else "delete markers of tombstones, which are ordered by Kafka's timestamps"
-        )
-        return (
-            f"{head}{table} has {rows}; nothing was changed; write publish_at: {KAFKA_TIMESTAMP}, and order all rows "
-            f"by it with: {remerge}"
-        )
-    return (
-        f"{head}{table} has rows that are ordered by {moments} and do not have that moment; nothing was changed; write "
-        f"publish_at: {moments}, or start a pipeline with another name and table"
-    )
 
 
 TOPIC = ("_topic", 'text COLLATE "C"')  # bytewise, as event ids: the merge needs an order, not a language's

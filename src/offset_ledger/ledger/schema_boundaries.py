@@ -2,10 +2,9 @@
 schemas themselves, kept as they were written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import Self
 
 from psycopg2 import sql
 from psycopg2.extras import Json
@@ -55,7 +54,7 @@ class SchemaBoundary:
         return f"partition {self.partition} {where} offset {self.first_offset}, where {self.writer} needs {needs}"
 
     @classmethod
-    def of(cls, partition: int, first_offset: int, writer: Writer, ends: bool, needed: Needed) -> SchemaBoundary:
+    def of(cls, partition: int, first_offset: int, writer: Writer, ends: bool, needed: Needed) -> Self:
         """The boundary, with what is needed in words."""
         columns = tuple(f"{column.name} {column.type.sql}" for column in needed.columns)
         return cls(partition, first_offset, writer, ends, columns, tuple(map(str, needed.questions)))
@@ -75,25 +74,23 @@ def record(cursor: Cursor, batch_id: int, boundaries: Iterable[SchemaBoundary]) 
         writer = {"schema_id": each.writer.schema_id, "message": each.writer.message}
         place = {"partition": each.partition, "first_offset": each.first_offset, "ends": each.ends}
         difference = Json({"columns": each.columns, "questions": each.questions})
-        values = {"batch_id": batch_id, "difference": difference, **writer, **place}
-        cursor.execute(named_sql("following/record_boundary"), values)
+        cursor.run("following/record_boundary", batch_id=batch_id, difference=difference, **writer, **place)
 
 
 def read(cursor: Cursor, batch_id: int) -> tuple[SchemaBoundary, ...]:
     """The boundaries that the batch has met."""
-    cursor.execute(named_sql("following/boundaries"), {"batch_id": batch_id})
     return tuple(
         SchemaBoundary(
             *(row["partition"], row["first_offset"], Writer(row["schema_id"], row["message"]), row["ends"]),
             *(tuple(row["difference"][key]) for key in ("columns", "questions")),
         )
-        for row in cursor.fetchall()
+        for row in cursor.run("following/boundaries", batch_id=batch_id)
     )
 
 
 def opening(cursor: Cursor, batch_id: int) -> dict[Writer, dict[int, int]]:
     """The schemas with which ranges of the batch begin, as far as it is known: partitions with their offsets."""
-    cursor.execute(named_sql("following/opening"), {"batch_id": batch_id})
+    cursor.run("following/opening", batch_id=batch_id)
     first_offsets: dict[Writer, dict[int, int]] = {}
     for partition, schema_id, message, first_offset in cursor.fetchall():
         first_offsets.setdefault(Writer(schema_id, message), {})[partition] = first_offset
@@ -102,41 +99,39 @@ def opening(cursor: Cursor, batch_id: int) -> dict[Writer, dict[int, int]]:
 
 def accepted(cursor: Cursor, pipeline: str) -> frozenset[Difference]:
     """The differences that a person has accepted."""
-    cursor.execute(named_sql("following/accepted"), {"pipeline": pipeline})
-    return frozenset(Difference(row["path"], row["difference"]) for row in cursor.fetchall())
+    differences = cursor.run("following/accepted", pipeline=pipeline)
+    return frozenset(Difference(row["path"], row["difference"]) for row in differences)
 
 
 def accept(cursor: Cursor, pipeline: str, differences: Iterable[Difference], origin: Origin, why: str) -> None:
     """Keep who accepted them, and why."""
     for each in differences:
-        said = {"path": each.path, "difference": each.text, "who": origin.who, "why": why}
-        cursor.execute(named_sql("following/accept"), {"pipeline": pipeline, **said})
+        cursor.run("following/accept", pipeline=pipeline, path=each.path, difference=each.text, who=origin.who, why=why)
 
 
 def read_writer_schemas(cursor: Cursor, pipeline: str, schema_ids: Iterable[int]) -> dict[int, WriterSchema]:
     """The schemas of these ids that are kept."""
-    cursor.execute(named_sql("schemas/read"), {"pipeline": pipeline, "schema_ids": list(schema_ids)})
-    return {row["schema_id"]: _schema(*row) for row in cursor.fetchall()}
+    kept = cursor.run("schemas/read", pipeline=pipeline, schema_ids=list(schema_ids))
+    return {row["schema_id"]: _schema(*row) for row in kept}
 
 
 def all_writer_schemas(cursor: Cursor, pipeline: str) -> tuple[WriterSchema, ...]:
     """All schemas that are kept of the pipeline's records."""
-    cursor.execute(named_sql("schemas/read_all"), {"pipeline": pipeline})
-    return tuple(_schema(*row) for row in cursor.fetchall())
+    return tuple(_schema(*row) for row in cursor.run("schemas/read_all", pipeline=pipeline))
 
 
 def freeze_writer_schema(cursor: Cursor, pipeline: str, schema: WriterSchema) -> None:
     """Keep a schema for ever, unless there is one with its id."""
-    values = {
-        "pipeline": pipeline,
-        "schema_id": schema.schema_id,
-        "language": str(schema.language),
-        "text": schema.text,
-        "references": Json([asdict(each) for each in schema.references]),
-        "subjects": Json(schema.subjects),
-        "fingerprint": schema.fingerprint,
-    }
-    cursor.execute(named_sql("schemas/freeze"), values)
+    cursor.run(
+        "schemas/freeze",
+        pipeline=pipeline,
+        schema_id=schema.schema_id,
+        language=str(schema.language),
+        text=schema.text,
+        references=Json([asdict(each) for each in schema.references]),
+        subjects=Json(schema.subjects),
+        fingerprint=schema.fingerprint,
+    )
 
 
 def _schema(

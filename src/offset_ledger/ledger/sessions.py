@@ -1,7 +1,5 @@
 """Opening every session alike, so that settings of a database, a role or the environment change nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

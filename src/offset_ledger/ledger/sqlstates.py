@@ -1,7 +1,5 @@
 """The errors of this package by Postgres's SQLSTATE, and what to do about each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,16 +7,8 @@ from dataclasses import dataclass
 import psycopg2
 from psycopg2 import errors as pg
 
-from offset_ledger.errors import (
-    AccessDenied,
-    ConfigurationError,
-    DatabaseFull,
-    DatabaseUnavailable,
-    LedgerViolation,
-    OffsetLedgerError,
-    TargetMismatch,
-    TransientError,
-)
+from offset_ledger import errors
+from offset_ledger.errors import OffsetLedgerError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +21,18 @@ class Meaning:
 
 
 RAISED = Meaning(
-    LedgerViolation,
+    errors.LedgerViolation,
     "refuses a row by a trigger or function",
     "correct or drop that, make what it asks for an expectation that quarantines, or abandon the batch",
 )
 REFUSED = Meaning(
-    LedgerViolation,
+    errors.LedgerViolation,
     "refuses a row",
     "its constraints ask for more than the pipeline file declares: drop the constraint, or make it an expectation "
     "that quarantines",
 )
 _INVARIANT = Meaning(
-    LedgerViolation,
+    errors.LedgerViolation,
     "keeps an invariant of the ledger",
     "run offset-ledger verify PIPELINE, keep its output, and pause the pipeline",
 )
@@ -51,51 +41,53 @@ _TIMEOUT = "raise it for this login (ALTER ROLE ... SET), or in `options` of the
 # By SQLSTATE, or by its class, which is the first two characters.
 _MEANINGS: Mapping[str, Meaning] = {
     "09": RAISED,
-    "0A": Meaning(TargetMismatch, "cannot be merged into", "a target table can have no rules; drop what it names"),
+    "0A": Meaning(
+        errors.TargetMismatch, "cannot be merged into", "a target table can have no rules; drop what it names"
+    ),
     "23": REFUSED,
     "25006": Meaning(
-        DatabaseUnavailable,
+        errors.DatabaseUnavailable,
         "only reads",
         "the connection leads to a standby, or default_transaction_read_only is set there",
     ),
-    "25P04": Meaning(ConfigurationError, "takes longer than transaction_timeout allows", _TIMEOUT),
+    "25P04": Meaning(errors.ConfigurationError, "takes longer than transaction_timeout allows", _TIMEOUT),
     "38": RAISED,
     "39": RAISED,
-    "40": Meaning(TransientError, "has given way to another transaction", "run the step again"),
+    "40": Meaning(errors.TransientError, "has given way to another transaction", "run the step again"),
     "42501": Meaning(
-        AccessDenied, "does not let the login do this", "docs/production.md has the rights that are needed"
+        errors.AccessDenied, "does not let the login do this", "docs/production.md has the rights that are needed"
     ),
-    "44": Meaning(LedgerViolation, "refuses a row by the check option of a view", "let the target be a table"),
-    "53100": Meaning(DatabaseFull, "has a full disk", "make room on it, then run the step again"),
+    "44": Meaning(errors.LedgerViolation, "refuses a row by the check option of a view", "let the target be a table"),
+    "53100": Meaning(errors.DatabaseFull, "has a full disk", "make room on it, then run the step again"),
     "53200": Meaning(
-        DatabaseUnavailable,
+        errors.DatabaseUnavailable,
         "is out of memory",
         "make batches smaller (limits.records_per_batch), or give the server more",
     ),
     "53300": Meaning(
-        DatabaseUnavailable, "has no connection left", "raise max_connections, or let fewer steps run at once"
+        errors.DatabaseUnavailable, "has no connection left", "raise max_connections, or let fewer steps run at once"
     ),
     "53400": Meaning(
-        ConfigurationError,
+        errors.ConfigurationError,
         "has reached a limit of its configuration",
         "raise it, or make batches smaller (limits.records_per_batch)",
     ),
     "54": Meaning(
-        LedgerViolation,
+        errors.LedgerViolation,
         "cannot hold a row of this size",
         "drop the index or make it one over a hash of the column, or declare the column as varchar(n), which "
         "quarantines such records",
     ),
     "55P03": Meaning(
-        TransientError, "does not give a lock within lock_timeout", "run the step again, or raise lock_timeout"
+        errors.TransientError, "does not give a lock within lock_timeout", "run the step again, or raise lock_timeout"
     ),
-    "57014": Meaning(ConfigurationError, "takes longer than statement_timeout allows", _TIMEOUT),
+    "57014": Meaning(errors.ConfigurationError, "takes longer than statement_timeout allows", _TIMEOUT),
     "P0": RAISED,
 }
 _LARGE = 1 << 20
 _CLASS = re.compile(r"psycopg2\.errors\.(\w+)")
 _STATES = {pg.lookup(state).__name__: state for state in _MEANINGS if len(state) == 5}
-_CANCELLED = Meaning(TransientError, "had a statement cancelled by somebody", "run the step again")
+_CANCELLED = Meaning(errors.TransientError, "had a statement cancelled by somebody", "run the step again")
 
 
 def is_of_size(error: psycopg2.Error, size: int) -> bool:
@@ -126,18 +118,15 @@ def explained(error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedger
 
 def refusal(known: Meaning, error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedgerError:
     """``where`` and what happened there, in one line; ``hint`` names a record."""
-    message = "; ".join(filter(None, [detail(error), hint]))
-    return known.kind(f"{where} {known.text} ({message}); nothing was committed; {known.advice}")
-
-
-def detail(error: psycopg2.Error) -> str:
-    """Postgres's message, the key that it names, and the function that raised it: never a whole row."""
     diag = error.diag
+    # The message, the key that it names, and the function that raised it: never a whole row.
     parts = [diag.message_primary or str(error)]
     if (diag.sqlstate or "") in ("23505", "23503") and diag.message_detail:
         parts.append(diag.message_detail)
     parts += [line for line in (diag.context or "").splitlines() if "function" in line][:1]
-    return ", ".join(" ".join(part.split()).rstrip(".") for part in parts)[:400]
+    detail = ", ".join(" ".join(part.split()).rstrip(".") for part in parts)[:400]
+    message = f"{detail}; {hint}" if hint else detail
+    return known.kind(f"{where} {known.text} ({message}); nothing was committed; {known.advice}")
 
 
 def in_a_function(error: psycopg2.Error) -> bool:

@@ -3,8 +3,6 @@
 Drivers on a cluster leave the reason why they failed here, for the tasks that submitted them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -19,9 +17,8 @@ from offset_ledger.config.model import RecordShape
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 from offset_ledger.ledger.row_order import TOPIC, has_strays, ordered_by
-from offset_ledger.model.balance_sheet import StagedCounts
+from offset_ledger.model.balance_sheet import Slice, StagedCounts
 from offset_ledger.model.batch import Attempt, Batch, Profile
-from offset_ledger.model.manifest import Slice
 from offset_ledger.model.unread import UnreadCounts, together
 
 SCHEMA = "offset_ledger_staging"
@@ -38,8 +35,6 @@ _KAFKA = (
 )
 _VALUE = ("_value", "bytea")
 _SAMPLED_BY_ANALYZE = 30_000  # rows, by the default_statistics_target
-ROW_COLUMNS_BEFORE = tuple(name for name, _ in _EVENT)
-ROW_COLUMNS_AFTER = (*(name for name, _ in _KAFKA), "_deleted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +97,14 @@ def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
     """Return whether the rows have the columns and the order that the pipeline file declares now; True where they
     are gone.
     """
-    cursor.execute(named_sql("staging/columns"), {"table": f"{SCHEMA}.{tables.rows}"})
-    staged = {row[0]: row[1] for row in cursor.fetchall()}
+    staged = {row[0]: row[1] for row in cursor.run("staging/columns", table=f"{SCHEMA}.{tables.rows}")}
     if not staged:
         return True
     wanted = {name: catalog_type(kind) for name, kind in [*row_columns(record), _VALUE]}
     if staged != wanted:
         return False
-    cursor.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", [f"{SCHEMA}.{tables.rows}"])
-    order = cursor.one()[0]  # earlier versions did not write it down
+    query = "SELECT obj_description(to_regclass(%s), 'pg_class')"
+    order = cursor.execute(query, [f"{SCHEMA}.{tables.rows}"]).one()[0]  # earlier versions did not write it down
     return order == ordered_by(record) if order else not has_strays(cursor, tables.identifier(tables.rows), record)
 
 
@@ -129,16 +123,10 @@ def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) ->
 
 def create(cursor: Cursor, tables: StagingTables, record: RecordShape, topic: str) -> None:
     """Create both UNLOGGED tables, empty, for records of the topic."""
-    wanted = {
-        tables.rows: [*row_columns(record), _VALUE],
-        tables.refused: list(refused_types(record).items()),
-    }
+    wanted = {tables.rows: [*row_columns(record), _VALUE], tables.refused: list(refused_types(record).items())}
+    statement = sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = false)")
     for table, columns in wanted.items():
-        cursor.execute(
-            sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = false)").format(
-                tables.identifier(table), definitions(columns, topic)
-            )
-        )
+        cursor.execute(statement.format(tables.identifier(table), definitions(columns, topic)))
     comment = sql.SQL("COMMENT ON TABLE {} IS {}")
     cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(ordered_by(record))))
 
@@ -173,8 +161,7 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
     try:
         with transaction(session) as cursor:
             cursor.execute("SET LOCAL lock_timeout = '2s'")
-            cursor.execute(named_sql("staging/rejected_for_days"), {"pipeline": pipeline, "days": days})
-            for row in cursor.fetchall():
+            for row in cursor.run("staging/rejected_for_days", pipeline=pipeline, days=days).fetchall():
                 tables = StagingTables(Attempt(*row))
                 for name in (tables.rows, tables.refused):
                     cursor.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(tables.identifier(name)))
@@ -185,9 +172,8 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
 
 
 def _names(session: Session) -> list[str]:
-    return [
-        row[0] for row in rows(session, "SELECT tablename FROM pg_tables WHERE schemaname = %s ORDER BY 1", [SCHEMA])
-    ]
+    query = "SELECT tablename FROM pg_tables WHERE schemaname = %s ORDER BY 1"
+    return [row[0] for row in rows(session, query, [SCHEMA])]
 
 
 def _drop(session: Session, wanted: Callable[[Attempt], bool]) -> list[str]:
@@ -212,22 +198,20 @@ def _drop(session: Session, wanted: Callable[[Attempt], bool]) -> list[str]:
 
 def manifest(cursor: Cursor, tables: StagingTables) -> tuple[Slice, ...]:
     """The slices that the epoch has staged, in the order of their numbers."""
-    cursor.execute(named_sql("staging/manifest"), asdict(tables.attempt))
-    return tuple(Slice(row[0], StagedCounts(*row[1:4]), *row[4:]) for row in cursor.fetchall())
+    slices = cursor.run("staging/manifest", **asdict(tables.attempt))
+    return tuple(Slice(row[0], StagedCounts(*row[1:4]), *row[4:]) for row in slices)
 
 
 def count(cursor: Cursor, tables: StagingTables, table: str) -> dict[int, int]:
     """How many rows or refusals there are, by partition."""
     query = sql.SQL("SELECT _partition, count(*) FROM {} GROUP BY 1").format(tables.identifier(table))
-    cursor.execute(query)
-    return {row[0]: row[1] for row in cursor.fetchall()}
+    return {row[0]: row[1] for row in cursor.execute(query)}
 
 
 def refused_by_reason(cursor: Cursor, tables: StagingTables, limit: int | None) -> list[dict[str, Any]]:
     """The refusals by code and path, with at most ``limit`` coordinates of each."""
     query = sql.SQL(named_sql("staging/refused_by_reason")).format(refused=tables.identifier(tables.refused))
-    cursor.execute(query, {"limit": limit})
-    return [dict(row) for row in cursor.fetchall()]
+    return [dict(row) for row in cursor.execute(query, {"limit": limit})]
 
 
 def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
@@ -235,8 +219,7 @@ def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
     if not are_there(cursor, tables):
         return {}
     query = sql.SQL(named_sql("staging/refused_by_code")).format(refused=tables.identifier(tables.refused))
-    cursor.execute(query)
-    return {row[0]: row[1] for row in cursor.fetchall()}
+    return {row[0]: row[1] for row in cursor.execute(query)}
 
 
 def analyze(cursor: Cursor, tables: StagingTables, staged_rows: int) -> None:
@@ -251,8 +234,7 @@ def analyze(cursor: Cursor, tables: StagingTables, staged_rows: int) -> None:
 def are_there(cursor: Cursor, tables: StagingTables) -> bool:
     """Return whether both tables exist."""
     names = [f"{SCHEMA}.{table}" for table in (tables.rows, tables.refused)]
-    cursor.execute("SELECT num_nulls(to_regclass(%s), to_regclass(%s)) = 0", names)
-    return bool(cursor.one()[0])
+    return bool(cursor.execute("SELECT num_nulls(to_regclass(%s), to_regclass(%s)) = 0", names).one()[0])
 
 
 CopyFormat = Literal["binary", "csv"]
@@ -297,8 +279,7 @@ class StageFailure:
 
 def record_failure(cursor: Cursor, submission: str, batch_id: int, failure: StageFailure) -> None:
     """Keep it under the id of the submission; of a driver that is started again, the last one."""
-    values = {"submission": submission, "batch_id": batch_id, **asdict(failure)}
-    cursor.execute(named_sql("stage/record_failure"), values)
+    cursor.run("stage/record_failure", submission=submission, batch_id=batch_id, **asdict(failure))
 
 
 def read_failure(cursor: Cursor, submission: str) -> StageFailure | None:
@@ -314,8 +295,7 @@ def measure_profile(cursor: Cursor, tables: StagingTables, nullable: Sequence[st
     query = "SELECT count(*) FILTER (WHERE NOT _deleted), min(publish_at), max(publish_at){} FROM {}"
     cursor.execute(sql.SQL(query).format(sql.Composed(nulls), tables.identifier(tables.rows)))
     rows, first, last, *present = cursor.one()
-    cursor.execute(named_sql("profiles/records"), asdict(tables.attempt))
-    records, newest = cursor.one()
+    records, newest = cursor.run("profiles/records", **asdict(tables.attempt)).one()
     missing = {column: rows - count for column, count in zip(nullable, present, strict=True)}
     return Profile(records, rows, missing, newest, first, last)
 
@@ -323,26 +303,23 @@ def measure_profile(cursor: Cursor, tables: StagingTables, nullable: Sequence[st
 def keep_profile(cursor: Cursor, tables: StagingTables, profile: Profile) -> None:
     """Write the profile of the batch, over that of an older epoch."""
     kept = {**asdict(profile), "nulls": json.dumps(dict(profile.nulls))}
-    cursor.execute(named_sql("profiles/keep"), {**kept, **asdict(tables.attempt)})
+    cursor.run("profiles/keep", **kept, **asdict(tables.attempt))
 
 
 def recent_profiles(cursor: Cursor, batch: Batch, limit: int) -> list[Profile]:
     """Of the committed head batches before this one of the same topic, newest first."""
     before = {"pipeline": batch.pipeline, "topic_id": batch.topic_id, "batch_id": batch.batch_id, "limit": limit}
-    cursor.execute(named_sql("profiles/recent"), before)
-    return [Profile(**row) for row in cursor.fetchall()]
+    return [Profile(**row) for row in cursor.run("profiles/recent", **before)]
 
 
 def read_unread(cursor: Cursor, attempt: Attempt) -> UnreadCounts | None:
     """The unread fields of the rows that the attempt has staged; None where they were not counted."""
-    cursor.execute(named_sql("staging/unread"), asdict(attempt))
-    return together(UnreadCounts.from_json(row[0]) for row in cursor.fetchall())
+    return together(UnreadCounts.from_json(row[0]) for row in cursor.run("staging/unread", **asdict(attempt)))
 
 
 def latest_unread(cursor: Cursor, pipeline: str) -> tuple[int, UnreadCounts] | None:
     """The newest committed batch of the pipeline that has rows, with its unread fields."""
-    cursor.execute(named_sql("staging/newest_counted"), {"pipeline": pipeline})
-    if (row := cursor.fetchone()) is None:
+    if (row := cursor.run("staging/newest_counted", pipeline=pipeline).fetchone()) is None:
         return None
     unread = read_unread(cursor, Attempt(row["batch_id"], row["epoch"]))
     return (row["batch_id"], unread) if unread else None

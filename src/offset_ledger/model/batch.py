@@ -1,7 +1,5 @@
 """A batch as the ledger has it, and who runs its steps."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import socket
@@ -48,7 +46,7 @@ class Batch:
     fill: bool = False
 
     @property
-    def attempt(self) -> Attempt:
+    def attempt(self) -> "Attempt":
         """The attempt that has claimed it."""
         return Attempt(self.batch_id, self.epoch)
 
@@ -97,20 +95,17 @@ class Attempt:
         return f"batch {self.batch_id} epoch {self.epoch}"
 
 
-def _login() -> str:
-    """Return the login and its machine, where no variable names a person, as in a container or from cron."""
-    try:
-        name = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container may run as a user that it does not know
-        name = f"uid {os.getuid()}"
-    return f"{name}@{socket.gethostname()}"
-
-
 def current_origin() -> Origin:
     """Return the origin by the environment: the Airflow task, or the person at the command line."""
     dag_id, run_id = os.environ.get("AIRFLOW_CTX_DAG_ID"), os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
     if not dag_id:
-        return Origin(os.environ.get("USER") or os.environ.get("LOGNAME") or _login())
+        if person := os.environ.get("USER") or os.environ.get("LOGNAME"):
+            return Origin(person)
+        try:  # no variable names a person in a container or from cron
+            login = pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:  # a container may run as a user that it does not know
+            login = f"uid {os.getuid()}"
+        return Origin(f"{login}@{socket.gethostname()}")
     tried = os.environ.get("AIRFLOW_CTX_TRY_NUMBER")
     task = os.environ.get("AIRFLOW_CTX_TASK_ID", "")
     return Origin(f"airflow:{dag_id}.{task}", dag_id, run_id, int(tried) if tried else None)

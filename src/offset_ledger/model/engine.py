@@ -1,7 +1,5 @@
 """The engine that stages a batch: tasks of Spark, or the process of the step itself. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """The columns that a pipeline has by its records' schemas, besides those of its file, and what widens."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,13 +1,13 @@
 """The names of Kafka's headers: text by the protocol, but a producer may have sent any bytes."""
 
-from __future__ import annotations
+from typing import Self
 
 
 class HeaderName(str):
     """A name whose bytes are not UTF-8: those that are none are lone surrogates, and :meth:`encode` restores them."""
 
     @classmethod
-    def of(cls, name: bytes) -> HeaderName:
+    def of(cls, name: bytes) -> Self:
         """The name of these bytes."""
         return cls(name, "utf-8", "surrogateescape")
 

@@ -1,16 +1,9 @@
 """Checks that the log of a topic is still the one whose offsets the ledger has, and how far (KIP-101, KIP-320)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from offset_ledger.errors import (
-    LogTruncated,
-    OffsetExpired,
-    TerminalError,
-    TopicRecreated,
-)
+from offset_ledger.errors import LogTruncated, OffsetExpired, TerminalError, TopicRecreated
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 
@@ -18,11 +11,7 @@ _GO_ON = "to continue from where the log still agrees with the ledger: offset-le
 
 
 def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:
-    """Check that the cursors belong to this very topic of this very cluster.
-
-    Raises:
-        TopicRecreated: the cluster id or the topic id differs.
-    """
+    """Raise TopicRecreated unless the cursors belong to this very topic of this very cluster."""
     if cursors is None:
         return
     if cursors.cluster_id != snapshot.cluster_id:

@@ -1,7 +1,5 @@
 """Moments: Kafka's record timestamps, and what people write."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -30,15 +28,12 @@ def zoned(text: str) -> datetime | None:
 
 
 def parse_since(text: str | None) -> datetime | None:
-    """The moment of an option ``since``, which may be left out.
-
-    Raises:
-        ConfigurationError: it is not ISO 8601 with a zone.
-    """
-    moment = None if text is None else zoned(text)
-    if text is not None and moment is None:
-        raise ConfigurationError(f"since: {text!r} is not ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
-    return moment
+    """The moment of an option ``since``, if given; raises ConfigurationError unless it is ISO 8601 with a zone."""
+    if text is None:
+        return None
+    if moment := zoned(text):
+        return moment
+    raise ConfigurationError(f"since: {text!r} is not ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
 
 
 @dataclass(frozen=True, slots=True)

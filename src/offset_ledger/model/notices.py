@@ -1,7 +1,5 @@
 """The texts of notifications: a subject, a few lines for people, and a link."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -107,17 +105,13 @@ def loss_ahead(pipeline: str, topic: str, deleted_at: datetime, setting: str, no
         f"Retention deletes the oldest unread records of topic {topic} {when} ({moment}).",
         f"Catch up: offset-ledger ingest {pipeline} --until-drained. Or raise {setting} of the topic.",
     )
-    return Notice(
-        pipeline, Cause.LOSS_AHEAD, topic, f"{pipeline}: records will be lost {when}", lines, link, within=left
-    )
+    subject = f"{pipeline}: records will be lost {when}"
+    return Notice(pipeline, Cause.LOSS_AHEAD, topic, subject, lines, link, within=left)
 
 
 def registry_away(pipeline: str, task: str, error: str, link: str) -> Notice:
     """The schema registry did not answer for longer than a task retries."""
-    lines = (
-        error,
-        "Nothing is lost: Airflow tries the task again, and the next run continues with the same batch.",
-    )
+    lines = (error, "Nothing is lost: Airflow tries the task again, and the next run continues with the same batch.")
     return Notice(pipeline, Cause.REGISTRY_AWAY, task, f"{pipeline}: the schema registry is away", lines, link)
 
 

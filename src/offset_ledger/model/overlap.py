@@ -1,19 +1,9 @@
 """Wanted ranges: the part that was committed before, and how a limit cuts or divides them; pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from offset_ledger.model.ranges import OffsetRange
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedRange:
-    """A range of a committed batch."""
-
-    batch_id: int
-    offsets: OffsetRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +15,19 @@ class Overlap:
     batch_ids: tuple[int, ...]
 
 
-def overlaps(wanted: Iterable[OffsetRange], committed: Sequence[CommittedRange]) -> tuple[Overlap, ...]:
-    """Each wanted range with what was committed of it; an offset that several batches committed counts once."""
+def overlaps(wanted: Iterable[OffsetRange], committed: Sequence[tuple[int, OffsetRange]]) -> tuple[Overlap, ...]:
+    """Each wanted range with what was committed of it, given ranges and their batches; an offset that several batches
+    committed counts once.
+    """
     parts = []
     for each in wanted:
-        overlapping = [c for c in committed if c.offsets.overlaps(each)]
+        overlapping = [(batch_id, offsets) for batch_id, offsets in committed if offsets.overlaps(each)]
         reached, count = each.from_offset, 0
-        for start, end in sorted((c.offsets.from_offset, c.offsets.until_offset) for c in overlapping):
+        for start, end in sorted((offsets.from_offset, offsets.until_offset) for _, offsets in overlapping):
             start, end = max(start, reached), min(end, each.until_offset)
             if end > start:
                 count, reached = count + end - start, end
-        parts.append(Overlap(each, count, tuple(sorted({c.batch_id for c in overlapping}))))
+        parts.append(Overlap(each, count, tuple(sorted({batch_id for batch_id, _ in overlapping}))))
     return tuple(parts)
 
 

@@ -1,7 +1,5 @@
 """Questions that need a person's decision, and how they are shown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -114,9 +112,8 @@ class Question:
         plain = {ord("|"): "\\|", ord("*"): "\\*", ord("\n"): " "}
         cells = {name: code(cell) if name in _OF_RECORDS else cell.translate(plain) for name, cell in shown.items()}
         lines = [f"| {_LABELS.get(name, name.replace('_', ' '))} | {cell} |" for name, cell in cells.items()]
-        return "\n".join(
-            ["| | |", "|---|---|", *lines, "", MEANING[self.kind], "", "No answer in time is a **Reject**."]
-        )
+        meaning = (MEANING[self.kind], "", "No answer in time is a **Reject**.")
+        return "\n".join(["| | |", "|---|---|", *lines, "", *meaning])
 
 
 def _cell(name: str, value: Any) -> str:

@@ -1,7 +1,5 @@
 """Half-open offset ranges of partitions, and why an offset of a committed range has no record."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -31,7 +29,7 @@ class OffsetRange:
         """Number of offsets, which is not the number of records on a compacted or transactional topic."""
         return self.until_offset - self.from_offset
 
-    def overlaps(self, other: OffsetRange) -> bool:
+    def overlaps(self, other: "OffsetRange") -> bool:
         """Return whether the two have an offset in common."""
         return (
             self.partition == other.partition

@@ -1,7 +1,5 @@
 """The requests to the ingest DAG and to the redrive DAG, and the trigger forms that they come from."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,9 +50,8 @@ class Request:
     @property
     def kind(self) -> BatchKind:
         """The kind of the batch it asks for."""
-        return {RunAction.WINDOW: BatchKind.BACKFILL, RunAction.RANGES: BatchKind.REPLAY}.get(
-            self.action, BatchKind.HEAD
-        )
+        kinds = {RunAction.WINDOW: BatchKind.BACKFILL, RunAction.RANGES: BatchKind.REPLAY}
+        return kinds.get(self.action, BatchKind.HEAD)
 
     @property
     def key(self) -> dict[str, Any]:
@@ -73,21 +70,14 @@ class Request:
 
 Interval = tuple[datetime, datetime]
 
-_ALLOWED: dict[RunAction, tuple[str, ...]] = {
-    RunAction.NEXT: ("limit", "dry_run"),
-    RunAction.WINDOW: ("since", "until", "scan", "fill", "limit", "dry_run"),
-    RunAction.RANGES: ("ranges", "fill", "limit", "dry_run"),
-    RunAction.APPROVE: ("batch_id",),
-    RunAction.ABANDON: ("batch_id",),
-    RunAction.SKIP: (),
-}
-_REQUIRED: dict[RunAction, tuple[str, ...]] = {
-    RunAction.NEXT: (),
-    RunAction.WINDOW: ("since", "until"),
-    RunAction.RANGES: ("ranges",),
-    RunAction.APPROVE: ("batch_id", "why"),
-    RunAction.ABANDON: ("batch_id", "why"),
-    RunAction.SKIP: ("why",),
+# The fields that an action needs, and others that it takes; each takes a topic and a reason too.
+_FIELDS_OF: dict[RunAction, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    RunAction.NEXT: ((), ("limit", "dry_run")),
+    RunAction.WINDOW: (("since", "until"), ("scan", "fill", "limit", "dry_run")),
+    RunAction.RANGES: (("ranges",), ("fill", "limit", "dry_run")),
+    RunAction.APPROVE: (("batch_id", "why"), ()),
+    RunAction.ABANDON: (("batch_id", "why"), ()),
+    RunAction.SKIP: (("why",), ()),
 }
 FIELDS = ("action", "topic", "since", "until", "scan", "fill", "ranges", "limit", "dry_run", "batch_id", "why")
 _LINE = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*-\s*(\d+)\s*")
@@ -110,29 +100,38 @@ def parse_request(form: Mapping[str, Any], interval: Interval | None = None) -> 
     except ValueError:
         words = ", ".join(RunAction)
         raise ContradictoryRequest(f"action is {given['action']!r}; it is one of {words}") from None
+    _check_fields(action, given, is_backfill=interval is not None)
+    since, until = _moment("since", given), _moment("until", given)
     if interval is not None:
-        return _backfill(action, given, interval)
-    if missing := [name for name in _REQUIRED[action] if name not in given]:
+        action = RunAction.WINDOW
+        since, until = (moment.astimezone(UTC) for moment in interval)
+    ranges = parse_ranges(str(given["ranges"])) if "ranges" in given else ()
+    dry_run, scan, fill = (bool(given.get(name, False)) for name in ("dry_run", "scan", "fill"))
+    limit, batch_id = _whole("limit", given), _whole("batch_id", given)
+    why, topic = (str(given[name]).strip() if name in given else None for name in ("why", "topic"))
+    if since and until and since >= until:
+        raise ContradictoryRequest(
+            f"since {since.isoformat()} is not before until {until.isoformat()}; a window ends after it begins"
+        )
+    return Request(action, since, until, ranges, limit, dry_run, batch_id, why, scan, topic, fill)
+
+
+def _check_fields(action: RunAction, given: Mapping[str, Any], is_backfill: bool) -> None:
+    """A backfill run reads its data interval: a form can add a scan, a fill, a limit, a dry run and a reason."""
+    if is_backfill:
+        wrong = sorted(set(given) - {"action", "topic", "scan", "fill", "limit", "dry_run", "why"})
+        if action not in (RunAction.NEXT, RunAction.WINDOW) or wrong:
+            asked = " and ".join(wrong) or f"action {action}"
+            takes = f"a backfill run reads its data interval and takes no {asked}"
+            raise ContradictoryRequest(f"{takes}; trigger the DAG instead")
+        return
+    required, optional = _FIELDS_OF[action]
+    if missing := [name for name in required if name not in given]:
         raise ContradictoryRequest(f"action {action} needs {' and '.join(missing)}; fill in what is missing")
-    if extra := sorted(set(given) - {"action", "topic", "why", *_ALLOWED[action]}):
-        fitting = [str(other) for other in RunAction if set(extra) <= set(_ALLOWED[other])]
+    if extra := sorted(set(given) - {"action", "topic", "why", *required, *optional}):
+        fitting = [str(other) for other, fields in _FIELDS_OF.items() if set(extra) <= {*fields[0], *fields[1]}]
         hint = f", or choose action {' or '.join(fitting)}" if fitting else ""
         raise ContradictoryRequest(f"action {action} takes no {' and no '.join(extra)}; clear it{hint}")
-    request = Request(
-        action,
-        _moment("since", given),
-        _moment("until", given),
-        parse_ranges(str(given["ranges"])) if "ranges" in given else (),
-        _whole("limit", given),
-        bool(given.get("dry_run", False)),
-        _whole("batch_id", given),
-        str(given["why"]).strip() if "why" in given else None,
-        bool(given.get("scan", False)),
-        _topic(given),
-        bool(given.get("fill", False)),
-    )
-    _check_window(request.since, request.until)
-    return request
 
 
 def parse_ranges(text: str) -> tuple[OffsetRange, ...]:
@@ -153,33 +152,6 @@ def parse_ranges(text: str) -> tuple[OffsetRange, ...]:
             raise ContradictoryRequest(f"partition {partition} has two ranges; give one range for each partition")
         by_partition[partition] = OffsetRange(partition, start, end)
     return tuple(by_partition[partition] for partition in sorted(by_partition))
-
-
-def _backfill(action: RunAction, given: Mapping[str, Any], interval: Interval) -> Request:
-    """A backfill run reads its data interval: a form can add a scan, a fill, a limit, a dry run and a reason."""
-    wrong = sorted(set(given) - {"action", "topic", "scan", "fill", "limit", "dry_run", "why"})
-    if action not in (RunAction.NEXT, RunAction.WINDOW) or wrong:
-        asked = " and ".join(wrong) or f"action {action}"
-        raise ContradictoryRequest(
-            f"a backfill run reads its data interval and takes no {asked}; trigger the DAG instead"
-        )
-    since, until = (moment.astimezone(UTC) for moment in interval)
-    _check_window(since, until)
-    why = str(given["why"]).strip() if "why" in given else None
-    dry_run, scan, fill = (bool(given.get(name, False)) for name in ("dry_run", "scan", "fill"))
-    limit, topic = _whole("limit", given), _topic(given)
-    return Request(RunAction.WINDOW, since, until, (), limit, dry_run, None, why, scan, topic, fill)
-
-
-def _topic(given: Mapping[str, Any]) -> str | None:
-    return str(given["topic"]).strip() if "topic" in given else None
-
-
-def _check_window(since: datetime | None, until: datetime | None) -> None:
-    if since and until and since >= until:
-        raise ContradictoryRequest(
-            f"since {since.isoformat()} is not before until {until.isoformat()}; a window ends after it begins"
-        )
 
 
 def _moment(name: str, given: Mapping[str, Any]) -> datetime | None:

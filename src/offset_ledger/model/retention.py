@@ -1,10 +1,9 @@
 """When the broker deletes records: what a topic's settings say, and when the oldest unread record goes. Pure."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Self
 
 from offset_ledger.units import kept_for
 
@@ -23,7 +22,7 @@ class Retention:
     tombstones: timedelta | None = None
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, str]) -> Retention:
+    def from_settings(cls, settings: Mapping[str, str]) -> Self:
         """From ``cleanup.policy``, ``retention.ms``, ``retention.bytes`` and ``delete.retention.ms`` of the topic."""
         policy, size = settings["cleanup.policy"], int(settings["retention.bytes"])
         tombstones = kept_for(settings.get("delete.retention.ms", _TOMBSTONES_MS)) if "compact" in policy else None
@@ -67,16 +66,15 @@ class UnreadLog:
 
 def earliest(logs: Iterable[UnreadLog], kept: Retention, now: datetime) -> Deadline | None:
     """The first deadline of these partitions, by ``retention.ms`` or by ``retention.bytes``."""
-    deadlines = (each for log in logs for each in _deadlines(log, kept, now))
+    deadlines = []
+    for unread in logs:
+        if unread.unread_at and kept.age is not None:
+            deadlines.append(Deadline(unread.unread_at + kept.age, "retention.ms"))
+        size, first_at = unread.log.size, unread.log.first_at
+        if first_at and size and kept.bytes is not None:
+            room = max(0.0, kept.bytes - size * unread.unread_share)
+            # Until the log has grown by that room, if it grows as it did since its first record.
+            seconds = max(_SOONEST, now - first_at).total_seconds() * (room / size)
+            until = timedelta(seconds=min(seconds, _LATEST.total_seconds()))
+            deadlines.append(Deadline(now + until, "retention.bytes"))
     return min(deadlines, key=lambda each: each.at, default=None)
-
-
-def _deadlines(unread: UnreadLog, kept: Retention, now: datetime) -> Iterator[Deadline]:
-    if unread.unread_at and kept.age is not None:
-        yield Deadline(unread.unread_at + kept.age, "retention.ms")
-    size, first_at = unread.log.size, unread.log.first_at
-    if first_at and size and kept.bytes is not None:
-        room = max(0.0, kept.bytes - size * unread.unread_share)
-        # Until the log has grown by that room, if it grows as it did since its first record.
-        seconds = max(_SOONEST, now - first_at).total_seconds() * (room / size)
-        yield Deadline(now + timedelta(seconds=min(seconds, _LATEST.total_seconds())), "retention.bytes")

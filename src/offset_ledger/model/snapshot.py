@@ -1,7 +1,5 @@
 """A topic as the broker describes it, and as the ledger knows it: offsets by partition."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Batch states and their transitions; docs/state-machine.md and the CHECKs of the ledger say the same."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 
@@ -44,8 +42,3 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 }
 
 CLAIMABLE = tuple(state for state, after in TRANSITIONS.items() if State.STAGING in after)
-
-
-def pairs() -> frozenset[tuple[State, State]]:
-    """Every allowed (from, to)."""
-    return frozenset((before, after) for before, afters in TRANSITIONS.items() for after in afters)

@@ -1,7 +1,5 @@
 """Tombstones that compaction may have removed before they were read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta

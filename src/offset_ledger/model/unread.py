@@ -1,11 +1,9 @@
 """The fields of a batch's records that nothing reads, with how many records had each."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 MAX_FIELDS = 100
 MAX_NAME = 200
@@ -24,7 +22,7 @@ class UnreadCounts:
     more: bool = False
 
     @classmethod
-    def of(cls, records: int, sampled: int, fields: Mapping[str, int], more: bool = False) -> UnreadCounts:
+    def of(cls, records: int, sampled: int, fields: Mapping[str, int], more: bool = False) -> Self:
         """The counts, limited to the most frequent fields."""
         kept = sorted(fields.items(), key=lambda item: (-item[1], item[0]))
         return cls(records, sampled, dict(kept[:MAX_FIELDS]), more or len(kept) > MAX_FIELDS)
@@ -34,7 +32,7 @@ class UnreadCounts:
         return {**asdict(self), "fields": [list(each) for each in self.fields.items()]}
 
     @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> UnreadCounts:
+    def from_json(cls, kept: Mapping[str, Any]) -> Self:
         """As the ledger keeps it; in pairs, because jsonb does not keep the order of members."""
         return cls(kept["records"], kept["sampled"], dict(kept["fields"]), kept["more"])
 

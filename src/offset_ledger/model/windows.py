@@ -1,7 +1,5 @@
 """A window of record timestamps as offset ranges, and which part of it the log no longer has; pure."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

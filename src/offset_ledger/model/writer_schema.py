@@ -1,7 +1,5 @@
 """The schema that a record was written with, as a schema registry gave it and the ledger keeps it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256

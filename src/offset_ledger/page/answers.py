@@ -18,7 +18,6 @@ from offset_ledger.page.history import HistoryWindow, anchor, lines, points
 from offset_ledger.page.quarantine import NEWEST, first_refused, refused_record
 from offset_ledger.page.rights import Rights
 from offset_ledger.standing.brokers import BrokerCache
-from offset_ledger.standing.files import by_ledger
 from offset_ledger.standing.pipeline import (
     COUNTED,
     BrokerAnswer,
@@ -29,7 +28,7 @@ from offset_ledger.standing.pipeline import (
     Standing,
     assess,
 )
-from offset_ledger.standing.reader import read_ledger, read_rows, reading
+from offset_ledger.standing.reader import by_ledger, read_ledger, read_rows, reading
 
 JsonObject = dict[str, Any]
 _RECENT = 20  # batches of a pipeline in the overview

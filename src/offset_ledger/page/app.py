@@ -27,7 +27,7 @@ from offset_ledger.page.quarantine import NEWEST, RecordFilter, RecordState
 from offset_ledger.page.rights import Rights
 from offset_ledger.report.step import reports_folder
 from offset_ledger.standing.brokers import BrokerCache
-from offset_ledger.standing.files import KnownPipelines
+from offset_ledger.standing.reader import KnownPipelines
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any
 
-from offset_ledger.standing.positions import LedgerPartition, Position
+from offset_ledger.standing.pipeline import LedgerPartition, Position
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

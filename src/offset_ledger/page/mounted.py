@@ -23,7 +23,7 @@ from sqlalchemy.orm import Session
 from offset_ledger.ids import may_be_ours
 from offset_ledger.page.app import create_app
 from offset_ledger.page.rights import Rights
-from offset_ledger.standing.files import KnownPipelines, read_pipelines
+from offset_ledger.standing.reader import KnownPipelines, read_pipelines
 
 
 def rights(user: GetUserDep) -> Rights:

@@ -9,7 +9,7 @@ from typing import Any
 from offset_ledger.audit.finding import Severity, changes
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.states import TRANSITIONS, State
-from offset_ledger.standing.positions import Position
+from offset_ledger.standing.pipeline import Position
 
 SHEET = tuple(field.name for field in fields(Dispositions))
 

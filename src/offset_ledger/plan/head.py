@@ -1,21 +1,14 @@
 """Planning as a pure function: cursors, a snapshot of the topic and limits in, offset ranges out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from offset_ledger.config.source import StartAt
-from offset_ledger.errors import (
-    LogEndBelowCursor,
-    NoStartOffset,
-    OffsetExpired,
-    PartitionVanished,
-)
+from offset_ledger.errors import LogEndBelowCursor, NoStartOffset, OffsetExpired, PartitionVanished
 from offset_ledger.model.log_checks import _GO_ON, Boundary
 from offset_ledger.model.overlap import fair_shares
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.snapshot import Cursors, PartitionSnapshot, TopicSnapshot
+from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,23 +99,22 @@ def backlogs(next_offsets: Mapping[int, int], snapshot: TopicSnapshot) -> tuple[
             f"topic {snapshot.topic}: partitions {missing} have cursors but the topic has only "
             f"{len(snapshot.partitions)} partitions; a topic never loses partitions unless it was recreated"
         )
-    return tuple(_backlog(p, next_offsets[p.partition], snapshot.topic) for p in snapshot.partitions)
-
-
-def _backlog(p: PartitionSnapshot, cursor: int, topic: str) -> Backlog:
-    if cursor < p.log_start:
-        raise OffsetExpired(
-            f"topic {topic} partition {p.partition}: offsets [{cursor}, {p.log_start}) are gone, "
-            f"{p.log_start - cursor} in all: the cursor is at {cursor} and the log starts at {p.log_start}; retention "
-            "was shorter than the pipeline's lag; restore them, or approve the loss with: "
-            "offset-ledger skip PIPELINE --why ..."
-        )
-    if cursor > p.high_watermark:
-        raise LogEndBelowCursor(
-            f"topic {topic} partition {p.partition}: the log ends at {p.high_watermark}, below the cursor {cursor}: "
-            f"committed records were cut off, or the topic was restored from an older copy; nothing was read; {_GO_ON}"
-        )
-    return Backlog(p.partition, cursor, max(cursor, p.last_stable))
+    waiting = []
+    for p in snapshot.partitions:
+        cursor, place = next_offsets[p.partition], f"topic {snapshot.topic} partition {p.partition}"
+        if cursor < p.log_start:
+            raise OffsetExpired(
+                f"{place}: offsets [{cursor}, {p.log_start}) are gone, {p.log_start - cursor} in all: the cursor is at "
+                f"{cursor} and the log starts at {p.log_start}; retention was shorter than the pipeline's lag; restore "
+                "them, or approve the loss with: offset-ledger skip PIPELINE --why ..."
+            )
+        if cursor > p.high_watermark:
+            raise LogEndBelowCursor(
+                f"{place}: the log ends at {p.high_watermark}, below the cursor {cursor}: committed records were cut "
+                f"off, or the topic was restored from an older copy; nothing was read; {_GO_ON}"
+            )
+        waiting.append(Backlog(p.partition, cursor, max(cursor, p.last_stable)))
+    return tuple(waiting)
 
 
 def plan_head(waiting: Sequence[Backlog], limit: int, turn: int = 0) -> tuple[OffsetRange, ...]:

@@ -1,7 +1,5 @@
 """Plan: one snapshot of the topic, compared with the cursors, becomes a batch and its ranges."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,19 +8,11 @@ from typing import Any
 from offset_ledger.config.model import Pipeline, Tombstone
 from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import (
-    BatchRejected,
-    ConfigurationError,
-    LogEndBelowCursor,
-    PartitionVanished,
-    UnknownTopic,
-)
+from offset_ledger.errors import BatchRejected, ConfigurationError, LogEndBelowCursor, PartitionVanished, UnknownTopic
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import batches, pipelines, staging
-from offset_ledger.ledger.batches import open_request, take_over
 from offset_ledger.ledger.database import Cursor, Session, clock, open_ledger, transaction
-from offset_ledger.ledger.pipelines import came_later, retirements
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.log_checks import check_identity, check_replay, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
@@ -67,14 +57,14 @@ def plan(
         TargetMismatch: the target table does not fit the pipeline file.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    retries = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", max_seconds=10)
+    retries = retrying(
+        lambda error: isinstance(error, LogEndBelowCursor | PartitionVanished),
+        f"the leaders of {pipeline.source.topic} to know their ends",
+        max_seconds=10,
+    )
     planned = retries(lambda: _plan(session, pipeline, origin, limit, take_rejected))
     reach(Failpoint.AFTER_PLAN)
     return planned
-
-
-def _may_be_stale(error: BaseException) -> bool:
-    return isinstance(error, LogEndBelowCursor | PartitionVanished)
 
 
 def _plan(
@@ -92,7 +82,7 @@ def _plan(
             snapshot, at_timestamp = snapshot_topic(pipeline, before)
         except UnknownTopic:
             with transaction(session) as cursor:
-                retired = retirements(cursor, [pipeline.name]).get(pipeline.name)
+                retired = pipelines.retirements(cursor, [pipeline.name]).get(pipeline.name)
             if retired is None:
                 raise
             return PlannedBatch(None, False, 0, f"nothing new: {retired}")
@@ -106,11 +96,7 @@ def _plan(
 
 
 def checked_snapshot(session: Session, pipeline: Pipeline) -> TopicSnapshot:
-    """A snapshot of the topic, checked against the cursors as they are before it.
-
-    Raises:
-        TopicRecreated, LogTruncated: as :func:`snapshot_topic`.
-    """
+    """A snapshot of the topic, checked as by :func:`snapshot_topic` against the cursors as they are before it."""
     with transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)
     return snapshot_topic(pipeline, cursors)[0]
@@ -151,7 +137,7 @@ def resume(cursor: Cursor, batch: Batch, origin: Origin, take_rejected: bool = F
             f"batch {batch.batch_id} of {batch.pipeline} is rejected ({reasons}) and needs approval: "
             f"offset-ledger approve {batch.batch_id} --why ..., or offset-ledger abandon {batch.batch_id} --why ..."
         )
-    take_over(cursor, batch.batch_id, origin)
+    batches.take_over(cursor, batch.batch_id, origin)
     return PlannedBatch(batch, True, 0, f"resuming {batch}: {describe(batch.ranges)}")
 
 
@@ -173,26 +159,21 @@ def _plan_next(
     waiting = backlogs(next_offsets, snapshot)
     if pipeline.record.tombstone is Tombstone.DELETE:
         pipelines.record_snapshot(cursor, pipeline.name, cursors.log_id, seen_at, snapshot, next_offsets)
-    ranges = plan_head(waiting, batch_limit(pipeline, limit), turn_of_partitions(cursor, pipeline))
+    heads = batches.count_heads(cursor, pipeline.name)  # says which partition has its turn, too
+    ranges = plan_head(waiting, batch_limit(pipeline, limit), heads)
     if not ranges:
-        why = nothing_new({**cursors.next_offsets, **new}, snapshot, turn_of_partitions(cursor, pipeline) == 0)
+        why = nothing_new(next_offsets, snapshot, heads == 0)
         return PlannedBatch(None, False, 0, f"nothing new in {pipeline.source.topic}: {why}")
     batch_id = batches.insert_batch(cursor, pipeline, BatchKind.HEAD, snapshot, ranges, origin)
     left = sum(b.width for b in waiting) - total_width(ranges)
     batch = batches.read_batch(cursor, batch_id)
-    return PlannedBatch(
-        batch, False, left, f"planned {batch}: {describe(ranges)}, {counted(left, 'offset')} left for later"
-    )
+    message = f"planned {batch}: {describe(ranges)}, {counted(left, 'offset')} left for later"
+    return PlannedBatch(batch, False, left, message)
 
 
 def first_start(cursor: Cursor, pipeline: Pipeline) -> StartAt:
     """Where the topic begins if the ledger knows no offset of it; one that a pattern found later, at its first."""
-    return StartAt.EARLIEST if came_later(cursor, pipeline) else pipeline.source.start
-
-
-def turn_of_partitions(cursor: Cursor, pipeline: Pipeline) -> int:
-    """Whose turn it is where a limit cannot give every partition an offset."""
-    return batches.count_heads(cursor, pipeline.name)
+    return StartAt.EARLIEST if pipelines.came_later(cursor, pipeline) else pipeline.source.start
 
 
 def batch_limit(pipeline: Pipeline, limit: int | None) -> int:
@@ -206,11 +187,7 @@ def describe(ranges: Sequence[OffsetRange]) -> str:
 
 
 def dead_letter_snapshot(kafka: KafkaClient, pipeline: Pipeline, topic: str) -> TopicSnapshot:
-    """Return the dead letter topic as it is now.
-
-    Raises:
-        ConfigurationError: it does not exist.
-    """
+    """Return the dead letter topic as it is now; raises ConfigurationError where it does not exist."""
     try:
         return kafka.snapshot(topic)
     except UnknownTopic:
@@ -245,7 +222,8 @@ def plan_replay(
     key = request or Request(RunAction.RANGES, ranges=tuple(wanted)).key
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
-            if open_batch := open_request(cursor, pipeline.name, kind, origin, key):  # before any lock, as in _plan
+            # Before any lock, as in _plan.
+            if open_batch := batches.open_request(cursor, pipeline.name, kind, origin, key):
                 return resume(cursor, open_batch, origin)
         with transaction(session) as cursor:
             check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
@@ -253,7 +231,7 @@ def plan_replay(
             pipelines.register(cursor, pipeline, snapshot)
             pipelines.lock_pipeline(cursor, pipeline.name)
             ensure_target(cursor, pipeline)
-            if open_batch := open_request(cursor, pipeline.name, kind, origin, key):
+            if open_batch := batches.open_request(cursor, pipeline.name, kind, origin, key):
                 return resume(cursor, open_batch, origin)
             batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, key)
             batch = batches.read_batch(cursor, batch_id)

@@ -1,7 +1,5 @@
 """The topics of a pipeline file: each has a pipeline of its own, and all of them fill one table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 

@@ -4,11 +4,9 @@ Every transaction starts in the same way: take the pipeline's transactional id, 
 had open; read back what lies above the marks, and mark those letters; only then publish the letters still waiting.
 """
 
-from __future__ import annotations
-
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +44,7 @@ class Delivery:
     published: int = 0
     already_delivered: int = 0
 
-    def __add__(self, other: Delivery) -> Delivery:
+    def __add__(self, other: "Delivery") -> "Delivery":
         return Delivery(self.published + other.published, self.already_delivered + other.already_delivered)
 
     def __str__(self) -> str:
@@ -75,9 +73,11 @@ def deliver(pipeline: Pipeline) -> Delivery:
 
 
 def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
-    """One transaction: the letters waiting for this topic, up to a number and a size."""
+    """One transaction: the letters that wait for this topic, up to a number and a size."""
     connection = get_connection(pipeline.source.connection)
     acknowledged: list[tuple[int, int]] = []
+    sent: list[RecordPosition] = []
+    size = 0
     with (
         connect_kafka(connection) as kafka,
         Publisher(
@@ -88,52 +88,33 @@ def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
         ) as publisher,
     ):
         snapshot = dead_letter_snapshot(kafka, pipeline, topic)
-        earlier = _read_back(session, kafka, connection, pipeline, snapshot)
-        sent = _send(session, pipeline, publisher, snapshot, earlier)
+        unmarked, ahead = _read_back(session, kafka, connection, pipeline, snapshot)
+        with closing(dead_letters.take(session, pipeline.name, topic, MAX_LETTERS)) as letters:
+            for letter in letters:
+                position = RecordPosition(letter["topic_id"], letter["partition"], letter["offset"])
+                if position in ahead:  # quarantined again since: the next read back marks it
+                    continue
+                record = to_record(letter, pipeline.name, len(snapshot.partitions))
+                publisher.send(record)
+                sent.append(position)
+                if (size := size + len(record.value or b"")) > MAX_BYTES:
+                    break
+        publisher.flush()
         reach(Failpoint.DEAD_LETTERS_SENT)
         publisher.finish()
     reach(Failpoint.DEAD_LETTERS_COMMITTED)
     delivered = [(position, *place) for position, place in zip(sent, acknowledged, strict=True)]
-    ends = {p: offset + 1 for p, offset in sorted(acknowledged) if p not in earlier.ahead.values()}
+    ends = {p: offset + 1 for p, offset in sorted(acknowledged) if p not in ahead.values()}
     dead_letters.mark(session, pipeline.name, snapshot.topic_id, delivered, ends)
-    return Delivery(len(sent), earlier.unmarked)
-
-
-def _send(
-    session: Session, pipeline: Pipeline, publisher: Publisher, snapshot: TopicSnapshot, earlier: _Earlier
-) -> list[RecordPosition]:
-    sent: list[RecordPosition] = []
-    size = 0
-    with closing(dead_letters.take(session, pipeline.name, snapshot.topic, MAX_LETTERS)) as letters:
-        for letter in letters:
-            position = RecordPosition(letter["topic_id"], letter["partition"], letter["offset"])
-            if position in earlier.ahead:  # quarantined again since: the next read back marks it
-                continue
-            record = to_record(letter, pipeline.name, len(snapshot.partitions))
-            publisher.send(record)
-            sent.append(position)
-            if (size := size + len(record.value or b"")) > MAX_BYTES:
-                break
-    publisher.flush()
-    return sent
-
-
-@dataclass(frozen=True, slots=True)
-class _Earlier:
-    """The letters that earlier processes delivered.
-
-    ``unmarked`` letters were not marked before, and are now. ``ahead`` are letters of records that the cursors have yet
-    to reach, because the database went back to an earlier state, with the partitions they were published to.
-    """
-
-    unmarked: int
-    ahead: Mapping[RecordPosition, int]
+    return Delivery(len(sent), unmarked)
 
 
 def _read_back(
     session: Session, kafka: KafkaClient, connection: Connection, pipeline: Pipeline, snapshot: TopicSnapshot
-) -> _Earlier:
-    """Mark every letter that an earlier process has committed.
+) -> tuple[int, Mapping[RecordPosition, int]]:
+    """Mark every letter that an earlier process has committed; how many were not marked before, and which are ahead:
+    letters of records that the cursors have yet to reach, because the database went back to an earlier state, with the
+    partitions they were published to.
 
     All that it wrote lies below the ends of the snapshot, which was taken after its transactional id was. A partition
     without a mark is read from its start: its mark may have been lost with a failover or a restore. For the same
@@ -142,7 +123,16 @@ def _read_back(
     ends = {p.partition: p.high_watermark for p in snapshot.partitions}
     waiting = retrying(lambda error: isinstance(error, OpenTransaction), f"open transactions on {snapshot.topic}")
     waiting(lambda: _check_no_open_transaction(kafka.snapshot(snapshot.topic), ends))
-    delivered = list(_delivered(session, connection, pipeline, snapshot))
+    marks = dead_letters.read_marks(session, pipeline.name, snapshot.topic_id)
+    delivered = []  # above the marks: the position of the record, and the partition and offset of the letter
+    for p in snapshot.partitions:
+        start = max(marks.get(p.partition, 0), p.log_start)
+        if start >= p.high_watermark:
+            continue
+        unread = OffsetRange(p.partition, start, p.high_watermark)
+        for record in read_records(connection, snapshot.topic, unread, "read_committed"):
+            if position := source_position(record.headers, pipeline.name):
+                delivered.append((position, p.partition, record.offset))
     unmarked, ahead = dead_letters.compare(session, pipeline.name, [position for position, *_ in delivered])
     for position, partition, offset in delivered:
         if position in ahead:
@@ -150,21 +140,7 @@ def _read_back(
     dead_letters.mark(session, pipeline.name, snapshot.topic_id, delivered, ends)
     if unmarked:
         log.info("%d dead letters of %s had been delivered by an earlier process", len(unmarked), pipeline.name)
-    return _Earlier(len(unmarked), {position: partition for position, partition, _ in delivered if position in ahead})
-
-
-def _delivered(
-    session: Session, connection: Connection, pipeline: Pipeline, snapshot: TopicSnapshot
-) -> Iterator[tuple[RecordPosition, int, int]]:
-    """The letters above the marks: the position of the record, and the partition and offset of the letter."""
-    marks = dead_letters.read_marks(session, pipeline.name, snapshot.topic_id)
-    for p in snapshot.partitions:
-        start = max(marks.get(p.partition, 0), p.log_start)
-        if start < p.high_watermark:
-            unread = OffsetRange(p.partition, start, p.high_watermark)
-            for record in read_records(connection, snapshot.topic, unread, "read_committed"):
-                if position := source_position(record.headers, pipeline.name):
-                    yield position, p.partition, record.offset
+    return len(unmarked), {position: partition for position, partition, _ in delivered if position in ahead}
 
 
 def _check_no_open_transaction(now: TopicSnapshot, ends: Mapping[int, int]) -> None:
@@ -195,7 +171,10 @@ def to_record(letter: Any, pipeline: str, partitions: int) -> Record:
         value = b""
         empty.append("value")
     escaped = [position for position, (name, _) in enumerate(headers) if not sendable(name)]
-    names = (name if sendable(name) else _escaped(name) for name, _ in headers)
+    names = (
+        name if sendable(name) else name.encode().decode(errors="backslashreplace").replace("\0", "\\x00")
+        for name, _ in headers
+    )
     contents = (content or b"" for _, content in headers)
     ours = {
         "pipeline": pipeline,
@@ -218,10 +197,6 @@ def to_record(letter: Any, pipeline: str, partitions: int) -> Record:
         ),
         partition=letter["partition"] % partitions,
     )
-
-
-def _escaped(name: str) -> str:
-    return name.encode().decode(errors="backslashreplace").replace("\0", "\\x00")
 
 
 def source_position(headers: Iterable[tuple[str, bytes]], pipeline: str) -> RecordPosition | None:

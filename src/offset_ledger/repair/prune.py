@@ -1,9 +1,8 @@
 """Prune: the ledger's history by age, summed up so that chain, balance sheets and verify stay whole; and its pages."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from itertools import chain
@@ -41,9 +40,8 @@ class Pruned:
     daily_reports: int = 0
     kept: Counter[str] = field(default_factory=Counter)
 
-    def __add__(self, other: Pruned) -> Pruned:
-        counts = (getattr(self, name) + getattr(other, name) for name in Pruned.__slots__)
-        return Pruned(*counts)
+    def __add__(self, other: "Pruned") -> "Pruned":
+        return Pruned(*(getattr(self, name) + getattr(other, name) for name in Pruned.__slots__))
 
 
 def prune_history(pipeline: Pipeline, ages: Ages, origin: Origin, dry_run: bool = False) -> Pruned:
@@ -110,12 +108,11 @@ def _entries(
         with transaction(session) as cursor:
             if not dry_run:
                 pipelines.lock_pipeline(cursor, arguments["pipeline"])
-            entries = prune.read_entries(cursor, kind, arguments, after, _ENTRIES)
-            if entries and entries.old and not dry_run:
+            after, old = prune.read_entries(cursor, kind, arguments, after, _ENTRIES)
+            if old and not dry_run:
                 note(cursor)
-                prune.delete_entries(cursor, kind, arguments, entries)
-        after = entries.last if entries else None
-        yield len(entries.old) if entries else 0
+                prune.delete_entries(cursor, kind, arguments, old)
+        yield len(old)
 
 
 @dataclass(slots=True)
@@ -177,7 +174,11 @@ def delete_pages(session: Session, pipeline: str, older_than: datetime, dry_run:
     old = [path for path in pages if int(path.stem) in gone]
     _delete([each for path in old for each in (path.with_suffix(".html"), path)], dry_run)
     drafts = [path for name in (pipeline, DAILY_FOLDER) for path in (reports_folder() / name).glob(".*.*.*")]
-    unfinished = [path for path in drafts if _is_older(path, older_than)]  # as render.write names them
+    unfinished = []  # as render.write names them
+    for path in drafts:
+        with suppress(FileNotFoundError):  # finished meanwhile
+            if path.stat().st_mtime < older_than.timestamp():
+                unfinished.append(path)
     _delete(unfinished, dry_run)
     return len(old) + len(unfinished)
 
@@ -188,13 +189,6 @@ def delete_daily_reports(before: date, dry_run: bool) -> int:
     old = [path for path in pages if path.stem < before.isoformat()]
     _delete(old, dry_run)
     return len(old)
-
-
-def _is_older(path: Path, moment: datetime) -> bool:
-    try:
-        return path.stat().st_mtime < moment.timestamp()
-    except FileNotFoundError:  # finished meanwhile
-        return False
 
 
 def _delete(paths: Iterable[Path], dry_run: bool) -> None:

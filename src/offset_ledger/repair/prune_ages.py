@@ -1,10 +1,9 @@
 """From which age each kind of history is pruned."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from typing import Self
 
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.units import parse_span
@@ -24,12 +23,12 @@ class Ages:
     daily_reports: timedelta
 
     @classmethod
-    def same(cls, age: timedelta) -> Ages:
+    def same(cls, age: timedelta) -> Self:
         """One age for every kind."""
         return cls(*[age] * len(KINDS))
 
     @classmethod
-    def parse(cls, older_than: str, keep: Iterable[str]) -> Ages:
+    def parse(cls, older_than: str, keep: Iterable[str]) -> Self:
         """The ages of ``90d`` for every kind, but for those of ``keep``, such as ``audits=365d``.
 
         Raises:
@@ -46,11 +45,7 @@ class Ages:
         return cls(**ages)
 
     def check(self) -> None:
-        """Check that the ledger page does not lose what it shows.
-
-        Raises:
-            ConfigurationError: an age is too low.
-        """
+        """Raise ConfigurationError for an age at which the ledger page would lose what it shows."""
         for kind in KINDS:
             if (age := getattr(self, kind)) < YOUNGEST:
                 raise ConfigurationError(

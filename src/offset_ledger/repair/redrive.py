@@ -71,21 +71,21 @@ def _plan(session: Session, pipeline: Pipeline, choice: RedriveChoice, origin: O
             raise ConfigurationError(
                 f"pipeline {pipeline.name} is not in this ledger, so nothing of it is in quarantine; ingest it first"
             )
-        if batch := redrive.open_redrive(cursor, pipeline.name, choice):
-            return resume(cursor, batch, origin)
+        if open_batch := redrive.open_redrive(cursor, pipeline.name, choice):
+            return resume(cursor, open_batch, origin)
         ensure_target(cursor, pipeline)
-        chosen = redrive.insert_redrive(cursor, pipeline, choice, origin, why)
-    held = in_open_batches(chosen.held)
-    if chosen.batch is None and held:
+        batch, records, left, in_others = redrive.insert_redrive(cursor, pipeline, choice, origin, why)
+    held = in_open_batches(in_others)
+    if batch is None and held:
         raise StateConflict(
             f"pipeline {pipeline.name}: every chosen record is being redriven: {held}; run that redrive again with its "
             "own options, or abandon the batch"
         )
-    if chosen.batch is None:
+    if batch is None:
         return PlannedBatch(None, False, 0, f"nothing to redrive: no unresolved record of {pipeline.name} is chosen")
     left_out = f"; left out: {held}" if held else ""
-    message = f"planned {chosen.batch}: {counted(chosen.records, 'record')}, {chosen.left:,} left for later{left_out}"
-    return PlannedBatch(chosen.batch, False, chosen.left, message)
+    message = f"planned {batch}: {counted(records, 'record')}, {left:,} left for later{left_out}"
+    return PlannedBatch(batch, False, left, message)
 
 
 def in_open_batches(held: Mapping[int, int]) -> str:
@@ -130,7 +130,7 @@ def read_records(session: Session, batch_id: int, partition: int) -> Iterator[pa
     """The records of a redrive batch as they came from Kafka, in chunks of a limited number and size."""
     with session, session.cursor(name="redrive", cursor_factory=Cursor) as cursor:
         cursor.itersize = _FETCH_SIZE
-        cursor.execute(named_sql("redrive/records"), {"batch_id": batch_id, "partition": partition})
+        cursor.run("redrive/records", batch_id=batch_id, partition=partition)
         for chunk in chunks(cursor, lambda row: len(row["value"] or b""), MAX_RECORDS, MAX_BYTES):
             yield record_batch(
                 partition,
@@ -196,7 +196,12 @@ def dismiss(pipeline: Pipeline, selection: Selection, origin: Origin, why: str, 
         pipelines.lock_pipeline(cursor, pipeline.name)
         chosen = redrive.choose(cursor, pipeline.name, selection, undo)
         positions = tuple((row["partition"], row["offset"]) for row in chosen)
-        _check_complete(pipeline, selection, positions, undo)
+        if missing := sorted({*(selection.offsets or ())} - {offset for _, offset in positions}):
+            state, offsets = "dismissed" if undo else "unresolved", ", ".join(map(str, missing))
+            raise StateConflict(
+                f"pipeline {pipeline.name} partition {selection.partition}: no {state} record in quarantine at offset "
+                f"{offsets}; nothing was changed; see: offset-ledger quarantine {pipeline.name}"
+            )
         if held := Counter(row["held_by"] for row in chosen if row["held_by"] is not None):
             raise StateConflict(
                 f"pipeline {pipeline.name}: records are being redriven: {in_open_batches(held)}; nothing was "
@@ -206,14 +211,3 @@ def dismiss(pipeline: Pipeline, selection: Selection, origin: Origin, why: str, 
         decision = redrive.decide(cursor, pipeline.name, ids, undo, origin, why) if ids else None
     what = "unresolved again" if undo else "dismissed"
     return Dismissed(decision, positions, f"{counted(len(positions), 'record')} of {pipeline.name} {what}")
-
-
-def _check_complete(
-    pipeline: Pipeline, selection: Selection, positions: tuple[QuarantinePosition, ...], undo: bool
-) -> None:
-    if missing := sorted({*(selection.offsets or ())} - {offset for _, offset in positions}):
-        state = "dismissed" if undo else "unresolved"
-        raise StateConflict(
-            f"pipeline {pipeline.name} partition {selection.partition}: no {state} record in quarantine at offset "
-            f"{', '.join(map(str, missing))}; nothing was changed; see: offset-ledger quarantine {pipeline.name}"
-        )

@@ -1,20 +1,16 @@
 """Verify: every invariant of the ledger is a query that selects its violations, one line of text each."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
 from psycopg2 import sql
-from psycopg2.sql import Composed
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_offsets
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, named_sql, open_ledger, rows, transaction
+from offset_ledger.ledger.database import named_sql, open_ledger, rows, transaction
 from offset_ledger.ledger.row_order import rows_of
 from offset_ledger.model.ranges import Gap, OffsetRange, explain, total_width
 from offset_ledger.table import row_counts
@@ -22,7 +18,7 @@ from offset_ledger.table import row_counts
 LISTED = 100  # violations of one invariant
 
 
-def invariants(pipeline: Pipeline) -> dict[str, Composed]:
+def invariants(pipeline: Pipeline) -> dict[str, sql.Composed]:
     """Name -> query, in order; each query selects a line of text for each violation."""
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     tables = {"target": target, "rows": rows_of(pipeline)}
@@ -47,17 +43,13 @@ def verify(pipeline: Pipeline) -> tuple[list[str], int]:
         with transaction(session) as cursor:
             queries = invariants(pipeline) if pipelines.is_registered(cursor, pipeline.name) else {}
             for name, query in queries.items():
-                lines = first_violations(cursor, query, pipeline)
+                limited = sql.SQL(named_sql("repair/first_violations")).format(query=query)
+                cursor.execute(limited, {"pipeline": pipeline.name, "file": pipeline.file, "limit": LISTED + 1})
+                lines = [str(row[0]) for row in cursor.fetchall()]
+                if len(lines) > LISTED:
+                    lines[LISTED:] = [f"and more: only the first {LISTED} are listed"]
                 violations += [f"invariant {name}: {line}" for line in lines]
     return violations, len(queries)
-
-
-def first_violations(cursor: Cursor, query: Composed, pipeline: Pipeline) -> list[str]:
-    """The lines of one invariant; of very many only the first, and a line that says so."""
-    limited = sql.SQL(named_sql("repair/first_violations")).format(query=query)
-    cursor.execute(limited, {"pipeline": pipeline.name, "file": pipeline.file, "limit": LISTED + 1})
-    lines = [str(row[0]) for row in cursor.fetchall()]
-    return lines if len(lines) <= LISTED else [*lines[:LISTED], f"and more: only the first {LISTED} are listed"]
 
 
 def uncounted_reason(pipeline: Pipeline) -> str | None:
@@ -85,8 +77,9 @@ def explain_gaps(pipeline: Pipeline) -> ExplainedGaps:
 
     A range of which retention has deleted the start cannot be read again, and is listed as unreadable.
     """
-    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
-        snapshot = kafka.snapshot(pipeline.source.topic)
+    connection, topic = get_connection(pipeline.source.connection), pipeline.source.topic
+    with connect_kafka(connection) as kafka:
+        snapshot = kafka.snapshot(topic)
     with open_ledger(pipeline) as session:
         ranges = rows(session, named_sql("repair/ranges_with_gaps"), {"pipeline": pipeline.name})
     starts = {p.partition: p.log_start for p in snapshot.partitions}
@@ -95,11 +88,14 @@ def explain_gaps(pipeline: Pipeline) -> ExplainedGaps:
     for batch_id, partition, from_offset, until_offset, counted in ranges:
         offsets = OffsetRange(partition, from_offset, until_offset)
         if starts.get(partition, until_offset) > from_offset:
-            unreadable.append(
-                f"batch {batch_id} range {offsets}: the log starts above it now; {counted} gaps unexplained"
-            )
+            why = f"the log starts above it now; {counted} gaps unexplained"
+            unreadable.append(f"batch {batch_id} range {offsets}: {why}")
             continue
-        explained = _explain(pipeline, offsets, snapshot.compacted or pipeline.source.compacted)
+        committed, all_records = (
+            set(record_offsets(connection, topic, offsets, isolation))
+            for isolation in ("read_committed", "read_uncommitted")
+        )
+        explained = explain(offsets, committed, all_records, snapshot.compacted or pipeline.source.compacted)
         gaps += explained
         if (missing := total_width(gap.offsets for gap in explained)) != counted:
             violations.append(
@@ -107,12 +103,3 @@ def explain_gaps(pipeline: Pipeline) -> ExplainedGaps:
                 f"again finds {missing}"
             )
     return ExplainedGaps(tuple(gaps), tuple(violations), tuple(unreadable))
-
-
-def _explain(pipeline: Pipeline, offsets: OffsetRange, compacted: bool) -> Sequence[Gap]:
-    connection = get_connection(pipeline.source.connection)
-    committed, all_records = (
-        set(record_offsets(connection, pipeline.source.topic, offsets, isolation))
-        for isolation in ("read_committed", "read_uncommitted")
-    )
-    return explain(offsets, committed, all_records, compacted)

@@ -2,8 +2,6 @@
 the quarantine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -70,7 +68,12 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
             pipeline = with_columns(cursor, pipeline)
             starts = pipelines.read_start_offsets(cursor, pipeline.name, cursors.log_id)
         try:
-            snapshot = _snapshot(pipeline, cursors)
+            topic = pipeline.source.topic
+            with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
+                snapshot = kafka.snapshot(topic)
+                check_identity(cursors, snapshot)
+                epoch_ends = kafka.epoch_ends(topic, cursors.leader_epochs)
+            check_truncation(topic, cursors.next_offsets, cursors.leader_epochs, epoch_ends, "passed")
         except UnknownTopic:
             if retired := read_retirement(pipeline):
                 return TopicComparison((), 0, (), (f"{retired}; nothing was compared",))
@@ -85,17 +88,6 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
     gone = [OffsetRange(r.partition, r.from_offset, end) for r, end in ends if r.from_offset < end]
     lost = (f"range {r} is no longer in the topic; its rows and quarantined records were not compared" for r in gone)
     return TopicComparison(ranges, records, tuple(violations), (*lost, *notes))
-
-
-def _snapshot(pipeline: Pipeline, cursors: Cursors) -> TopicSnapshot:
-    """The topic as it is now, if the cursors still belong to it."""
-    topic = pipeline.source.topic
-    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
-        snapshot = kafka.snapshot(topic)
-        check_identity(cursors, snapshot)
-        ends = kafka.epoch_ends(topic, cursors.leader_epochs)
-    check_truncation(topic, cursors.next_offsets, cursors.leader_epochs, ends, "passed")
-    return snapshot
 
 
 def _compare(
@@ -113,8 +105,7 @@ def _compare(
     stored = column_types(cursor, pipeline)
     violations, notes = [], []
     for name, query in numbered_queries("verify_topic").items():
-        cursor.execute(_limited(query, pipeline, stored), arguments)
-        lines = cursor.fetchall()
+        lines = cursor.execute(_limited(query, pipeline, stored), arguments).fetchall()
         wrong = [row for row in lines if not row["earlier"]]
         violations += [f"topic {name}: {row['line']}" for row in wrong]
         if wrong and wrong[0]["total"] > SHOWN:
@@ -190,11 +181,14 @@ def read_again(
     remaining, count = [], 0
     with progress(total_width(ranges), "read again") as advance:
         for r in ranges:
-            rest = _remaining(pipeline, r)
-            advance(r.width - (rest.width if rest else 0))
-            if rest is not None:
-                remaining.append(rest)
-                count += _load(session, pipeline, decoder, rest, advance)
+            with connect_kafka(get_connection(source.connection)) as kafka:
+                # Retention may delete more while earlier partitions are read.
+                log_starts = {p.partition: p.log_start for p in kafka.snapshot(source.topic).partitions}
+            start = max(r.from_offset, log_starts.get(r.partition, r.until_offset))
+            advance(min(start, r.until_offset) - r.from_offset)
+            if start < r.until_offset:
+                remaining.append(OffsetRange(r.partition, start, r.until_offset))
+                count += _load(session, pipeline, decoder, remaining[-1], advance)
     with transaction(session) as cursor:
         values = [(r.partition, r.from_offset, r.until_offset) for r in remaining]
         execute_values(cursor, named_sql("repair/insert_topic_ranges"), values) if values else None
@@ -202,39 +196,27 @@ def read_again(
     return tuple(remaining), count
 
 
-def _remaining(pipeline: Pipeline, r: OffsetRange) -> OffsetRange | None:
-    """Return what the log has of the range now: retention may delete more while earlier partitions are read."""
-    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
-        log_starts = {p.partition: p.log_start for p in kafka.snapshot(pipeline.source.topic).partitions}
-    start = max(r.from_offset, log_starts.get(r.partition, r.until_offset))
-    return OffsetRange(r.partition, start, r.until_offset) if start < r.until_offset else None
-
-
 def _load(session: Session, pipeline: Pipeline, decoder: Decoder, r: OffsetRange, advance: OnProgress) -> int:
     """Decode the records of the range into the tables; returns how many there are."""
     count, position = 0, r.from_offset
+    into = sql.Identifier("topic_rows"), sql.Identifier("topic_refused")
     connection = get_connection(pipeline.source.connection)
     records = read_records(connection, pipeline.source.topic, r, "read_committed")
     for chunk in chunks(records, lambda record: len(record.value or b""), MAX_RECORDS, MAX_BYTES):
         count += len(chunk)
+        decoded = decode_batch(decoder, kafka_python_batch(chunk))
+        skipped = {record.offset for record in chunk}
+        rows = _hashed(decoded.rows)
         with transaction(session) as cursor:
-            _store(cursor, decoder, kafka_python_batch(chunk))
+            for table in (rows, copy_decoded(cursor, into, decoder.record, rows, _hashed(decoded.refusals))):
+                skipped -= set(table.column("_offset").to_pylist())
+            if skipped:
+                places = [(r.partition, offset) for offset in skipped]
+                execute_values(cursor, named_sql("repair/insert_topic_skipped"), places)
         advance(chunk[-1].offset + 1 - position)
         position = chunk[-1].offset + 1
     advance(r.until_offset - position)
     return count
-
-
-def _store(cursor: Cursor, decoder: Decoder, batch: pa.RecordBatch) -> None:
-    decoded = decode_batch(decoder, batch)
-    skipped = set(batch.column("offset").to_pylist())
-    into = sql.Identifier("topic_rows"), sql.Identifier("topic_refused")
-    rows = _hashed(decoded.rows)
-    for table in (rows, copy_decoded(cursor, into, decoder.record, rows, _hashed(decoded.refusals))):
-        skipped -= set(table.column("_offset").to_pylist())
-    if skipped:
-        partition = batch.column("partition")[0].as_py()
-        execute_values(cursor, named_sql("repair/insert_topic_skipped"), [(partition, offset) for offset in skipped])
 
 
 def _hashed(table: pa.Table) -> pa.Table:

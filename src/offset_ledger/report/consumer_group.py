@@ -3,8 +3,6 @@
 Nothing reads the group's offsets back: the ledger alone says where a pipeline goes on.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 
@@ -24,11 +22,10 @@ _TIMEOUT = 5.0  # seconds; short, because nothing depends on the mirror
 
 def to_move(cursors: Mapping[int, int], group: Mapping[int, int], backwards: bool = False) -> dict[int, int]:
     """The offsets to commit for the group: those behind their cursors and, with ``backwards``, those ahead of them."""
-
-    def differs(cursor: int, offset: int | None) -> bool:
-        return offset is None or offset < cursor or (backwards and offset != cursor)
-
-    return {p: cursor for p, cursor in sorted(cursors.items()) if differs(cursor, group.get(p))}
+    ahead = {p for p, cursor in cursors.items() if group.get(p, -1) > cursor}
+    return {
+        p: cursor for p, cursor in sorted(cursors.items()) if group.get(p, -1) < cursor or (backwards and p in ahead)
+    }
 
 
 def mirror(pipeline: Pipeline, backwards: bool = False, session: Session | None = None) -> dict[int, int]:

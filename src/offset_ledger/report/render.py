@@ -2,8 +2,6 @@
 the geometry of small charts, in a box of 0 to 1.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,11 +23,7 @@ _LONG_NUMBER = re.compile(r"(?<![\w.])(\d+)(?:\.\d{6,}(?:e[+-]?\d+)?|(?:\.\d+)?e
 
 
 def pipeline_folder(folder: Path, pipeline: str) -> Path:
-    """``<folder>/<pipeline>``, created if it is missing.
-
-    Raises:
-        ConfigurationError: the name would leave the folder.
-    """
+    """``<folder>/<pipeline>``, created if missing; raises ConfigurationError for a name that leaves the folder."""
     if pipeline in ("", ".", "..") or Path(pipeline).name != pipeline:
         raise ConfigurationError(f"pipeline name {pipeline!r} cannot name a folder; use letters, digits and _")
     pages = folder / pipeline
@@ -90,11 +84,9 @@ def observed(value: str | None, expectation_type: str) -> str:
 
 def rounded(text: str) -> str:
     """The text with at most six significant digits in each number that has long decimals or an exponent."""
-    return _LONG_NUMBER.sub(_shortened, text)
-
-
-def _shortened(match: re.Match[str]) -> str:
-    return f"{Decimal(f'{float(match[0]):.6g}'):,f}" if len(match[1]) < 7 else match[1]
+    return _LONG_NUMBER.sub(
+        lambda match: f"{Decimal(f'{float(match[0]):.6g}'):,f}" if len(match[1]) < 7 else match[1], text
+    )
 
 
 def moment(value: datetime | str | None) -> str:

@@ -1,29 +1,29 @@
-"""Report: the pages that people read after the commit. Nothing here affects correctness.
+"""Report: the pages that people read after the commit, and those of a day. Nothing here affects correctness.
 
 Great Expectations' own pages load scripts, fonts and a logo from public hosts; the page of a batch loads nothing.
 """
-
-from __future__ import annotations
 
 import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
 from offset_ledger.config.model import Pipeline
+from offset_ledger.errors import OffsetLedgerError, TransientError
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, schema_boundaries, staging
 from offset_ledger.ledger.database import Session, open_ledger, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.unread import UnreadCounts
+from offset_ledger.plan.topics import known_pipelines
+from offset_ledger.report import timeline
 from offset_ledger.report.render import pipeline_folder, render, write
-from offset_ledger.report.timeline import CHARTED, build_timeline, decisions, read_timeline
+from offset_ledger.report.timeline import CHARTED, PipelineDay, read_timeline
 
 log = logging.getLogger(__name__)
 
@@ -47,13 +47,31 @@ def report(pipeline: Pipeline, batch_id: int, session: Session | None = None) ->
     with open_ledger(pipeline, session) as session:
         with transaction(session) as cursor:
             batch = batches.read_batch(cursor, batch_id)
-        results = _results(session, batch) if batch.verdict is not None else None
-        timeline = read_timeline(session, pipeline.name, CHARTED)
+            refusals = staging.refused_by_code(cursor, StagingTables(batch.attempt))
+            unread = staging.read_unread(cursor, batch.attempt)
+            boundaries = schema_boundaries.read(cursor, batch.batch_id)
+        results = None
+        if batch.verdict is not None:
+            results = BatchResults(
+                pipeline=batch.pipeline,
+                batch_id=batch.batch_id,
+                kind=batch.kind,
+                engine=batch.engine,
+                engine_reason=batch.engine_reason,
+                validated_at=batch.validated_at or batch.planned_at,
+                verdict=batch.verdict,
+                ranges=batch.ranges,
+                refusals=refusals,
+                unread=unread,
+                boundaries=tuple(map(str, boundaries)),
+                decisions=timeline.decisions(session, batch.batch_id),
+            )
+        shown = read_timeline(session, pipeline.name, CHARTED)
         staging.drop_ended(session)
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
     try:
         page = build_data_docs(results, reports_folder()) if results is not None else None
-        build_timeline(timeline, reports_folder())
+        timeline.build_timeline(shown, reports_folder())
     except Exception as error:
         log.warning(
             "batch %d is %s; only its page could not be written (%s: %s); pages go to %s (OFFSET_LEDGER_REPORTS)",
@@ -63,28 +81,6 @@ def report(pipeline: Pipeline, batch_id: int, session: Session | None = None) ->
         return None
     log.info("quality report of batch %d: %s", batch_id, page)
     return page
-
-
-def _results(session: Session, batch: Batch) -> BatchResults:
-    verdict = dict(batch.verdict or {})
-    with transaction(session) as cursor:
-        refusals = staging.refused_by_code(cursor, StagingTables(batch.attempt))
-        unread = staging.read_unread(cursor, batch.attempt)
-        boundaries = schema_boundaries.read(cursor, batch.batch_id)
-    return BatchResults(
-        pipeline=batch.pipeline,
-        batch_id=batch.batch_id,
-        kind=batch.kind,
-        engine=batch.engine,
-        engine_reason=batch.engine_reason,
-        validated_at=batch.validated_at or batch.planned_at,
-        verdict=verdict,
-        ranges=batch.ranges,
-        refusals=refusals,
-        unread=unread,
-        boundaries=tuple(map(str, boundaries)),
-        decisions=decisions(session, batch.batch_id),
-    )
 
 
 HISTORY = 200  # pages of a pipeline
@@ -144,3 +140,48 @@ def build_data_docs(results: BatchResults, folder: Path, history: int = HISTORY)
         old.with_suffix(".html").unlink(missing_ok=True)
         old.unlink(missing_ok=True)
     return write(pages / f"{results.batch_id}.html", render("batch.html.jinja", **json.loads(results.to_json())))
+
+
+MAX_BATCHES = 10_000  # of one pipeline on one day
+
+
+@dataclass(frozen=True, slots=True)
+class DailyReport:
+    """The page of a day, and its metrics by pipeline."""
+
+    day: date
+    page: Path
+    metrics: dict[str, Any]
+
+
+def daily_report(pipelines: Sequence[Pipeline], day: date) -> DailyReport:
+    """Write ``<reports>/_daily/<day>.html``, and rewrite the page of each pipeline. The day is in UTC.
+
+    A pipeline whose ledger cannot be read is in the report with the reason, and does not affect the others.
+
+    Raises:
+        TransientError: no ledger could be read; worth another try.
+    """
+    since = datetime.combine(day, time(), UTC)
+    days: list[PipelineDay] = []
+    errors: list[OffsetLedgerError] = []
+    for pipeline in pipelines:
+        try:
+            of_file = []
+            for each in known_pipelines(pipeline):
+                with open_ledger(each) as session:
+                    staging.drop_rejected(session, each.name, each.quality.keep_rejected_days)
+                    timeline.build_timeline(read_timeline(session, each.name, CHARTED), reports_folder())
+                    of_day = read_timeline(session, each.name, MAX_BATCHES, since, since + timedelta(days=1))
+                of_file.append(PipelineDay(each.name, of_day))
+            days += of_file
+        except OffsetLedgerError as error:
+            log.warning("daily report of %s: %s", pipeline.name, error)
+            errors.append(error)
+            days.append(PipelineDay(pipeline.name, None, str(error)))
+    if errors and len(errors) == len(days) and isinstance(errors[0], TransientError):
+        raise errors[0]
+    metrics = {
+        each.pipeline: {"error": each.missing} if each.timeline is None else each.timeline.metrics() for each in days
+    }
+    return DailyReport(day, timeline.build_day(day, days, reports_folder()), metrics)

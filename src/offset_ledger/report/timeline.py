@@ -1,9 +1,7 @@
 """A pipeline over time: read from the ledger, its batches, its rules and its quarantine as values, and their pages."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -130,7 +128,21 @@ class Timeline:
     @property
     def rules(self) -> tuple[RuleTimeline, ...]:
         """Each expectation that validated one of the batches, in the order of the newest suite, older ones last."""
-        return tuple(rules(self.batches))
+        by_rule: dict[tuple[str, str, str], list[tuple[int, Mapping[str, Any]]]] = {}
+        for batch in self.batches:
+            for finding in batch.findings:
+                key = (str(finding["text"]), str(finding["type"]), str(finding["action"]))
+                by_rule.setdefault(key, []).append((batch.batch_id, finding))
+        return tuple(
+            RuleTimeline(
+                *key,
+                passed=tuple(bool(each["success"]) for _, each in reversed(results)),
+                evaluated=sum(each["evaluated"] or 0 for _, each in results),
+                failing=sum(each["unexpected"] or 0 for _, each in results),
+                last_failed=next((batch_id for batch_id, each in results if not each["success"]), None),
+            )
+            for key, results in by_rule.items()
+        )
 
     def metrics(self) -> dict[str, Any]:
         """The metrics as JSON values, for asset events and for --json."""
@@ -147,25 +159,6 @@ class Timeline:
         }
 
 
-def rules(newest_first: Iterable[ValidatedBatch]) -> Iterable[RuleTimeline]:
-    """The expectations of these batches, each with its results over all of them."""
-    by_rule: dict[tuple[str, str, str], list[tuple[int, Mapping[str, Any]]]] = {}
-    for batch in newest_first:
-        for finding in batch.findings:
-            key = (str(finding["text"]), str(finding["type"]), str(finding["action"]))
-            by_rule.setdefault(key, []).append((batch.batch_id, finding))
-    for (text, kind, action), results in by_rule.items():
-        yield RuleTimeline(
-            text,
-            kind,
-            action,
-            passed=tuple(bool(each["success"]) for _, each in reversed(results)),
-            evaluated=sum(each["evaluated"] or 0 for _, each in results),
-            failing=sum(each["unexpected"] or 0 for _, each in results),
-            last_failed=next((batch_id for batch_id, each in results if not each["success"]), None),
-        )
-
-
 def _text(moment: datetime | None) -> str | None:
     return moment.astimezone(UTC).isoformat(timespec="seconds") if moment else None
 
@@ -176,10 +169,11 @@ def read_timeline(
     """The newest ``limit`` validated batches that ended (or, if open, were validated) in ``[since, until)``."""
     with transaction(session) as cursor:
         filters = {"pipeline": pipeline, "limit": limit, "since": since, "until": until}
-        cursor.execute(named_sql("report/timeline"), filters)
-        batches = tuple(ValidatedBatch(**row) for row in cursor.fetchall())
-        cursor.execute(named_sql("report/freshness"), {"pipeline": pipeline})
-        freshness, head = Freshness(**cursor.one()), open_head(cursor, pipeline)
+        batches = tuple(ValidatedBatch(**row) for row in cursor.run("report/timeline", **filters))
+        freshness, head = (
+            Freshness(**cursor.run("report/freshness", pipeline=pipeline).one()),
+            open_head(cursor, pipeline),
+        )
         rejected = head.batch_id if head and head.state is State.REJECTED else None
         return Timeline(pipeline, batches, freshness, rejected)
 

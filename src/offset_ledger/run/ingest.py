@@ -114,8 +114,13 @@ def run_batch(
             committed = commit(pipeline, batch_id, origin, session)
     finish(pipeline, batch_id, clock)
     if pipeline.quality.dead_letter_topic:
+        from offset_ledger.repair.dead_letters import deliver
+
         with clock.time("dead letters"):
-            _deliver(pipeline, say)
+            try:
+                say(str(deliver(pipeline)))
+            except OffsetLedgerError as error:  # it does not affect the batch
+                say(f"dead letters wait in the outbox: {type(error).__name__}: {error}")
     return Ingested(committed, clock.seconds)
 
 
@@ -157,11 +162,7 @@ def finish(
 
 
 def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session | None = None) -> Batch:
-    """Validate a staged batch and return it if it passed; a rejected one gets its report.
-
-    Raises:
-        BatchRejected: the gate rejected it; nothing was merged.
-    """
+    """Validate a staged batch and return it; one that the gate rejects gets its report, and BatchRejected is raised."""
     from offset_ledger.report.step import report
     from offset_ledger.validate.step import validate
 
@@ -174,13 +175,3 @@ def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin, session
             f"{batch_id} --why ..."
         )
     return batch
-
-
-def _deliver(pipeline: Pipeline, say: Callable[[str], None]) -> None:
-    """Deliver dead letters; a failure leaves them in the outbox and does not affect the batch."""
-    from offset_ledger.repair.dead_letters import deliver
-
-    try:
-        say(str(deliver(pipeline)))
-    except OffsetLedgerError as error:
-        say(f"dead letters wait in the outbox: {type(error).__name__}: {error}")

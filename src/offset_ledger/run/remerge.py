@@ -1,7 +1,5 @@
 """Remerge: order the rows of a table by Kafka's timestamps, and replay records that may win by this order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,13 +10,12 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, open_ledger, transaction
+from offset_ledger.ledger.database import open_ledger, transaction
 from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, in_order, ordered_by
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.log_checks import check_identity
 from offset_ledger.model.overlap import within
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import BatchKind
 from offset_ledger.plan.step import checked_snapshot, plan_replay
 from offset_ledger.run.ingest import Ingested, run_batch
@@ -55,24 +52,19 @@ def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
     with open_ledger(pipeline) as session:
         snapshot = checked_snapshot(session, pipeline)
         with transaction(session) as cursor:
-            return _restate(cursor, pipeline, snapshot, origin, why)
-
-
-def _restate(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, origin: Origin, why: str) -> Restated:
-    pipelines.lock_file(cursor, pipeline.file)  # before a row of it alone, or two topics would wait for each other
-    pipelines.register(cursor, pipeline, snapshot)
-    pipelines.lock_table(cursor, pipeline)
-    check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
-    rows = None
-    if in_order(cursor, pipeline, sql.Identifier(pipeline.target.schema, pipeline.target.table)):
-        ensure_target(cursor, pipeline)
-    else:
-        rows = restate(cursor, pipeline, origin, why)
-    pending = read_unfinished(cursor, pipeline.name, snapshot)
-    below = {partition: (0, low) for partition, (low, _) in snapshot.bounds.items()}
-    return Restated(
-        rows, pending, within(read_reach(cursor, pipeline.name), below) if pending or rows is not None else ()
-    )
+            pipelines.lock_file(cursor, pipeline.file)  # before a row of it, or two topics would wait for each other
+            pipelines.register(cursor, pipeline, snapshot)
+            pipelines.lock_table(cursor, pipeline)
+            check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
+            rows = None
+            if in_order(cursor, pipeline, sql.Identifier(pipeline.target.schema, pipeline.target.table)):
+                ensure_target(cursor, pipeline)
+            else:
+                rows = restate(cursor, pipeline, origin, why)
+            pending = read_unfinished(cursor, pipeline.name, snapshot)
+            below = {partition: (0, low) for partition, (low, _) in snapshot.bounds.items()}
+            gone = within(read_reach(cursor, pipeline.name), below) if pending or rows is not None else ()
+            return Restated(rows, pending, gone)
 
 
 def replay_parts(

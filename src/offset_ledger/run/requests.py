@@ -1,26 +1,33 @@
-"""Requests: what a run is asked to do becomes a batch, a decision, or a reason why there is nothing to do."""
-
-from __future__ import annotations
+"""Requests: what a run is asked to do becomes a batch, a decision, or a reason why there is nothing to do; with a dry
+run, what it would read, and nothing is written.
+"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from tabulate import tabulate
 
 from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
 from offset_ledger.decisions.answers import settle
 from offset_ledger.decisions.losses import loss_question
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest, UnknownBatch
-from offset_ledger.ledger import batches
-from offset_ledger.ledger.batches import open_request
-from offset_ledger.ledger.database import Session, open_ledger, transaction
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.ledger import batches, pipelines
+from offset_ledger.ledger.database import Cursor, Session, open_ledger, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.overlap import limited
+from offset_ledger.model.log_checks import check_identity, check_replay
+from offset_ledger.model.overlap import Overlap, limited, overlaps
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.request import Request, RunAction
-from offset_ledger.model.states import State
-from offset_ledger.plan.step import PlannedBatch, plan, plan_replay, resume
+from offset_ledger.model.states import BatchKind, State
+from offset_ledger.model.windows import RecordWindow, find_window
+from offset_ledger.plan import head
+from offset_ledger.plan.step import PlannedBatch, batch_limit, first_start, plan, plan_replay, resume, snapshot_topic
 from offset_ledger.plan.topics import find_pipelines, with_news
-from offset_ledger.plan.window import look_up, missed, nothing_in
 from offset_ledger.run.ingest import Ingested, run_batch
 from offset_ledger.units import counted
 
@@ -82,15 +89,34 @@ def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ..
     if request.topic is None and request.action in (RunAction.RANGES, RunAction.SKIP):
         raise ContradictoryRequest(f"action {request.action} is for one topic, and the pipeline reads several; name it")
     if request.topic is None:
-        pipelines = find_pipelines(pipeline)
-        return with_news(pipelines) if request.action is RunAction.NEXT and not request.dry_run else pipelines
+        of_file = find_pipelines(pipeline)
+        return with_news(of_file) if request.action is RunAction.NEXT and not request.dry_run else of_file
     if not pipeline.source.reads(request.topic):
         reads = pipeline.source.topic_names
         raise ContradictoryRequest(f"pipeline {pipeline.name} does not read topic {request.topic}; it reads {reads}")
     return (pipeline.of_topic(request.topic),)
 
 
-def wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRange, ...], str]:
+def _look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool) -> RecordWindow:
+    """Return the offsets of the timestamps ``[since, until)`` up to the last stable ones, and what of them is gone.
+
+    Kafka's index finds the first record at or after a moment, so records that came late are left out, and named as far
+    as the ledger knows them. With ``scan`` they are part of the window.
+
+    Raises:
+        TopicRecreated: the topic is another one than the cursors belong to.
+    """
+    topic = pipeline.source.topic
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
+        starts, ends = kafka.first_at(topic, since), kafka.first_at(topic, until)
+        snapshot = kafka.snapshot(topic)
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
+        before = batches.read_before(cursor, pipeline.name, since, until, snapshot)
+    return find_window(since, until, snapshot, starts, ends, before, scan)
+
+
+def _wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRange, ...], str]:
     """The ranges of a window or of the form, within the limit, and notes about them."""
     if request.action is RunAction.RANGES:
         ranges: Sequence[OffsetRange] = request.ranges
@@ -98,11 +124,14 @@ def wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRan
     else:
         assert request.since is not None
         assert request.until is not None
-        window = look_up(pipeline, request.since, request.until, request.scan)
+        window = _look_up(pipeline, request.since, request.until, request.scan)
+        late = f"{window.missed} that came late; a full scan (--scan, or scan in the form) reads them too"
         if not window.ranges:
-            return (), nothing_in(pipeline, window)
+            nothing = f"topic {pipeline.source.topic} has no record in {window}"
+            nothing += f": {window.lost}" if window.lost else ""
+            return (), f"by its index, {nothing}; {late}" if window.missed else nothing
         ranges, notes = window.ranges, [f"records of {window}", *([window.lost] if window.lost else [])]
-        notes += [missed(window)] if window.missed else []
+        notes += [late] if window.missed else []
     if request.fill:
         notes.append("rows whose state is one of these records are written again")
     within_limit = limited(ranges, request.limit)
@@ -117,9 +146,9 @@ def _plan_again(pipeline: Pipeline, request: Request, origin: Origin, *, take_re
     A batch that is resumed keeps its ranges, even if the window would give others now.
     """
     with open_ledger(pipeline) as session, transaction(session) as cursor:
-        if batch := open_request(cursor, pipeline.name, request.kind, origin, request.key):
+        if batch := batches.open_request(cursor, pipeline.name, request.kind, origin, request.key):
             return resume(cursor, batch, origin, take_rejected)
-    wanted, notes = wanted_ranges(pipeline, request)
+    wanted, notes = _wanted_ranges(pipeline, request)
     if not wanted:
         return PlannedBatch(None, False, 0, notes)
     why = "; ".join(filter(None, [request.why, notes])) or None
@@ -137,3 +166,76 @@ def _decide(pipeline: Pipeline, request: Request, origin: Origin, after: State) 
         approved = after is State.VALIDATED and (batch.approved or batch.state is State.COMMITTED)
         done = approved or batch.state is after is State.ABANDONED
         return batch if done else decide(session, batch.batch_id, after, origin, request.why)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The batch that would be planned."""
+
+    kind: BatchKind
+    lines: tuple[Overlap, ...]
+    notes: str
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The preview as JSON values."""
+        return {
+            "kind": str(self.kind),
+            "notes": self.notes,
+            "offsets": sum(line.wanted.width for line in self.lines),
+            "committed": sum(line.committed for line in self.lines),
+            "ranges": [
+                {
+                    "partition": line.wanted.partition,
+                    "from": line.wanted.from_offset,
+                    "until": line.wanted.until_offset,
+                    "offsets": line.wanted.width,
+                    "committed": line.committed,
+                    "batches": list(line.batch_ids),
+                }
+                for line in self.lines
+            ],
+        }
+
+    def __str__(self) -> str:
+        rows = [[*list(each.values())[:-1], ", ".join(map(str, each["batches"]))] for each in self.data["ranges"]]
+        head = ["partition", "from", "until", "offsets", "committed before", "by batches"]
+        title = f"dry run of a {self.kind} batch: nothing was planned"
+        return "\n".join(filter(None, [title, self.notes, tabulate(rows, headers=head) if rows else "nothing to read"]))
+
+
+def preview(pipeline: Pipeline, request: Request) -> Preview:
+    """What the request would read, and how much of it was committed before; raises the errors of the plan itself."""
+    if request.action is RunAction.NEXT:
+        return _preview_next(pipeline, request.limit)
+    wanted, notes = _wanted_ranges(pipeline, request)
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
+        snapshot = kafka.snapshot(pipeline.source.topic)
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
+        check_replay(wanted, snapshot)
+        return Preview(request.kind, _lines(cursor, pipeline, wanted), notes)
+
+
+def _preview_next(pipeline: Pipeline, limit: int | None) -> Preview:
+    with open_ledger(pipeline) as session:
+        with transaction(session) as cursor:
+            cursors = pipelines.read_cursors(cursor, pipeline.name)
+            resumed = batches.open_head(cursor, pipeline.name)
+        snapshot, at_timestamp = snapshot_topic(pipeline, cursors)
+        with transaction(session) as cursor:
+            if resumed:
+                lines = _lines(cursor, pipeline, resumed.ranges)
+                return Preview(BatchKind.HEAD, lines, f"{resumed} would be resumed")
+            new = head.start_offsets(cursors, snapshot, first_start(cursor, pipeline), at_timestamp)
+            starts = {**(cursors.next_offsets if cursors else {}), **new}
+            waiting, heads = head.backlogs(starts, snapshot), batches.count_heads(cursor, pipeline.name)
+            ranges = head.plan_head(waiting, batch_limit(pipeline, limit), heads)
+            notes = f"{counted(sum(b.width for b in waiting) - total_width(ranges), 'offset')} left for later"
+            if not ranges:
+                notes = f"nothing new: {head.nothing_new(starts, snapshot, heads == 0)}"
+            return Preview(BatchKind.HEAD, _lines(cursor, pipeline, ranges), notes)
+
+
+def _lines(cursor: Cursor, pipeline: Pipeline, wanted: tuple[OffsetRange, ...]) -> tuple[Overlap, ...]:
+    return overlaps(wanted, batches.committed_ranges(cursor, pipeline.name, wanted))

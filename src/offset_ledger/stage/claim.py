@@ -16,9 +16,8 @@ from offset_ledger.ledger import batches, decisions, fencing, staging
 from offset_ledger.ledger.completeness import check_manifest
 from offset_ledger.ledger.database import Cursor, Session, application_name, named_sql, rename_session, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.balance_sheet import StagedCounts
+from offset_ledger.model.balance_sheet import StagedCounts, by_partition
 from offset_ledger.model.batch import Attempt, Batch, Origin
-from offset_ledger.model.manifest import by_partition
 from offset_ledger.model.questions import QuestionKind
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import BatchKind, State

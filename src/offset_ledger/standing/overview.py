@@ -1,7 +1,5 @@
 """Overview: a line for each pipeline of the files and of their ledgers; one that cannot be read hides no other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -13,14 +11,13 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import FOLDER, parse_pipeline, pipeline_files
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError, PipelineFileError, UnknownTopic
-from offset_ledger.kafka.client import KafkaClient, connect_kafka
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches
 from offset_ledger.model.batch import Batch
 from offset_ledger.plan.topics import known_pipelines
 from offset_ledger.standing.brokers import ask_topic
-from offset_ledger.standing.files import by_ledger
 from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, assess
-from offset_ledger.standing.reader import read_ledger, reading
+from offset_ledger.standing.reader import by_ledger, read_ledger, reading
 from offset_ledger.standing.status import waits_for
 
 _TIMEOUT = 5  # seconds for a cluster: a person is waiting for the answer
@@ -47,14 +44,8 @@ class PipelineLine:
     lost: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What the ledger says of one pipeline; ``source`` is None where no file has it."""
-
-    name: str
-    source: Pipeline | None
-    ledger: Ledger
-    head: Batch | None = None
+# What the ledger says of one pipeline: its name, the pipeline of a file that has it, and its open head batch.
+_Known = tuple[str, Pipeline | None, Ledger, Batch | None]
 
 
 def overview(folder: Path = FOLDER) -> tuple[PipelineLine, ...]:
@@ -72,9 +63,8 @@ def overview(folder: Path = FOLDER) -> tuple[PipelineLine, ...]:
         except PipelineFileError as error:
             lines.append(PipelineLine(path.stem, "broken file", error=error.problems[0]))
     known = [each for conn_id, group in by_ledger(parsed) for each in _in_ledger(conn_id, group)]
-    lines += [_line(each, None, BrokerAnswer()) for each in known if each.source is None]
-    readable = [(each.source, each) for each in known if each.source]
-    readable.sort(key=lambda pair: pair[0].source.connection)
+    lines += [_line(each, None, BrokerAnswer()) for each in known if each[1] is None]
+    readable = sorted(((each[1], each) for each in known if each[1]), key=lambda pair: pair[0].source.connection)
     for conn_id, pairs in groupby(readable, key=lambda pair: pair[0].source.connection):
         sources, of_cluster = zip(*pairs, strict=True)
         lines += map(_line, of_cluster, sources, _topics(conn_id, sources))
@@ -89,30 +79,26 @@ def _in_ledger(conn_id: str, of_ledger: list[Pipeline]) -> list[_Known]:
             sources = {
                 each.name: each for file in of_ledger for each in known_pipelines(file, nullcontext(cursor)) or (file,)
             }
-            return [
-                _Known(name, sources.get(name), ledger, batches.open_head(cursor, name))
-                for name in {**sources, **ledger.pipelines}
-            ]
+            names = {**sources, **ledger.pipelines}
+            return [(name, sources.get(name), ledger, batches.open_head(cursor, name)) for name in names]
     except OffsetLedgerError as error:
-        return [_Known(each.name, each, Ledger(problem=_message(error))) for each in of_ledger]
+        return [(each.name, each, Ledger(problem=_message(error)), None) for each in of_ledger]
 
 
 def _topics(conn_id: str, sources: Sequence[Pipeline]) -> list[BrokerAnswer]:
     """What the cluster says of the topic of each pipeline."""
     try:
         with connect_kafka(get_connection(conn_id), timeout=_TIMEOUT) as kafka:
-            return [_topic(kafka, each) for each in sources]
+            answers = []
+            for each in sources:
+                try:
+                    gone = BrokerAnswer(gone=True)  # a pattern has found no topic yet
+                    answers.append(gone if each.source.several else BrokerAnswer(ask_topic(kafka, each.source.topic)))
+                except OffsetLedgerError as error:
+                    answers.append(BrokerAnswer(problem=_message(error), gone=isinstance(error, UnknownTopic)))
+            return answers
     except OffsetLedgerError as error:
         return [BrokerAnswer(problem=_message(error))] * len(sources)
-
-
-def _topic(kafka: KafkaClient, source: Pipeline) -> BrokerAnswer:
-    if source.source.several:  # of a pattern that has found no topic yet
-        return BrokerAnswer(gone=True)
-    try:
-        return BrokerAnswer(ask_topic(kafka, source.source.topic))
-    except OffsetLedgerError as error:
-        return BrokerAnswer(problem=_message(error), gone=isinstance(error, UnknownTopic))
 
 
 def _message(error: OffsetLedgerError) -> str:
@@ -120,21 +106,22 @@ def _message(error: OffsetLedgerError) -> str:
 
 
 def _line(known: _Known, source: Pipeline | None, topic: BrokerAnswer) -> PipelineLine:
-    row = known.ledger.pipelines.get(known.name)
-    complete = [each.complete_to for each in known.ledger.partitions.get(known.name, ()) if each.complete_to]
+    name, _, ledger, head = known
+    row = ledger.pipelines.get(name)
+    complete = [each.complete_to for each in ledger.partitions.get(name, ()) if each.complete_to]
     line = PipelineLine(
-        known.name,
+        name,
         "no file",
         newest_record=max(complete, default=None),
-        open_batch=str(known.head) if known.head else None,
-        quarantined=None if known.ledger.problem else row["quarantined"] if row else 0,
-        blocked_by=waits_for(known.head) or (row["question"] if row else None),
-        error=known.ledger.problem,
+        open_batch=str(head) if head else None,
+        quarantined=None if ledger.problem else row["quarantined"] if row else 0,
+        blocked_by=waits_for(head) or (row["question"] if row else None),
+        error=ledger.problem,
     )
     if source is None:
         return line
-    standing = assess(source, known.ledger, topic, datetime.now(UTC))
-    error = known.ledger.problem or (None if standing.retired else topic.problem)
+    standing = assess(source, ledger, topic, datetime.now(UTC))
+    error = ledger.problem or (None if standing.retired else topic.problem)
     return replace(
         line,
         state="not known" if error else standing.condition.state,

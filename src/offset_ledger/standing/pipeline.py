@@ -1,22 +1,164 @@
-"""Where a pipeline stands: its partitions, and its condition in a few words, the most severe one that applies. Pure."""
+"""Where a pipeline stands, by what its ledger knows and its broker answered: its partitions, and its condition in a few
+words, the most severe one that applies. Pure.
+"""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.model.retention import Retention
-from offset_ledger.standing.positions import BrokerSnapshot, LedgerPartition, Position, Totals, positions, totals
+from offset_ledger.model.retention import UNSIZED, Retention, SizedLog, UnreadLog, earliest
+from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.units import show_share
 
 COUNTED = 10_000  # quarantined records of a pipeline are counted up to here
 _SOON = timedelta(hours=24)
+_LONG_AGO = timedelta(days=366)
 
 LedgerRow = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSnapshot:
+    """A topic as the broker described it, and when; ``logs`` by partition, where the size of the log matters."""
+
+    snapshot: TopicSnapshot
+    retention: Retention
+    taken_at: datetime
+    logs: Mapping[int, SizedLog] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPartition:
+    """What the ledger knows of a partition; the log as the newest batch saw it.
+
+    ``complete_to`` is the newest record timestamp of the last committed range that had one. Nothing from the
+    cursor on was compacted before ``unread_since``; None where the pipeline does not delete by tombstones.
+    """
+
+    partition: int
+    cursor: int
+    log_start: int | None = None
+    last_stable: int | None = None
+    high_watermark: int | None = None
+    seen_at: datetime | None = None
+    complete_to: datetime | None = None
+    unread_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where one partition stands, in offsets.
+
+    lag: stable offsets of the log that are not committed, never below 0; None while the broker does not say.
+    lost: offsets that were deleted before they were committed; they are no lag. cut_off: the log ends below the
+    cursor, or is that of a recreated topic. gone_after: when retention may delete the record at the cursor.
+    tombstones_after: when compaction may remove a tombstone above it.
+    """
+
+    partition: int
+    cursor: int | None
+    log_start: int | None
+    last_stable: int | None
+    high_watermark: int | None
+    lag: int | None = None
+    lost: int = 0
+    complete_to: datetime | None = None
+    gone_after: datetime | None = None
+    tombstones_after: datetime | None = None
+    cut_off: bool = False
+
+
+def log_of(
+    known: LedgerPartition | None, live: PartitionSnapshot | None, broker: BrokerSnapshot | None
+) -> tuple[int, int, int, datetime] | None:
+    """Return log start, last stable offset and high watermark as the broker says if it answered, else as the newest
+    batch saw them, and when; None if neither knows them.
+
+    A snapshot that is older than the newest batch is not used if the batch moved the cursor beyond its high watermark.
+    """
+    if live and broker:
+        seen_later = known and known.seen_at is not None and known.seen_at > broker.taken_at
+        if not (known and seen_later and known.cursor > live.high_watermark):
+            return live.log_start, live.last_stable, live.high_watermark, broker.taken_at
+    if known is None or known.log_start is None or known.last_stable is None or known.high_watermark is None:
+        return None
+    assert known.seen_at is not None
+    return known.log_start, known.last_stable, known.high_watermark, known.seen_at
+
+
+def position(
+    partition: int, known: LedgerPartition | None, live: PartitionSnapshot | None, broker: BrokerSnapshot | None
+) -> Position:
+    """Return where a partition stands; without the broker's answer, neither lag nor deadlines are known."""
+    cursor, newest = (known.cursor, known.complete_to) if known else (None, None)
+    log = log_of(known, live, broker)
+    if log is None:
+        return Position(partition, cursor, None, None, None, complete_to=newest)
+    log_start, last_stable, high_watermark, as_of = log
+    log_ends = log_start, last_stable, high_watermark
+    start = log_start if cursor is None else cursor
+    if start > high_watermark:  # the log was truncated, and its records below the cursor may be new
+        return Position(partition, cursor, *log_ends, lag=0 if live else None, cut_off=True)
+    lag = max(0, last_stable - max(start, log_start))
+    # A producer's clock may run ahead: nothing is complete up to a time in the future.
+    complete_to = as_of if lag == 0 else min(newest, as_of) if newest else None
+    lost = max(0, log_start - start)
+    if broker is None or live is None:
+        return Position(partition, cursor, *log_ends, lost=lost, complete_to=complete_to)
+    deadline, tombstones = None, None
+    if lag:
+        share = lag / (high_watermark - log_start)
+        unread = UnreadLog(complete_to, broker.logs.get(partition, UNSIZED), share)
+        deadline = earliest([unread], broker.retention, as_of)
+        if known and known.unread_since and broker.retention.tombstones is not None:
+            tombstones = known.unread_since + broker.retention.tombstones
+    return Position(partition, cursor, *log_ends, lag, lost, complete_to, deadline.at if deadline else None, tombstones)
+
+
+def positions(known: Iterable[LedgerPartition], broker: BrokerSnapshot | None) -> tuple[Position, ...]:
+    """Return the position of every partition that the ledger or the broker knows, in order."""
+    ledger = {each.partition: each for each in known}
+    live = {each.partition: each for each in broker.snapshot.partitions} if broker else {}
+    return tuple(position(p, ledger.get(p), live.get(p), broker) for p in sorted({*ledger, *live}))
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """A pipeline's partitions together; None if it is not known for each of them."""
+
+    partitions: int
+    lag: int | None
+    lost: int
+    complete_to: datetime | None
+    gone_after: datetime | None
+    tombstones_after: datetime | None = None
+    cut_off: bool = False
+
+    def dated_long_ago(self, now: datetime) -> bool:
+        """Return whether there is lag, and the records before it are dated more than a year ago.
+
+        Such timestamps say when something happened, not when it was published, so they say nothing about how long
+        records have been waiting.
+        """
+        return bool(self.lag) and self.complete_to is not None and now - self.complete_to > _LONG_AGO
+
+
+def totals(shown: Sequence[Position]) -> Totals:
+    """Return sums, and the earliest of the times: a pipeline is only as complete as its least complete partition."""
+    lags = [each.lag for each in shown if each.lag is not None]
+    complete = [each.complete_to for each in shown if each.complete_to]
+    return Totals(
+        partitions=len(shown),
+        lag=sum(lags) if shown and len(lags) == len(shown) else None,
+        lost=sum(each.lost for each in shown),
+        complete_to=min(complete) if shown and len(complete) == len(shown) else None,
+        gone_after=min((each.gone_after for each in shown if each.gone_after), default=None),
+        tombstones_after=min((each.tombstones_after for each in shown if each.tombstones_after), default=None),
+        cut_off=any(each.cut_off for each in shown),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +240,12 @@ def assess(pipeline: Pipeline, ledger: Ledger, topic: BrokerAnswer, now: datetim
         shown = tuple(replace(each, complete_to=None, cut_off=True) for each in shown)
     whole = totals(shown)
     retired = ledger.retired.get(pipeline.name) if topic.gone else None
-    standing = Standing(shown, whole, recreated, _log_problem(recreated, whole, topic_id), question(row), retired)
+    problem = "the log ends below a cursor" if whole.cut_off else None
+    if recreated:
+        problem = "the topic was recreated"
+    elif whole.lost and topic_id:
+        problem = f"{whole.lost:,} offsets were deleted before they were read"
+    standing = Standing(shown, whole, recreated, problem, question(row), retired)
     return standing if ledger.problem else replace(standing, condition=_condition(pipeline, row, standing, topic, now))
 
 
@@ -122,14 +269,6 @@ def _condition(
     progress = _progress(pipeline, row, standing.totals)
     warning = _deadline_warning(standing.totals, topic.snapshot.retention, now)
     return replace(progress, level=Level.WARN, text=warning) if warning else progress
-
-
-def _log_problem(recreated: bool, whole: Totals, topic_id: str | None) -> str | None:
-    if recreated:
-        return "the topic was recreated"
-    if whole.lost and topic_id:
-        return f"{whole.lost:,} offsets were deleted before they were read"
-    return "the log ends below a cursor" if whole.cut_off else None
 
 
 def question(row: LedgerRow | None) -> str | None:

@@ -1,19 +1,25 @@
-"""Reading ledgers for those who show them: short read-only transactions, each on one snapshot of the ledger."""
+"""Reading for those who show: pipeline files, parsed again only when they change, and ledgers, in short read-only
+transactions, each on one snapshot.
+"""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
 
 from psycopg2 import errors as pg
 
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline, pipeline_files
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import DatabaseUnavailable
-from offset_ledger.ledger.database import Cursor, named_sql, open_ledger_at, set_local, transaction
+from offset_ledger.errors import ConfigurationError, DatabaseUnavailable, OffsetLedgerError, PipelineFileError
+from offset_ledger.ledger.database import Cursor, open_ledger_at, set_local, transaction
 from offset_ledger.ledger.pipelines import retirements
-from offset_ledger.standing.pipeline import COUNTED, Ledger, LedgerRow
-from offset_ledger.standing.positions import LedgerPartition
+from offset_ledger.plan.topics import known_pipelines
+from offset_ledger.standing.pipeline import COUNTED, Ledger, LedgerPartition, LedgerRow
 
 _CONNECT_SECONDS = "3"
 _STATEMENT_MILLISECONDS = 10_000
@@ -56,5 +62,51 @@ def read_ledger(cursor: Cursor, names: Sequence[str] | None = None) -> Ledger:
 
 def read_rows(cursor: Cursor, query: str, **arguments: object) -> list[LedgerRow]:
     """Return the rows of a query of ``ledger/sql/``."""
-    cursor.execute(named_sql(query), arguments)
-    return [dict(row) for row in cursor.fetchall()]
+    return [dict(row) for row in cursor.run(query, **arguments)]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPipelines:
+    """The pipelines by name, and a line for each mistake in the files."""
+
+    pipelines: dict[str, Pipeline]
+    problems: tuple[str, ...]
+
+
+def by_ledger(pipelines: Iterable[Pipeline]) -> list[tuple[str, list[Pipeline]]]:
+    """The pipelines of each target connection, whose database holds their ledger."""
+    ordered = sorted(pipelines, key=lambda pipeline: pipeline.target.connection)
+    return [(conn_id, list(group)) for conn_id, group in groupby(ordered, key=lambda p: p.target.connection)]
+
+
+def pipelines_folder(dags: Path) -> Path:
+    """``$OFFSET_LEDGER_PIPELINES``, else ``pipelines/`` of the DAGs folder."""
+    return Path(os.environ.get("OFFSET_LEDGER_PIPELINES") or dags / "pipelines")
+
+
+def read_pipelines(*folders: Path) -> KnownPipelines:
+    """Every pipeline of the folders; a file with mistakes does not hide the others."""
+    pipelines: dict[str, Pipeline] = {}
+    problems: list[str] = []
+    try:
+        paths = [path for folder in folders for path in pipeline_files(folder)]
+    except ConfigurationError as error:
+        return KnownPipelines({}, (str(error),))
+    for path in paths:
+        try:
+            pipeline = _parsed(path, path.stat().st_mtime_ns)
+            # Where no topic has matched yet, it is the file's own pipeline.
+            shown = known_pipelines(pipeline, reading(pipeline.target.connection)) or (pipeline,)
+            pipelines |= {each.name: each for each in shown if each.name not in pipelines}
+        except PipelineFileError as error:
+            problems += error.problems
+        except OffsetLedgerError as error:
+            problems.append(f"{path}: the topics that match are not known: {error}")
+        except OSError as error:
+            problems.append(f"{path}: {error.strerror}")
+    return KnownPipelines(pipelines, tuple(problems))
+
+
+@lru_cache(maxsize=1024)
+def _parsed(path: Path, _changed: int) -> Pipeline:
+    return parse_pipeline(path)

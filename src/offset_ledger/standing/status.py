@@ -1,8 +1,6 @@
 """Status: where a pipeline stands, what it needs from a person, and its recent batches; nothing is changed."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +8,7 @@ from typing import Any
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.decisions.tombstones import tombstone_question
-from offset_ledger.errors import UnknownTopic
+from offset_ledger.errors import OffsetLedgerError, UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, dead_letters, staging
 from offset_ledger.ledger.database import Session, named_sql, open_ledger, rows, transaction
@@ -21,8 +19,10 @@ from offset_ledger.model.states import State
 from offset_ledger.standing.brokers import ask_topic
 from offset_ledger.standing.pipeline import BrokerAnswer, Standing, assess
 from offset_ledger.standing.reader import read_ledger
-from offset_ledger.table.restate import Part, read_unfinished
+from offset_ledger.table.restate import read_unfinished
 from offset_ledger.units import counted
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,18 @@ def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus
         head = batches.open_head(cursor, pipeline.name)
         letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
         unfinished = read_unfinished(cursor, pipeline.name, topic.snapshot.snapshot) if topic.snapshot else ()
+    offsets = counted(sum(total_width(part.ranges) for part in unfinished), "offset")
+    remerge = (
+        f"unfinished, {offsets} in {counted(len(unfinished), 'batch')} still to replay; finish it with: "
+        f"offset-ledger remerge {pipeline.name} --why ..."
+    )
     return PipelineStatus(
         pipeline=pipeline.name,
         partitions=partition_statuses(standing) if topic.snapshot else (),
         open_batch=str(head) if head else None,
         dead_letters_waiting=letters,
         waits_for=waits_for(head),
-        remerge=_remerge(pipeline, unfinished),
+        remerge=remerge if unfinished else None,
         retired=standing.retired,
     )
 
@@ -94,16 +99,6 @@ def partition_statuses(standing: Standing) -> tuple[PartitionStatus, ...]:
     """Return the partitions of a topic that its broker has described."""
     names = PartitionStatus.__slots__
     return tuple(PartitionStatus(**{name: getattr(each, name) for name in names}) for each in standing.partitions)
-
-
-def _remerge(pipeline: Pipeline, unfinished: Sequence[Part]) -> str | None:
-    if not unfinished:
-        return None
-    offsets = sum(total_width(part.ranges) for part in unfinished)
-    return (
-        f"unfinished, {counted(offsets, 'offset')} in {counted(len(unfinished), 'batch')} still to replay; finish it "
-        f"with: offset-ledger remerge {pipeline.name} --why ..."
-    )
 
 
 def waits_for(head: Batch | None) -> str | None:
@@ -147,3 +142,28 @@ def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
     with open_ledger(pipeline) as session:
         newest = rows(session, named_sql("batches/recent"), {"pipeline": pipeline.name, "limit": limit})
     return [dict(row) for row in newest]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMetrics:
+    """``lag`` is in offsets, None if the broker does not say; ``seconds`` are by step, without steps that did not run,
+    as for a skipped loss.
+    """
+
+    lag: int | None
+    records: int
+    quarantined: int
+    seconds: dict[str, float]
+
+
+def batch_metrics(pipeline: Pipeline, batch_id: int, session: Session | None = None) -> BatchMetrics:
+    """Return the metrics of a committed batch from the ledger, and the remaining lag from the broker."""
+    with open_ledger(pipeline, session) as session:
+        (metrics,) = rows(session, named_sql("standing/metrics"), [batch_id])
+        try:
+            lag = sum(each.lag for each in status(pipeline, session).partitions)
+        except OffsetLedgerError as error:
+            log.warning("the lag of pipeline %s is not known: %s", pipeline.name, error)
+            lag = None
+    seconds = {step: metrics[step] for step in ("stage", "validate", "commit") if metrics[step] is not None}
+    return BatchMetrics(lag, metrics["records"] or 0, metrics["quarantined"] or 0, seconds)

@@ -1,19 +1,22 @@
 """The target table: made where it is missing, checked column by column where it exists, changed where its file may."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.config.model import Evolve, Pipeline
 from offset_ledger.errors import TargetLocked, TargetMismatch
-from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, named_sql, savepoint
+from offset_ledger.ledger import pipelines, row_order
+from offset_ledger.ledger.database import Cursor, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.row_order import check_order, ordered_by, record_order, write_order
+from offset_ledger.ledger.row_order import check_order, ordered_by, write_order
 from offset_ledger.table.fit import Misfit, misfits, nullable_columns, record_upgrade, remedy, target_columns
+
+LOCK_TIMEOUT = "10s"  # while a change waits for readers, everybody else waits for the change
+_ALLOWED = {
+    Evolve.NONE: frozenset[Evolve](),
+    Evolve.ADD_COLUMNS: frozenset({Evolve.ADD_COLUMNS}),
+    Evolve.WIDEN: frozenset({Evolve.ADD_COLUMNS, Evolve.WIDEN}),
+}
 
 
 def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
@@ -38,29 +41,54 @@ def _prepare(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
         pipelines.lock_table(cursor, pipeline)
         exists = is_there(cursor, target)  # another pipeline of the file may have created it meanwhile
     _check_committed(cursor, pipeline, target, exists)
-    cursor.execute(
-        "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target IS DISTINCT FROM %s",
-        [target, pipeline.name, target],
-    )
+    query = "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target IS DISTINCT FROM %s"
+    cursor.execute(query, [target, pipeline.name, target])
     if not exists:
         _create(cursor, pipeline)
         write_order(cursor, pipeline, ordered_by(pipeline.record))
         return None
     record_upgrade(cursor, pipeline)
     changes = _check_fit(cursor, pipeline)
-    record_order(cursor, pipeline, _name(pipeline))
+    check_order(cursor, pipeline, _name(pipeline))
+    if row_order.read_orders(cursor, pipeline) != {wanted := ordered_by(pipeline.record)}:
+        write_order(cursor, pipeline, wanted)
     return changes
 
 
 def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
     """Create, check or change the target table, in the transaction that commits the batch.
 
+    Each change is entered in the ledger.
+
     Raises:
-        ConfigurationError, TargetMismatch: as :func:`ensure_target`.
-        TargetLocked: it cannot be changed now; worth another try.
+        ConfigurationError, TargetMismatch: as :func:`ensure_target`, or Postgres does not let a column be changed,
+            because a view uses it for example.
+        TargetLocked: others read or write the table, and did not end in time; worth another try.
     """
-    if changes := _prepare(cursor, pipeline):
-        change_table(cursor, pipeline, batch_id, changes)
+    if not (changes := _prepare(cursor, pipeline)):
+        return
+    table, name = _name(pipeline), f"{pipeline.target.schema}.{pipeline.target.table}"
+    clauses = ", ".join(change.clause for change in changes)
+    try:
+        cursor.execute("SET LOCAL lock_timeout = %s", [LOCK_TIMEOUT])
+        # In a subtransaction: its id is in the rows that are rewritten, the transaction's in those of the batch.
+        with savepoint(cursor):
+            cursor.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(clauses)))
+        cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
+    except pg.LockNotAvailable as error:
+        raise TargetLocked(
+            f"table {name} is in use by others for longer than {LOCK_TIMEOUT}, and needs {clauses}; nothing was "
+            "committed; end long transactions on it, or wait for them"
+        ) from error
+    except (pg.FeatureNotSupported, pg.DependentObjectsStillExist, pg.InsufficientPrivilege) as error:
+        said = ", ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: Postgres refuses ALTER TABLE {name} {clauses}: {said}; nothing was "
+            "committed; make the change yourself, with what depends on it, or change the pipeline file"
+        ) from error
+    for change in changes:
+        values = {"pipeline": pipeline.name, "batch_id": batch_id, "found": change.text, "clause": change.clause}
+        cursor.run("table/insert_change", **values)
 
 
 def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
@@ -85,14 +113,12 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
 def is_there(cursor: Cursor, table: str) -> bool:
     """Return whether there is a table of that name, ``schema.table``."""
     schema, name = table.split(".")
-    cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{schema}"."{name}"'])
-    return bool(cursor.one()[0])
+    return bool(cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{schema}"."{name}"']).one()[0])
 
 
 def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bool) -> None:
     """Check that the rows of committed batches are in this table: it is the one of before, perhaps renamed."""
-    cursor.execute(named_sql("table/committed_into"), {"pipeline": pipeline.name})
-    row = cursor.fetchone()
+    row = cursor.run("table/committed_into", pipeline=pipeline.name).fetchone()
     if row is None:
         return
     if row["target"] != target and is_there(cursor, row["target"]):
@@ -147,45 +173,6 @@ def _check_fit(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     return changes
 
 
-LOCK_TIMEOUT = "10s"  # while a change waits for readers, everybody else waits for the change
-_ALLOWED = {
-    Evolve.NONE: frozenset[Evolve](),
-    Evolve.ADD_COLUMNS: frozenset({Evolve.ADD_COLUMNS}),
-    Evolve.WIDEN: frozenset({Evolve.ADD_COLUMNS, Evolve.WIDEN}),
-}
-
-
 def may_change(pipeline: Pipeline, misfit: Misfit) -> bool:
     """Return whether the pipeline may make what fixes the misfit, by ``target.evolve``."""
     return misfit.change in _ALLOWED[pipeline.target.evolve]
-
-
-def change_table(cursor: Cursor, pipeline: Pipeline, batch_id: int, changes: Sequence[Misfit]) -> None:
-    """Make the table fit, and enter each change in the ledger, all in the transaction of the cursor.
-
-    Raises:
-        TargetLocked: others read or write the table, and did not end in time.
-        TargetMismatch: Postgres does not let the column be changed, because a view uses it for example.
-    """
-    table, name = _name(pipeline), f"{pipeline.target.schema}.{pipeline.target.table}"
-    wanted = ", ".join(change.clause for change in changes)
-    try:
-        cursor.execute("SET LOCAL lock_timeout = %s", [LOCK_TIMEOUT])
-        # In a subtransaction: its id is in the rows that are rewritten, the transaction's in those of the batch.
-        with savepoint(cursor):
-            cursor.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(wanted)))
-        cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
-    except pg.LockNotAvailable as error:
-        raise TargetLocked(
-            f"table {name} is in use by others for longer than {LOCK_TIMEOUT}, and needs {wanted}; nothing was "
-            "committed; end long transactions on it, or wait for them"
-        ) from error
-    except (pg.FeatureNotSupported, pg.DependentObjectsStillExist, pg.InsufficientPrivilege) as error:
-        said = ", ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
-        raise TargetMismatch(
-            f"pipeline {pipeline.name}: Postgres refuses ALTER TABLE {name} {wanted}: {said}; nothing was "
-            "committed; make the change yourself, with what depends on it, or change the pipeline file"
-        ) from error
-    for change in changes:
-        values = {"pipeline": pipeline.name, "batch_id": batch_id, "found": change.text, "clause": change.clause}
-        cursor.execute(named_sql("table/insert_change"), values)

@@ -1,13 +1,11 @@
 """The fit of a table to its pipeline file: all that would make a merge fail, with the statement that fixes it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from offset_ledger.config.model import Evolve, Pipeline, RecordShape
-from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.staging import catalog_type, row_columns
 from offset_ledger.model.followed_columns import widens
 
@@ -40,8 +38,7 @@ def nullable_columns(record: RecordShape) -> set[str]:
 
 def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     """Everything about the table, which exists, that does not fit the pipeline file."""
-    cursor.execute(named_sql("table/relation"), _place(pipeline))
-    relation = cursor.one()
+    relation = cursor.run("table/relation", **_place(pipeline)).one()
     if relation["relkind"] not in "rp":
         return [Misfit(f"it is {_KINDS.get(relation['relkind'], 'no table')}, and rows go into a table")]
     kinds = dict(target_columns(pipeline.record))
@@ -49,8 +46,16 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     problems = list(_of_relation(relation))
     for row in _columns(cursor, pipeline):
         name = row["name"]
-        ours = name in kinds
-        misfits = _of_column(row, kinds[name], pipeline.record) if ours else _of_other(row, name in former)
+        if name in kinds:
+            misfits = _of_column(row, kinds[name], pipeline.record)
+        elif name in former:
+            why = "declared before and not now, so it is set to NULL"
+            misfits = _allow_null(row, why, [*row["never_null"], *row["unless_deleted"]])
+        elif row["not_null"] and not row["filled"]:
+            text = f"column {name} is NOT NULL without a default and not declared"
+            misfits = iter([Misfit(text, f"ALTER COLUMN {row['quoted']} DROP NOT NULL")])
+        else:
+            continue
         problems += [replace(misfit, column=name) for misfit in misfits]
     return problems
 
@@ -62,20 +67,17 @@ def column_types(cursor: Cursor, pipeline: Pipeline) -> dict[str, str]:
 
 def _columns(cursor: Cursor, pipeline: Pipeline) -> list[Any]:
     names = [name for name, _ in target_columns(pipeline.record)]
-    cursor.execute(named_sql("table/columns"), {**_place(pipeline), "columns": names})
-    return cursor.fetchall()
+    return cursor.run("table/columns", **_place(pipeline), columns=names).fetchall()
 
 
 def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The names of the triggers that act on what is written into the target, or into a partition of it."""
-    cursor.execute(named_sql("table/triggers"), _place(pipeline))
-    return [row["tgname"] for row in cursor.fetchall()]
+    return [row["tgname"] for row in cursor.run("table/triggers", **_place(pipeline))]
 
 
 def own_uniques(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The names of unique and exclusion constraints and indexes of the target other than that of the event id."""
-    cursor.execute(named_sql("table/uniques"), _place(pipeline))
-    return [row[0] for row in cursor.fetchall()]
+    return [row[0] for row in cursor.run("table/uniques", **_place(pipeline))]
 
 
 def _place(pipeline: Pipeline) -> dict[str, str]:
@@ -102,14 +104,11 @@ def _of_relation(row: Mapping[str, Any]) -> Iterator[Misfit]:
     if row["has_children"]:
         yield Misfit("other tables inherit from it, where event_id is not unique any more: ALTER TABLE ... NO INHERIT")
     if row["row_security"]:
-        yield Misfit(
-            "row level security hides rows of it from this login",
-            statement=f"ALTER TABLE {row['name']} DISABLE ROW LEVEL SECURITY",
-        )
+        statement = f"ALTER TABLE {row['name']} DISABLE ROW LEVEL SECURITY"
+        yield Misfit("row level security hides rows of it from this login", statement=statement)
     for rule in row["rules"]:
-        yield Misfit(
-            f"it has the rule {rule}, and MERGE takes no rules", statement=f"DROP RULE {rule} ON {row['name']}"
-        )
+        statement = f"DROP RULE {rule} ON {row['name']}"
+        yield Misfit(f"it has the rule {rule}, and MERGE takes no rules", statement=statement)
     if not row["unique_event_id"]:
         yield Misfit("event_id has no primary key or unique index of its own", "ADD UNIQUE (event_id)")
 
@@ -117,9 +116,9 @@ def _of_relation(row: Mapping[str, Any]) -> Iterator[Misfit]:
 def _of_column(row: Mapping[str, Any], kind: str, record: RecordShape) -> Iterator[Misfit]:
     """A column that the pipeline writes."""
     name, quoted, wanted = row["name"], row["quoted"], catalog_type(kind)
+    declared = {column.name for column in record.columns}
     if not row["there"]:
-        addable = name == "_schema_id" or name in {column.name for column in record.columns}
-        added = Evolve.ADD_COLUMNS if addable else Evolve.NONE
+        added = Evolve.ADD_COLUMNS if name == "_schema_id" or name in declared else Evolve.NONE
         yield Misfit(f"column {name} {wanted} is missing", f"ADD COLUMN {quoted} {kind}", change=added)
         return
     if row["type"] != wanted:
@@ -133,32 +132,14 @@ def _of_column(row: Mapping[str, Any], kind: str, record: RecordShape) -> Iterat
         change = f"ALTER COLUMN {quoted} DROP EXPRESSION" if row["generated"] == "s" else f"DROP COLUMN {quoted}"
         yield Misfit(f"column {name} is generated, and the pipeline writes it", change)
     if row["always_identity"]:
-        yield Misfit(
-            f"column {name} is GENERATED ALWAYS, and the pipeline writes it", f"ALTER COLUMN {quoted} DROP IDENTITY"
-        )
-    yield from _of_nulls(row, record)
-
-
-def _of_nulls(row: Mapping[str, Any], record: RecordShape) -> Iterator[Misfit]:
-    """A column that has to take NULL, in every row or in delete markers."""
-    name, quoted = row["name"], row["quoted"]
-    marked = record.deletes and name in {column.name for column in record.columns}
+        change = f"ALTER COLUMN {quoted} DROP IDENTITY"
+        yield Misfit(f"column {name} is GENERATED ALWAYS, and the pipeline writes it", change)
     if name in nullable_columns(record):
         yield from _allow_null(row, "declared nullable", [*row["never_null"], *row["unless_deleted"]])
-    elif marked:
+    elif record.deletes and name in declared:  # a delete marker has none
         checked = f"ADD CHECK (_deleted OR {quoted} IS NOT NULL)"
         for misfit in _allow_null(row, "and delete markers have none", row["never_null"]):
             yield misfit if row["unless_deleted"] else Misfit(misfit.text, f"{misfit.clause}, {checked}")
-
-
-def _of_other(row: Mapping[str, Any], former: bool) -> Iterator[Misfit]:
-    """A column that the pipeline does not write, or does not any more."""
-    if former:
-        why = "declared before and not now, so it is set to NULL"
-        yield from _allow_null(row, why, [*row["never_null"], *row["unless_deleted"]])
-    elif row["not_null"] and not row["filled"]:
-        change = f"ALTER COLUMN {row['quoted']} DROP NOT NULL"
-        yield Misfit(f"column {row['name']} is NOT NULL without a default and not declared", change)
 
 
 def _allow_null(row: Mapping[str, Any], why: str, checks: list[str]) -> Iterator[Misfit]:
@@ -171,13 +152,12 @@ def _allow_null(row: Mapping[str, Any], why: str, checks: list[str]) -> Iterator
 def record_columns(cursor: Cursor, pipeline: Pipeline) -> None:
     """Record that the pipeline writes the columns that its file declares now."""
     columns = [column.name for column in pipeline.record.columns]
-    cursor.execute(named_sql("table/declare_columns"), {"pipeline": pipeline.name, "columns": columns})
+    cursor.run("table/declare_columns", pipeline=pipeline.name, columns=columns)
 
 
 def record_upgrade(cursor: Cursor, pipeline: Pipeline) -> None:
     """Take the columns of now for those that were ever written, where batches were committed before this was kept."""
-    cursor.execute(named_sql("table/undeclared_commit"), {"pipeline": pipeline.name})
-    if cursor.rowcount:
+    if cursor.run("table/undeclared_commit", pipeline=pipeline.name).rowcount:
         record_columns(cursor, pipeline)
 
 
@@ -185,11 +165,10 @@ def no_longer_declared(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The columns of the table that the pipeline has written and that its file declares no more."""
     declared = [column.name for column in pipeline.record.columns]
     place = {"file": pipeline.file, **_place(pipeline), "declared": declared}
-    cursor.execute(named_sql("table/no_longer_declared"), place)
-    return [row["attname"] for row in cursor.fetchall()]
+    return [row["attname"] for row in cursor.run("table/no_longer_declared", **place)]
 
 
 def foreign_columns(cursor: Cursor, pipeline: Pipeline) -> frozenset[str]:
     """The columns of the table, if it exists, that the pipeline has never written."""
-    cursor.execute(named_sql("table/foreign_columns"), {"file": pipeline.file, **_place(pipeline)})
-    return frozenset(row["attname"] for row in cursor.fetchall())
+    foreign = cursor.run("table/foreign_columns", file=pipeline.file, **_place(pipeline))
+    return frozenset(row["attname"] for row in foreign)

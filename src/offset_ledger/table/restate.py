@@ -1,7 +1,5 @@
 """A remerge in the ledger: rows that are ordered by Kafka's timestamps from now on, and what is replayed for that."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from psycopg2 import sql
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import batches, pipelines
-from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, read_orders, write_order
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.overlap import in_parts, within
@@ -37,15 +35,14 @@ class Part:
 
 def read_reach(cursor: Cursor, pipeline: str) -> tuple[OffsetRange, ...]:
     """What the pipeline has committed of the present topic, by partition: from its start offset to its cursor."""
-    cursor.execute(named_sql("table/remerge_reach"), {"pipeline": pipeline})
-    return tuple(OffsetRange(*row) for row in cursor.fetchall())
+    return tuple(OffsetRange(*row) for row in cursor.run("table/remerge_reach", pipeline=pipeline))
 
 
 def read_unfinished(cursor: Cursor, pipeline: str, snapshot: TopicSnapshot) -> tuple[Part, ...]:
     """The parts of the pipeline's last remerge that are still to be replayed, as far as the topic still has them."""
-    cursor.execute(named_sql("table/remerge_pending"), {"pipeline": pipeline})
     parts = (
-        Part(row[0], row[1], within((OffsetRange(*r) for r in row[2]), snapshot.bounds)) for row in cursor.fetchall()
+        Part(row[0], row[1], within((OffsetRange(*r) for r in row[2]), snapshot.bounds))
+        for row in cursor.run("table/remerge_pending", pipeline=pipeline)
     )
     return tuple(part for part in parts if part.ranges)
 
@@ -73,11 +70,9 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
     ensure_target(cursor, pipeline)
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
-    cursor.execute(sql.SQL(statement).format(target))
-    restated = cursor.rowcount
+    restated = cursor.execute(sql.SQL(statement).format(target)).rowcount
     query = sql.SQL("SELECT event_id, _partition, _offset FROM {} WHERE _timestamp IS NULL LIMIT 1").format(target)
-    cursor.execute(query)
-    if row := cursor.fetchone():
+    if row := cursor.execute(query).fetchone():
         raise StateConflict(
             f"pipeline {pipeline.name}: event {row[0]!r} (record {row[1]}:{row[2]}) has no Kafka timestamp to be "
             "ordered by; nothing was changed; correct or delete such rows, or start a pipeline with another name and "
@@ -88,6 +83,5 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
         parts = [[[r.partition, r.from_offset, r.until_offset] for r in part] for part in in_batches]
         details = json.dumps({"ordered_by": before, "restated": restated, "parts": parts})
         asked = {"question": "order all rows by Kafka's timestamps?", "details": details}
-        given = {"who": origin.who, "why": why, "pipeline": name}
-        cursor.execute(named_sql("table/insert_remerge"), {**asked, **given})
+        cursor.run("table/insert_remerge", **asked, who=origin.who, why=why, pipeline=name)
     return restated

@@ -1,7 +1,5 @@
 """Counts of a target table, from which ``verify`` compares its event ids with what the batches added."""
 
-from __future__ import annotations
-
 from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
@@ -11,8 +9,7 @@ from offset_ledger.model.batch import Origin
 
 def comparable(cursor: Cursor, pipeline: str) -> bool:
     """Whether every committed batch counted what it added, or the table was counted since."""
-    cursor.execute(named_sql("table/was_counted"), {"pipeline": pipeline})
-    return bool(cursor.one()[0])
+    return bool(cursor.run("table/was_counted", pipeline=pipeline).one()[0])
 
 
 def count_once(cursor: Cursor, pipeline: Pipeline, origin: Origin) -> None:

@@ -36,8 +36,7 @@ from offset_ledger.repair.redrive import dismiss
 from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.standing import reader
 from offset_ledger.standing.brokers import BrokerCache
-from offset_ledger.standing.files import read_pipelines
-from offset_ledger.standing.reader import reading
+from offset_ledger.standing.reader import read_pipelines, reading
 from tests.fixtures.asgi import Client
 from tests.fixtures.audited import audited
 from tests.fixtures.servers import Servers

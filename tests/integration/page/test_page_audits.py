@@ -26,7 +26,7 @@ from offset_ledger.page.app import create_app
 from offset_ledger.page.rights import Rights
 from offset_ledger.publishing.topics import create_topic
 from offset_ledger.sandbox.layout import free_ports
-from offset_ledger.standing.files import read_pipelines
+from offset_ledger.standing.reader import read_pipelines
 from tests.fixtures.asgi import Client
 from tests.fixtures.audited import audited
 from tests.fixtures.servers import Servers

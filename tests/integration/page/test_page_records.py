@@ -23,7 +23,7 @@ from offset_ledger.page.rights import Rights
 from offset_ledger.repair.redrive import dismiss
 from offset_ledger.sandbox.stack import Stack
 from offset_ledger.standing.brokers import BrokerCache
-from offset_ledger.standing.files import read_pipelines
+from offset_ledger.standing.reader import read_pipelines
 from tests.fixtures.asgi import Client
 from tests.fixtures.page_world import FULL, VIEWER, PageWorld, make_world
 from tests.fixtures.servers import new_database

@@ -37,10 +37,9 @@ from offset_ledger.repair.verify import verify
 from offset_ledger.repair.verify_against_topic import compare_with_topic
 from offset_ledger.report.consumer_group import mirror
 from offset_ledger.run.ingest import run_batch
-from offset_ledger.run.preview import preview
-from offset_ledger.run.requests import plan_request
+from offset_ledger.run.requests import plan_request, preview
 from offset_ledger.stage.step import stage
-from offset_ledger.standing.metrics import batch_metrics
+from offset_ledger.standing.status import batch_metrics
 from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.java_clients import JavaClients
 from tests.fixtures.topic_bench import quiet

@@ -20,11 +20,10 @@ from offset_ledger.page.rights import Rights
 from offset_ledger.sandbox.kafka import Kafka
 from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.sandbox.stack import Stack
-from offset_ledger.standing.brokers import BrokerCache
-from offset_ledger.standing.files import read_pipelines
-from offset_ledger.standing.metrics import batch_metrics
+from offset_ledger.standing.brokers import BrokerCache, unread_deadline
 from offset_ledger.standing.overview import overview
-from offset_ledger.standing.unread_deadline import unread_deadline
+from offset_ledger.standing.reader import read_pipelines
+from offset_ledger.standing.status import batch_metrics
 from tests.fixtures.asgi import Client
 from tests.fixtures.exporter_bench import Bench, scraped
 from tests.fixtures.own_kafka import bench_on, own_cluster

@@ -16,9 +16,8 @@ from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
 from offset_ledger.run.ingest import ingest
-from offset_ledger.standing.brokers import ask_broker
-from offset_ledger.standing.positions import LedgerPartition, positions
-from offset_ledger.standing.unread_deadline import unread_deadline
+from offset_ledger.standing.brokers import ask_broker, unread_deadline
+from offset_ledger.standing.pipeline import LedgerPartition, positions
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import quiet
 

@@ -18,8 +18,7 @@ from offset_ledger.ledger.staging import SCHEMA, StagingTables
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.plan.step import plan
 from offset_ledger.repair.verify import verify
-from offset_ledger.report.daily import daily_report
-from offset_ledger.report.step import report
+from offset_ledger.report.step import daily_report, report
 from offset_ledger.run.ingest import validate_or_raise
 from offset_ledger.validate.step import validate
 from tests.fixtures.batches_with_suite import Row, a_pipeline_with, stage_rows

@@ -21,7 +21,7 @@ from offset_ledger.ledger.database import connect
 from offset_ledger.page.app import create_app
 from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.sandbox.stack import Stack
-from offset_ledger.standing.files import read_pipelines
+from offset_ledger.standing.reader import read_pipelines
 from tests.fixtures.audited import audited
 from tests.fixtures.page_world import DAGS, FULL, PageWorld, make_world
 from tests.fixtures.servers import new_database

@@ -14,7 +14,7 @@ from offset_ledger.page.app import create_app
 from offset_ledger.sandbox.kafka import Kafka
 from offset_ledger.sandbox.stack import Stack
 from offset_ledger.standing.brokers import BrokerCache
-from offset_ledger.standing.files import read_pipelines
+from offset_ledger.standing.reader import read_pipelines
 from tests.fixtures.exporter_bench import PIPELINE, Bench
 from tests.fixtures.own_kafka import bench_on, own_cluster
 from tests.fixtures.page_world import FULL

@@ -10,8 +10,7 @@ import pytest
 
 from offset_ledger.exporter.collector import FAMILIES, LedgerReading, Sample, pipeline_samples
 from offset_ledger.model.snapshot import PartitionSnapshot
-from offset_ledger.standing.pipeline import BrokerAnswer, Ledger
-from offset_ledger.standing.positions import BrokerSnapshot, LedgerPartition
+from offset_ledger.standing.pipeline import BrokerAnswer, BrokerSnapshot, Ledger, LedgerPartition
 from tests.fixtures.staged import a_pipeline
 from tests.unit.standing.test_standing import HOUR, NOW, ROW, a_snapshot
 

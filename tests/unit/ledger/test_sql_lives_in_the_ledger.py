@@ -57,7 +57,7 @@ def test_every_file_has_an_owner_and_is_used() -> None:
     code = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
     names = {str(path.relative_to(SQL).with_suffix("")) for path in SQL.rglob("*.sql")}
     assert {name for name in names if "/" not in name} == set()
-    read = r"(?:named_sql\(|read_rows\(\s*cursor,)\s*"
+    read = r"(?:named_sql\(|cursor\.run\(|read_rows\(\s*cursor,)\s*"
     whole = set(re.findall(read + r'"([^"]+)"', code))
     begun = re.findall(read + r'f"([^"{]+)', code)
     folders = ("migrations/", "verify/", "verify_topic/")  # read as a whole, in the order of their numbers

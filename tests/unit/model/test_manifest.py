@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from offset_ledger.model.balance_sheet import StagedCounts
-from offset_ledger.model.manifest import Slice, by_partition, flaws, redriven_flaws
+from offset_ledger.model.balance_sheet import Slice, StagedCounts, by_partition, flaws, redriven_flaws
 from offset_ledger.model.ranges import OffsetRange
 
 RANGES = (OffsetRange(0, 0, 10), OffsetRange(1, 5, 9))

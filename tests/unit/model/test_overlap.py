@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.model.overlap import CommittedRange, in_parts, limited, overlaps, within
+from offset_ledger.model.overlap import in_parts, limited, overlaps, within
 from offset_ledger.model.ranges import OffsetRange, total_width
 
 RANGES = st.builds(
@@ -27,7 +27,7 @@ def test_each_offset_counts_once(wanted: OffsetRange, before: list[tuple[int, Of
     offsets = range(wanted.from_offset, wanted.until_offset)
     committed = {offset for offset in offsets for _, r in before if holds(r, offset)}
     batches = {batch for offset in offsets for batch, r in before if holds(r, offset)}
-    (found,) = overlaps([wanted], [CommittedRange(*each) for each in before])
+    (found,) = overlaps([wanted], before)
     assert (found.wanted, found.committed, set(found.batch_ids)) == (wanted, len(committed), batches)
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from offset_ledger.page.history import Cover, HistoryWindow, Line, Run, anchor, lines
-from offset_ledger.standing.positions import LedgerPartition, Position
+from offset_ledger.standing.pipeline import LedgerPartition, Position
 
 HOUR = timedelta(hours=1)
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

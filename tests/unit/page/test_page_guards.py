@@ -19,9 +19,8 @@ from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.page.app import _visible, create_app, find_report, router
 from offset_ledger.page.rights import Rights
 from offset_ledger.standing.brokers import BrokerCache
-from offset_ledger.standing.files import pipelines_folder, read_pipelines
-from offset_ledger.standing.pipeline import BrokerAnswer
-from offset_ledger.standing.positions import BrokerSnapshot
+from offset_ledger.standing.pipeline import BrokerAnswer, BrokerSnapshot
+from offset_ledger.standing.reader import pipelines_folder, read_pipelines
 from tests.fixtures.asgi import Client
 from tests.fixtures.staged import a_pipeline
 from tests.paths import ROOT
@@ -273,7 +272,7 @@ def test_a_page_does_not_wait_for_a_broker_that_does_not_answer() -> None:
     cache, asked = cache_of(slow, max_age=3600, timeout=0)
     assert cache.answers([a_pipeline()]) == {"orders": BrokerAnswer(problem="the broker has not answered yet")}
     answered.set()
-    pending = cache._asked._requests[("kafka_default", "orders")].answer
+    pending, _ = cache._asked._requests[("kafka_default", "orders")]
     assert pending.result(60) == BrokerAnswer(a_snapshot())
     assert cache.answers([a_pipeline()]) == {"orders": BrokerAnswer(a_snapshot())}
     assert asked == ["orders"]

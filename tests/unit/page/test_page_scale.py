@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.page.views import bar, limits, on_one_scale, shares, step_of
-from offset_ledger.standing.positions import Position
+from offset_ledger.standing.pipeline import Position
 
 
 def a_position(partition: int, lag: int | None, log_start: int = 0, end: int = 100) -> Position:

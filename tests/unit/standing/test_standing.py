@@ -10,8 +10,18 @@ import pytest
 
 from offset_ledger.model.retention import Retention, SizedLog
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
-from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, Level, Standing, assess
-from offset_ledger.standing.positions import BrokerSnapshot, LedgerPartition, Position, positions, totals
+from offset_ledger.standing.pipeline import (
+    BrokerAnswer,
+    BrokerSnapshot,
+    Ledger,
+    LedgerPartition,
+    Level,
+    Position,
+    Standing,
+    assess,
+    positions,
+    totals,
+)
 from tests.fixtures.staged import a_pipeline
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from offset_ledger.cli.inspect import _text
 from offset_ledger.model.snapshot import PartitionSnapshot
-from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, assess
-from offset_ledger.standing.positions import LedgerPartition
+from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, LedgerPartition, assess
 from offset_ledger.standing.status import PartitionStatus, PipelineStatus, partition_statuses
 from tests.fixtures.staged import a_pipeline
 from tests.unit.standing.test_standing import NOW, ROW, a_snapshot
