@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -18,14 +17,16 @@ from offset_ledger.decoding.outcome import (
     KEY_PATH,
     WHOLE,
     Code,
-    DecodedRow,
     Decoder,
+    Key,
     Mismatch,
+    Outcome,
     Places,
     Proven,
     Reason,
     Refusal,
     Skip,
+    Timestamp,
     joined,
 )
 from offset_ledger.decoding.typed.types import SchemaProblem
@@ -59,20 +60,18 @@ class Schemas(Generic[T]):
             for id_ in new:
                 detail = f"expected a schema of the registry, got id {id_}, which it does not know"
                 self._known[id_] = Reason(self._path, Code.UNKNOWN_SCHEMA, detail)
-            self._known |= {id_: self._compiled(id_, schema) for id_, schema in schemas.items()}
+            for id_, schema in schemas.items():
+                try:
+                    if isinstance(schema, SchemaProblem):
+                        raise schema
+                    self._known[id_] = self._compile(schema)
+                except SchemaProblem as problem:
+                    self._known[id_] = Reason(self._path, Code.SCHEMA, f"schema id {id_}: {problem}")
         return {id_: self._known[id_] for id_ in wanted}
 
     def one(self, schema_id: int) -> T | Reason:
         """Return what there is for this id."""
         return self._known.get(schema_id) or self.of([schema_id])[schema_id]
-
-    def _compiled(self, schema_id: int, schema: WriterSchema | SchemaProblem) -> T | Reason:
-        try:
-            if isinstance(schema, SchemaProblem):
-                raise schema
-            return self._compile(schema)
-        except SchemaProblem as problem:
-            return Reason(self._path, Code.SCHEMA, f"schema id {schema_id}: {problem}")
 
 
 class FramedKeys:
@@ -86,7 +85,7 @@ class FramedKeys:
         ids = frame.schema_ids(keys)
         self._schemas.of(np.unique(ids[ids != frame.NO_SCHEMA]).tolist())
 
-    def read(self, key: bytes | None) -> bytes | Reason | None:
+    def read(self, key: bytes | None) -> Key:
         """The text in the key as UTF-8, or why there is none."""
         if key is None:
             return None
@@ -94,7 +93,7 @@ class FramedKeys:
             reader = self._schemas.one(frame.schema_id(key))
             return reader if isinstance(reader, Reason) else reader(key[frame.SIZE :]).encode()
         except Mismatch as mismatch:
-            return Reason(KEY_PATH, mismatch.code, mismatch.detail)
+            return mismatch.at(KEY_PATH)
 
 
 class FramedDecoder:
@@ -117,28 +116,24 @@ class FramedDecoder:
         self._schemas = Schemas(compile_, lookup)
         self._batch: dict[int, Decoder | Reason] = {}
 
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """Return what becomes of one record, by its own schema."""
         unread = outcome_unread(self.record, self._limits, value, key, timestamp)
         if value is None or (unread and not self.record.schemas):
             assert unread is not None
             return unread
-        decoder = self._decoder(value)
+        decoder: Decoder | Reason
+        try:
+            schema_id = frame.schema_id(value)
+        except Mismatch as mismatch:
+            decoder = mismatch.at(WHOLE)
+        else:
+            decoder = self._batch.get(schema_id) or self._schemas.one(schema_id)
         if unread and (isinstance(decoder, Reason) or not is_other(decoder, value[frame.SIZE :])):
             return unread
         if isinstance(decoder, Reason):
             return Refusal((decoder,))
         return decoder.decode(value[frame.SIZE :], key, timestamp)
-
-    def _decoder(self, value: bytes) -> Decoder | Reason:
-        """Return what decodes the record, by the schema that it names."""
-        try:
-            schema_id = frame.schema_id(value)
-        except Mismatch as mismatch:
-            return Reason(WHOLE, mismatch.code, mismatch.detail)
-        return self._batch.get(schema_id) or self._schemas.one(schema_id)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The records of each schema that its decoder proves."""
@@ -170,9 +165,7 @@ class OtherKind:
     def __init__(self, record: RecordShape) -> None:
         self.record = record
 
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """Skips all but a tombstone, which has no kind."""
         return tombstone_outcome(self.record, key, timestamp) if value is None else Skip()
 
@@ -194,9 +187,7 @@ class HeadedDecoder:
         self.head = head
         self._limits = limits
 
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """Return what becomes of one record, by its kind."""
         unread = outcome_unread(self.record, self._limits, value, key, timestamp)
         if value is None or (unread and not is_other(self, value)):
@@ -205,7 +196,7 @@ class HeadedDecoder:
         try:
             decoder, at = self.head(value)
         except Mismatch as mismatch:
-            return Refusal((Reason(WHOLE, mismatch.code, mismatch.detail),))
+            return Refusal((mismatch.at(WHOLE),))
         return decoder.decode(value[at:], key, timestamp)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:

@@ -42,15 +42,15 @@ def limited(inferred: Sequence[Inferred]) -> tuple[Inferred, ...]:
     if len(inferred) <= MAX_COLUMNS:
         return tuple(inferred)
     by_root = {each.path[0]: replace(each) for each in reversed(inferred)}
-    whole = [each if len(each.path) == 1 else _object(each.path) for each in reversed(by_root.values())]
+    doubt = "its members are more than a table has columns for"
+    whole = [
+        each if len(each.path) == 1 else Inferred(each.path[:1], "jsonb", True, doubt)
+        for each in reversed(by_root.values())
+    ]
     return tuple(
         each if place < MAX_COLUMNS else replace(each, type="", doubt=f"a table takes {MAX_COLUMNS} columns")
         for place, each in enumerate(whole)
     )
-
-
-def _object(path: JsonPath) -> Inferred:
-    return Inferred(path[:1], "jsonb", True, "its members are more than a table has columns for")
 
 
 def named(inferred: Iterable[Inferred]) -> tuple[Proposed, ...]:
@@ -59,9 +59,14 @@ def named(inferred: Iterable[Inferred]) -> tuple[Proposed, ...]:
     for each in inferred:
         if each.type:
             type_ = parse_type(each.type)
-            name = _unique(column_name(each.path), taken)
+            number, name = 1, column_name(each.path)
+            free = name
+            while free in taken:
+                number += 1
+                free = f"{name[: POSTGRES_NAME_BYTES - len(str(number)) - 1]}_{number}"
+            taken.add(free)
             encoding = ENCODINGS.get(type_.name, ("",))[0]
-            column = Column(name, type_, each.path, each.nullable, encoding, each.aliases)
+            column = Column(free, type_, each.path, each.nullable, encoding, each.aliases)
             proposed.append(Proposed(column, each.doubt))
     return tuple(proposed)
 
@@ -71,15 +76,6 @@ def column_name(path: JsonPath) -> str:
     words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", "_".join(path))
     name = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
     return (name if name[:1].isalpha() else f"c_{name}".rstrip("_"))[:POSTGRES_NAME_BYTES]
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name[: POSTGRES_NAME_BYTES - len(str(number)) - 1]}_{number}"
-    taken.add(free)
-    return free
 
 
 def left_out(inferred: Iterable[Inferred]) -> list[str]:
@@ -112,11 +108,13 @@ def schema_columns(schemas: Sequence[Sequence[SchemaField]]) -> tuple[Inferred, 
             by_path.setdefault(names.get(field.path, field.path), []).append(field)
     whole = {path for path in by_path if any(path[:depth] in by_path for depth in range(1, len(path)))}
     outer = {path[:depth] for path in whole for depth in range(1, len(path)) if path[:depth] in by_path}
-    return tuple(
-        replace(_together(path, fields, path in outer, len(schemas)), path=path, aliases=_of(path, names))
-        for path, fields in by_path.items()
-        if path not in whole
-    )
+    columns = []
+    for path, fields in by_path.items():
+        if path not in whole:
+            each = _together(path, fields, path in outer, len(schemas))
+            aliases = tuple(alias for alias, latest in names.items() if latest == path)
+            columns.append(replace(each, path=path, aliases=aliases))
+    return tuple(columns)
 
 
 def _names(schemas: Sequence[Sequence[SchemaField]]) -> dict[JsonPath, JsonPath]:
@@ -130,10 +128,6 @@ def _names(schemas: Sequence[Sequence[SchemaField]]) -> dict[JsonPath, JsonPath]
                     names.setdefault(alias, names.get(field.path, field.path))
     latest = {field.path for field in schemas[-1]} if schemas else set()
     return {alias: path for alias, path in names.items() if alias not in latest and alias != path}
-
-
-def _of(path: JsonPath, names: dict[JsonPath, JsonPath]) -> tuple[JsonPath, ...]:
-    return tuple(alias for alias, latest in names.items() if latest == path)
 
 
 def _together(path: JsonPath, fields: Sequence[SchemaField], outer: bool, schemas: int) -> Inferred:

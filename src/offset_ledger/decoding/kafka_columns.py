@@ -19,12 +19,15 @@ from offset_ledger.decoding.outcome import (
     WHOLE,
     Code,
     DecodedRow,
+    Key,
     Keys,
     Mismatch,
+    Outcome,
     Places,
     Reason,
     Refusal,
     Skip,
+    Timestamp,
     unheld_timestamp,
 )
 from offset_ledger.pandas_later import without_pandas
@@ -111,7 +114,7 @@ def take(column: pa.Array, places: Places) -> pa.Array:
     return column if len(places) == len(column) else column.take(pa.array(places))
 
 
-def timestamp_of(microseconds: int | None) -> datetime | Reason:
+def timestamp_of(microseconds: int | None) -> Timestamp:
     """The timestamp of a record; the reason against it where Kafka has none, or one that no datetime can hold."""
     return NO_TIMESTAMP if microseconds is None else moment_of(microseconds) or FAR_TIMESTAMP
 
@@ -137,9 +140,7 @@ def row_of(slots: list[object], deleted: bool = False) -> DecodedRow:
     return DecodedRow(event_id, publish_at, tuple(values), deleted)
 
 
-def tombstone_outcome(
-    record: RecordShape, key: bytes | Reason | None, timestamp: datetime | Reason
-) -> DecodedRow | Refusal | Skip:
+def tombstone_outcome(record: RecordShape, key: Key, timestamp: Timestamp) -> Outcome:
     """Return what becomes of a record without a value."""
     if record.tombstone is Tombstone.SKIP:
         return Skip()
@@ -151,8 +152,8 @@ def tombstone_outcome(
 
 
 def outcome_unread(
-    record: RecordShape, limits: Limits, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-) -> DecodedRow | Refusal | Skip | None:
+    record: RecordShape, limits: Limits, value: bytes | None, key: Key, timestamp: Timestamp
+) -> Outcome | None:
     """Return what becomes of a record whose value is not read: there is none, or it is too long. None of any other."""
     if value is None:
         return tombstone_outcome(record, key, timestamp)
@@ -163,11 +164,7 @@ def outcome_unread(
 
 
 def fill_from_kafka(
-    slots: list[object],
-    key: bytes | Reason | None,
-    timestamp: datetime | Reason,
-    needs_key: bool,
-    needs_timestamp: bool,
+    slots: list[object], key: Key, timestamp: Timestamp, needs_key: bool, needs_timestamp: bool
 ) -> tuple[Reason, ...]:
     """Fill the slots that the record itself does not hold, and return every reason against them."""
     reasons: list[Reason] = []
@@ -175,7 +172,7 @@ def fill_from_kafka(
         try:
             slots[0] = key if isinstance(key, Reason) else _event_id_of(key)
         except Mismatch as mismatch:
-            slots[0] = Reason(KEY_PATH, mismatch.code, mismatch.detail)
+            slots[0] = mismatch.at(KEY_PATH)
         reasons += [slots[0]] if isinstance(slots[0], Reason) else []
     if needs_timestamp and isinstance(timestamp, Reason):
         reasons.append(timestamp)

@@ -13,7 +13,7 @@ from offset_ledger.config.json_path import format_path, touch
 from offset_ledger.config.model import Column, ColumnType, Evolve, JsonPath, RecordShape
 from offset_ledger.config.names import RESERVED_COLUMNS
 from offset_ledger.config.source import Format
-from offset_ledger.decoding.inferred import Inferred, column_name, column_type, schema_columns
+from offset_ledger.decoding.inferred import column_name, column_type, schema_columns
 from offset_ledger.decoding.kinds import EVENT_ID, ColumnKind, kind_of, kinds
 from offset_ledger.decoding.outcome import printable
 from offset_ledger.decoding.schema_fit import GONE, decimal_digits, elsewhere, is_union, limited, refused, shown
@@ -72,8 +72,9 @@ class Follower:
 
     def _of_keys(self, record: RecordShape, fields: Fields) -> Iterator[Difference]:
         """The event id and its moment, which every row has to have."""
-        keys = ((record.event_id, record.event_id_aliases, EVENT_ID),)
-        for first, aliases, kind in (*keys, (record.publish_at, record.publish_at_aliases, kinds(record)[1])):
+        event_id = (record.event_id, record.event_id_aliases, EVENT_ID)
+        publish_at = (record.publish_at, record.publish_at_aliases, kinds(record)[1])
+        for first, aliases, kind in (event_id, publish_at):
             path = _place((first, *aliases), fields) if first else None
             if path and (text := self._misfit(fields, path, kind, nullable=False)):
                 yield Difference(_shown_path(path), text)
@@ -116,7 +117,9 @@ class Follower:
         """A column that takes some values of the field and not others, though a wider type would."""
         kind, natural = kind_of(column), column_type(type_)
         limit = limited(field, kind, self.form)
-        wider = self._wider(column, field, natural) if limit or self._is_cut(column, field) else None
+        # Where the schema knows no length of texts, those of the column are the file's alone.
+        is_cut = self.evolve is Evolve.WIDEN and column.type.name == "varchar" and field.shown.split()[0] == "string"
+        wider = self._wider(column, field, natural) if limit or is_cut else None
         if wider and self.evolve is Evolve.WIDEN:
             yield replace(column, type=wider)
         elif limit and parse_type(natural) != column.type:
@@ -133,28 +136,23 @@ class Follower:
                 return type_
         return None
 
-    def _is_cut(self, column: Column, field: SchemaField) -> bool:
-        """Whether the column takes texts of a length, and the schema knows none: its lengths are the file's alone."""
-        return self.evolve is Evolve.WIDEN and column.type.name == "varchar" and field.shown.split()[0] == "string"
-
     def _of_new(self, record: RecordShape, fields: Fields) -> Iterator[Column | Difference]:
         """The fields that no path leads to, through or into."""
         read = read_paths(record)
         taken = {*RESERVED_COLUMNS, *self.foreign, *(column.name for column in record.columns)}
         for each in schema_columns([fields]):
             if not any(touch(path, each.path) for path in read):
-                yield _new(each, taken)
-
-
-def _new(inferred: Inferred, taken: set[str]) -> Column | Difference:
-    path, name = _shown_path(inferred.path), column_name(inferred.path)
-    if not inferred.type:
-        return Difference(path, f"a new field: {inferred.doubt}")
-    if name in taken:
-        return Difference(path, f"a new field, and {name} is another column; declare it by another name in the file")
-    taken.add(name)
-    type_ = parse_type(inferred.type)
-    return Column(name, type_, inferred.path, nullable=True, encoding=ENCODINGS.get(type_.name, ("",))[0])
+                path, name = _shown_path(each.path), column_name(each.path)
+                if not each.type:
+                    yield Difference(path, f"a new field: {each.doubt}")
+                elif name in taken:
+                    other = f"{name} is another column; declare it by another name in the file"
+                    yield Difference(path, f"a new field, and {other}")
+                else:
+                    taken.add(name)
+                    type_ = parse_type(each.type)
+                    encoding = ENCODINGS.get(type_.name, ("",))[0]
+                    yield Column(name, type_, each.path, nullable=True, encoding=encoding)
 
 
 def _place(paths: tuple[JsonPath, ...], fields: Fields) -> JsonPath:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 
 from offset_ledger.config.model import JsonPath, Limits, RecordShape
-from offset_ledger.decoding.avro.byte_reader import ByteReader, Malformed
+from offset_ledger.decoding.avro.byte_reader import ByteReader
 from offset_ledger.decoding.avro.reader import AvroReader, branch_at
 from offset_ledger.decoding.avro.schema import (
     AvroType,
@@ -84,11 +84,8 @@ def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
 
     def text(key: bytes) -> str:
         reader = ByteReader(key)
-        try:
-            value = read(reader)
-            reader.finish()
-        except Malformed as malformed:
-            raise Mismatch(malformed.code, malformed.detail) from None
+        value = read(reader)
+        reader.finish()
         return str(convert(value))
 
     return text
@@ -172,21 +169,13 @@ def _field(type_: AvroType, at: _At, within: tuple[Record, ...]) -> Iterator[Sch
         case Scalar():
             yield at.field(type_.value, type_.value.shown)
         case Union():
-            yield from _union(type_, at, within)
+            values = [each for each in type_.branches if not (isinstance(each, Scalar) and each.wire == "null")]
+            at = replace(at, nullable=at.nullable or len(values) < len(type_.branches))
+            if len(values) == 1:
+                yield from _field(values[0], at, within)
+            else:
+                yield at.field(None, f"union of {', '.join(map(shown, values))}" if values else "null")
         case Record() if type_.fields and type_ not in within and len(at.path) < MAX_NESTED:
             yield from _members(type_, at, (*within, type_))
         case _:
             yield at.field(None, shown(type_))
-
-
-def _union(union: Union, at: _At, within: tuple[Record, ...]) -> Iterator[SchemaField]:
-    values = [branch for branch in union.branches if not _is_null(branch)]
-    at = replace(at, nullable=at.nullable or len(values) < len(union.branches))
-    if len(values) == 1:
-        yield from _field(values[0], at, within)
-    else:
-        yield at.field(None, f"union of {', '.join(map(shown, values))}" if values else "null")
-
-
-def _is_null(type_: AvroType) -> bool:
-    return isinstance(type_, Scalar) and type_.value.name is TypeName.NULL

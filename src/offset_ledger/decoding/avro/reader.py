@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from offset_ledger.decoding.avro.byte_reader import ByteReader, Malformed
+from offset_ledger.decoding.avro.byte_reader import ByteReader
 from offset_ledger.decoding.avro.lockstep import LockstepReader, NotInLockstep
 from offset_ledger.decoding.avro.schema import (
     Array,
@@ -29,26 +29,14 @@ from offset_ledger.decoding.avro.schema import (
     record_or_union,
     shown,
 )
-from offset_ledger.decoding.avro.steps import (
-    ABSENT,
-    Fields,
-    Parts,
-    ReadMap,
-    Step,
-    TakeBranch,
-    read_scalar,
-    step_of,
-)
+from offset_ledger.decoding.avro.steps import ABSENT, Fields, Parts, ReadMap, Step, TakeBranch, read_scalar
 from offset_ledger.decoding.kinds import Flags
-from offset_ledger.decoding.outcome import Code, Mismatch, Proven, Reason, RestRefused
-from offset_ledger.decoding.shape import Leaf, Node
+from offset_ledger.decoding.outcome import Code, Mismatch, Proven, Reason, RecordRefused
+from offset_ledger.decoding.shape import Node
 from offset_ledger.decoding.typed.conversions import Convert, conversion
-from offset_ledger.decoding.typed.decoder import Found, Unreadable
+from offset_ledger.decoding.typed.decoder import Found, Malformed, step_of
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.model.writer_schema import WriterSchema
-
-_NO_FIELD = "expected a value, the schema has no such field"
-_NO_KEY = "expected a value, got nothing"
 
 
 class AvroReader:
@@ -59,22 +47,22 @@ class AvroReader:
         self._read = _Compiler().fill(record, root)
 
     def read(self, payload: bytes, reading: Found) -> None:
-        """Fill the slots; raises Unreadable."""
+        """Fill the slots; raises RecordRefused."""
         reader = ByteReader(payload, reading)
         try:
             self._read(reader)
             reader.finish()
         except Malformed as malformed:
-            raise Unreadable(malformed.path, malformed.code, malformed.detail) from None
+            raise malformed.refused() from None
 
     def rest(self, payload: bytes) -> dict[str, Any]:
-        """Return what is left of a record; raises RestRefused."""
+        """Return what is left of a record; raises RecordRefused."""
         if self._rest is None:
             return {}
         try:
             left = self._rest(ByteReader(payload))
         except Malformed as malformed:  # a text that was stepped over before
-            raise RestRefused(malformed.path, malformed.code, malformed.detail) from None
+            raise malformed.refused() from None
         return left if isinstance(left, dict) else {}
 
     @cached_property
@@ -102,32 +90,15 @@ class _Fill:
     path: str
 
     def fill(self, reader: ByteReader) -> None:
+        reader.against = None
         value = self.read(reader)
         for slot, convert in self.slots:
             try:
+                if reader.against is not None:
+                    raise reader.against
                 reader.reading.slots[slot] = convert(value)
             except Mismatch as mismatch:
-                reader.reading.reasons.append((slot, Reason(self.path, mismatch.code, mismatch.detail)))
-
-
-@dataclass(frozen=True, slots=True)
-class _FillDocument:
-    """Reads a whole value as JSON has it, and puts it into the slot of a jsonb, or the reason against it."""
-
-    read: Step
-    slot: int
-    convert: Convert
-    path: str
-
-    def fill_document(self, reader: ByteReader) -> None:
-        reader.against = None
-        value = self.read(reader)
-        try:
-            if reader.against is not None:
-                raise reader.against
-            reader.reading.slots[self.slot] = self.convert(value)
-        except Mismatch as mismatch:
-            reader.reading.reasons.append((self.slot, Reason(self.path, mismatch.code, mismatch.detail)))
+                reader.reading.reasons.append((slot, mismatch.at(self.path)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +170,7 @@ class _Compiler:
         """Return what reads a value and fills the slots that the node leads to."""
         match type_:
             case Scalar() if type_.value.name is TypeName.NULL:
-                return _absent(node, Code.NULL, "expected a value, got null")
+                return _absent(node, Code.NULL, "got null")
             case Scalar():
                 slots = tuple((leaf.slot, conversion(type_.value, leaf.kind).convert) for leaf in node.leaves)
                 fill = _Fill(read_scalar(type_), slots, node.path).fill
@@ -211,7 +182,12 @@ class _Compiler:
                 skipped = _InTurn((self._parts.skip(type_), refusal)).take_in_turn if refusal else None
                 return self._whole(type_, TypeName.ARRAY, node, skipped)
             case Map():
-                return self._whole(type_, TypeName.OBJECT, node, self._entries(type_, node))
+                if not node.members:
+                    return self._whole(type_, TypeName.OBJECT, node, None)
+                steps = {name: self.fill(type_.values, member) for name, member in node.members.items()}
+                absent = {name: _absent(each, Code.MISSING, "got nothing") for name, each in node.members.items()}
+                entries = _FillEntries(steps, self._parts.skip(type_.values), absent).fill_entries
+                return self._whole(type_, TypeName.OBJECT, node, entries)
             case Record():
                 if (type_, id(node)) not in self._records:
                     fields = self._fields(type_, node) if node.members else None
@@ -225,38 +201,29 @@ class _Compiler:
 
         known = {field.name for field in record.fields}
         absent = [
-            _absent(member, Code.MISSING, _NO_FIELD) for name, member in node.members.items() if name not in known
+            _absent(member, Code.MISSING, "the schema has no such field")
+            for name, member in node.members.items()
+            if name not in known
         ]
         fields = Fields(record, step_for).take_fields
         return _InTurn((fields, *absent)).take_in_turn if absent else fields
 
-    def _entries(self, map_: Map, node: Node) -> Step | None:
-        if not node.members:
-            return None
-        steps = {name: self.fill(map_.values, member) for name, member in node.members.items()}
-        absent: dict[str, Step] = {
-            name: _absent(member, Code.MISSING, _NO_KEY) for name, member in node.members.items()
-        }
-        return _FillEntries(steps, self._parts.skip(map_.values), absent).fill_entries
-
     def _whole(self, type_: AvroType, name: TypeName, node: Node, parts: Step | None) -> Step:
         """Fills the leaves with the whole value, by reading it a second time where paths lead on into its parts."""
-        steps = [self._leaf(type_, ValueType(name, shown(type_)), leaf, node.path) for leaf in node.leaves]
+        steps: list[Step] = []
+        for leaf in node.leaves:
+            read = self._parts.value(type_) if leaf.kind.name == "jsonb" else self._parts.skip(type_)
+            convert = conversion(ValueType(name, shown(type_)), leaf.kind).convert
+            steps.append(_Fill(read, ((leaf.slot, convert),), node.path).fill)
         steps += [parts] if parts else []
         if not steps:
             return self._parts.skip(type_)
         return steps[0] if len(steps) == 1 else _Again(tuple(steps)).take_again
 
-    def _leaf(self, type_: AvroType, source: ValueType, leaf: Leaf, path: str) -> Step:
-        convert = conversion(source, leaf.kind).convert
-        if leaf.kind.name == "jsonb":
-            return _FillDocument(self._parts.value(type_), leaf.slot, convert, path).fill_document
-        return _Fill(self._parts.skip(type_), ((leaf.slot, convert),), path).fill
 
-
-def _absent(node: Node, code: Code, detail: str) -> Step:
+def _absent(node: Node, code: Code, instead: str) -> Step:
     """Leaves the slots below the node empty; a reason against each that has to have a value."""
-    reason = Reason(node.path, code, detail)
+    reason = Reason(node.path, code, f"expected a value, {instead}")
     return _Refuse(tuple((leaf.slot, reason) for leaf in node.descendants() if not leaf.nullable)).refuse
 
 
@@ -298,7 +265,7 @@ class _LeftWhole:
     def read_left_whole(self, reader: ByteReader) -> object:
         value = self.read(reader)
         if reader.against is not None:
-            raise RestRefused.by(self.path, reader.against)
+            raise RecordRefused(reader.against.at(self.path))
         return value
 
 
@@ -350,13 +317,10 @@ def branch_at(union: Union, payload: bytes) -> tuple[int, int]:
     """Return the index of the payload's branch, and where the value begins.
 
     Raises:
-        Mismatch: it does not begin with the index of a branch.
+        Malformed: it does not begin with the index of a branch.
     """
     reader = ByteReader(payload)
-    try:
-        return reader.read_index(len(union.branches), "union"), reader.at
-    except Malformed as malformed:
-        raise Mismatch(malformed.code, malformed.detail) from None
+    return reader.read_index(len(union.branches), "union"), reader.at
 
 
 def branch_reader(schema: WriterSchema) -> Callable[[bytes], tuple[str, int]]:

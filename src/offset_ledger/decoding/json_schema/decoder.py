@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -21,12 +20,14 @@ from offset_ledger.decoding.kinds import check_event_id
 from offset_ledger.decoding.outcome import (
     WHOLE,
     Code,
-    DecodedRow,
+    Key,
     Mismatch,
+    Outcome,
     Proven,
     Reason,
     Refusal,
     Skip,
+    Timestamp,
     printable,
 )
 from offset_ledger.decoding.typed.types import SchemaProblem
@@ -34,6 +35,7 @@ from offset_ledger.model.writer_schema import WriterSchema
 
 MAX_REASONS = 10
 _values = msgspec.json.Decoder(Any, float_hook=Decimal).decode
+_NO_VALUES = (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError)
 
 
 class JsonSchemaDecoder:
@@ -50,9 +52,7 @@ class JsonSchemaDecoder:
         self._json = JsonDecoder(record, limits)
         self._validator = schema_validator(schema)
 
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """The row of a record, or every reason against it; never raises."""
         outcome = self._json.decode(value, key, timestamp)
         known = outcome.reasons if isinstance(outcome, Refusal) else ()
@@ -70,28 +70,21 @@ class JsonSchemaDecoder:
         proven = self._json.prove(values)
         if proven is None:
             return None
-        texts = values.take(pa.array(proven.places)).to_pylist()
-        return proven.kept(np.fromiter(map(self._is_valid, texts), np.bool_, len(texts)))
-
-    def _is_valid(self, text: bytes) -> bool:
-        try:
-            return bool(self._validator.is_valid(_values(text)))
-        except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
-            return False
+        valid = np.zeros(len(proven.places), np.bool_)
+        for number, text in enumerate(values.take(pa.array(proven.places)).to_pylist()):
+            try:
+                valid[number] = self._validator.is_valid(_values(text))
+            except _NO_VALUES:
+                continue
+        return proven.kept(valid)
 
     def _reasons(self, text: bytes) -> list[Reason]:
         """Return what the schema has against a record that is valid JSON."""
         try:
             errors = islice(self._validator.iter_errors(_values(text)), MAX_REASONS)
-            return [
-                Reason(
-                    printable(format_path(tuple(map(str, error.instance_path)))),
-                    Code.SCHEMA,
-                    printable(error.message, 200),
-                )
-                for error in errors
-            ]
-        except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError) as error:
+            paths = ((printable(format_path(tuple(map(str, each.instance_path)))), each) for each in errors)
+            return [Reason(path, Code.SCHEMA, printable(each.message, 200)) for path, each in paths]
+        except _NO_VALUES as error:
             return [Reason(WHOLE, Code.SCHEMA, f"expected what a schema can validate: {printable(str(error))}")]
 
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -40,7 +41,12 @@ def compile_proto(text: str, references: tuple[SchemaReference, ...]) -> FileDes
         main = "_" + main
     with TemporaryDirectory(prefix="offset-ledger-") as folder:
         for name, content in _checked({**files, main: text}):
-            _write(Path(folder, "files", name), content, name)
+            path = Path(folder, "files", name)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):  # a folder is another file's name
+                raise _wrong_name(name) from None
         _run(folder, main)
         try:
             return FileDescriptorSet.FromString(Path(folder, "descriptors").read_bytes())
@@ -67,14 +73,6 @@ def _checked(files: dict[str, str]) -> Iterator[tuple[str, bytes]]:
             raise SchemaProblem(f"expected a schema of at most {MAX_BYTES} bytes with its references, got more")
         if not name.startswith(SHIPPED):
             yield name, content
-
-
-def _write(path: Path, content: bytes, name: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except (FileExistsError, NotADirectoryError, IsADirectoryError):  # the name of another file is a folder of this one
-        raise _wrong_name(name) from None
 
 
 def _wrong_name(name: str) -> SchemaProblem:
@@ -125,12 +123,8 @@ def known_files(texts: Iterable[str]) -> Mapping[str, str]:
     """The files that one of the texts may import, by name; google/type/ where googleapis-common-protos is installed."""
     whole = "\n".join(texts)
     known = dict(_CONFLUENT) if "confluent/" in whole else {}
-    return {**known, **_google_types()} if _GOOGLE_TYPES in whole else known
-
-
-def _google_types() -> dict[str, str]:
-    try:
-        proto_files = [each for each in files("google.type").iterdir() if each.name.endswith(".proto")]
-    except ModuleNotFoundError:
-        return {}
-    return {_GOOGLE_TYPES + each.name: each.read_text() for each in proto_files}
+    if _GOOGLE_TYPES in whole:
+        with suppress(ModuleNotFoundError):
+            proto_files = [each for each in files("google.type").iterdir() if each.name.endswith(".proto")]
+            known |= {_GOOGLE_TYPES + each.name: each.read_text() for each in proto_files}
+    return known

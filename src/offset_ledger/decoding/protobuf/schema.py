@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from offset_ledger.decoding.outcome import Code, Mismatch
 from offset_ledger.decoding.protobuf.protoc import SHIPPED, compile_proto
-from offset_ledger.decoding.protobuf.wire import ENUM_READ, SCALARS, Malformed, Scalar, Wire, varint
+from offset_ledger.decoding.protobuf.wire import ENUM_READ, SCALARS, Scalar, Wire, varint
+from offset_ledger.decoding.typed.decoder import Malformed
 from offset_ledger.decoding.typed.types import SchemaProblem, TypeName, ValueType
 from offset_ledger.model.writer_schema import SchemaReference, WriterSchema
 
@@ -88,14 +89,9 @@ class ProtobufSchema:
         self._pool = DescriptorPool()
         self._messages: dict[str, Message] = {}
         try:
-            *_, self._file = [self._pool.AddSerializedFile(file.SerializeToString()) for file in files]
+            *_, self.file = [self._pool.AddSerializedFile(file.SerializeToString()) for file in files]
         except (TypeError, ValueError) as error:
             raise SchemaProblem(f"the runtime of Protobuf refuses the schema: {error}") from None
-
-    @property
-    def file(self) -> FileDescriptor:
-        """The schema's own file."""
-        return self._file
 
     def message(self, full_name: str) -> Message:
         """A message of the schema or of its imports; KeyError if there is none of this name."""
@@ -108,7 +104,7 @@ class ProtobufSchema:
     @property
     def message_names(self) -> tuple[str, ...]:
         """The full names of the file's own messages, each before those within it."""
-        pending, names = [*self._file.message_types_by_name.values()], list[str]()
+        pending, names = [*self.file.message_types_by_name.values()], list[str]()
         while pending:
             message = pending.pop(0)
             names.append(message.full_name)
@@ -117,16 +113,15 @@ class ProtobufSchema:
 
     def has_required(self, full_name: str) -> bool:
         """Return whether the message, or one that it can hold, has a required field."""
-        return any(field.required for message in self._reachable(full_name) for field in message.fields)
-
-    def _reachable(self, full_name: str) -> Iterator[Message]:
         seen, pending = {full_name}, [full_name]
         while pending:
             message = self.message(pending.pop())
-            yield message
+            if any(field.required for field in message.fields):
+                return True
             unseen = {field.message for field in message.fields if field.message} - seen
             seen |= unseen
             pending += unseen
+        return False
 
 
 def compile_schema(schema: WriterSchema) -> ProtobufSchema:
@@ -152,9 +147,7 @@ def message_named(schema: ProtobufSchema, full_name: str) -> Message:
     try:
         return schema.message(full_name)
     except KeyError:
-        names = ", ".join(
-            schema.file.message_types_by_name[name].full_name for name in schema.file.message_types_by_name
-        )
+        names = ", ".join(each.full_name for each in schema.file.message_types_by_name.values())
         raise SchemaProblem(f"expected message {full_name} in the schema, which has {names or 'none'}") from None
 
 
@@ -174,22 +167,18 @@ def _field(descriptor: FieldDescriptor) -> Field:
         required=descriptor.is_required,
         peers=tuple(each.number for each in oneof.fields if each.number != descriptor.number) if oneof else (),
     )
-    if descriptor.enum_type:
-        return _enum_field(field, descriptor.enum_type)
+    if enum := descriptor.enum_type:
+        names: dict[int, str] = {}
+        for value in enum.values:
+            names.setdefault(value.number, value.name)
+        type_ = ValueType(TypeName.TEXT, f"enum {enum.full_name}")
+        scalar = Scalar(type_, Wire.VARINT, enum.values[0].number, ENUM_READ)
+        return replace(field, scalar=scalar, symbols=Symbols(names, enum.is_closed))
     if message := descriptor.message_type:
         field = replace(field, message=message.full_name, map=field.repeated and is_entry(message))
         well_known = message.full_name if message.file.name.startswith(SHIPPED) else None
         return replace(field, group=descriptor.type == FieldDescriptor.TYPE_GROUP, well_known=well_known)
     return replace(field, scalar=SCALARS[_SCALAR_NAMES[descriptor.type]])
-
-
-def _enum_field(field: Field, enum: EnumDescriptor) -> Field:
-    names: dict[int, str] = {}
-    for value in enum.values:
-        names.setdefault(value.number, value.name)
-    type_ = ValueType(TypeName.TEXT, f"enum {enum.full_name}")
-    scalar = Scalar(type_, Wire.VARINT, enum.values[0].number, ENUM_READ)
-    return replace(field, scalar=scalar, symbols=Symbols(names, enum.is_closed))
 
 
 MAX_INDEXES = 100
@@ -229,7 +218,13 @@ def message_at(schema: ProtobufSchema, indexes: Sequence[int]) -> Message:
     """
     first, *rest = indexes
     top = [*schema.file.message_types_by_name.values()]
-    full_names = {at.full_name for entries in (True, False) if (at := _nested(top[first : first + 1], rest, entries))}
+    full_names = set[str]()
+    for with_entries in (True, False):
+        types = top[first : first + 1]
+        for index in rest:
+            inner = [each for at in types for each in at.nested_types if with_entries or not is_entry(each)]
+            types = inner[index : index + 1]
+        full_names |= {each.full_name for each in types if not is_entry(each)}
     if len(full_names) != 1:
         names = " and ".join(sorted(full_names)) or "none"
         raise Mismatch(Code.SYNTAX, f"expected the indexes of one message, got {[*indexes]}, which fit {names}")
@@ -244,13 +239,6 @@ def message_reader(schema: ProtobufSchema) -> Callable[[bytes], tuple[str, int]]
         return message_at(schema, indexes).full_name, at
 
     return read
-
-
-def _nested(types: Sequence[Descriptor], indexes: Sequence[int], with_entries: bool) -> Descriptor | None:
-    for index in indexes:
-        inner = [each for at in types for each in at.nested_types if with_entries or not is_entry(each)]
-        types = inner[index : index + 1]
-    return types[0] if types and not is_entry(types[0]) else None
 
 
 def _zigzag(payload: bytes, at: int) -> tuple[int, int]:

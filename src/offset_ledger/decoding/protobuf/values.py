@@ -84,8 +84,13 @@ class Values:
         if not field.map:
             in_json = self._in_json(field)
             return lambda parsed: [in_json(item) for item in parsed.get(number, ())]
-        key, value = self._schema.message(str(field.message)).fields
-        name, item = _key_of(key), _with_zero(value, self._in_json(value))
+        key_field, value = self._schema.message(str(field.message)).fields
+        key, item = _with_zero(key_field, _same), _with_zero(value, self._in_json(value))
+        is_bool = key_field.shown == "bool"
+
+        def name(entry: Parsed) -> str:
+            return str(key(entry)).lower() if is_bool else str(key(entry))
+
         return lambda parsed: unique_members((name(entry), item(entry)) for entry in parsed.get(number, ()))
 
     def _object(self, name: str, parsed: Parsed) -> dict[str, Any]:
@@ -114,16 +119,6 @@ def _of_single(field: Field, value: Value) -> Get:
 def _with_zero(field: Field, value: Value) -> Get:
     number, zero = field.number, field.scalar.zero if field.scalar else {}
     return lambda parsed: value(parsed.get(number, zero))
-
-
-def _key_of(key: Field) -> Callable[[Parsed], str]:
-    get = _with_zero(key, _same)
-
-    def name(entry: Parsed) -> str:
-        entry_key = get(entry)
-        return str(entry_key).lower() if isinstance(entry_key, bool) else str(entry_key)
-
-    return name
 
 
 def _symbol_of(field: Field) -> Value:

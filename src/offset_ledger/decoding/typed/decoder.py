@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,14 +18,16 @@ from offset_ledger.decoding.kinds import Flags
 from offset_ledger.decoding.outcome import (
     WHOLE,
     Code,
-    DecodedRow,
+    Key,
     Mismatch,
+    Outcome,
     Places,
     Proven,
     Reason,
+    RecordRefused,
     Refusal,
-    RestRefused,
     Skip,
+    Timestamp,
     printable,
     with_rest,
 )
@@ -34,12 +35,21 @@ from offset_ledger.decoding.shape import Has, Node, add_condition, holds, tree, 
 from offset_ledger.decoding.typed.conversions import json_text
 
 
-class Unreadable(Exception):
-    """The record cannot be read to its end, whatever its columns are."""
+class Malformed(Mismatch):
+    """Bytes that are not of the schema; ``steps`` lead to the place, and are collected on the way out."""
 
-    def __init__(self, path: str, code: Code, detail: str) -> None:
-        super().__init__(path, code, detail)
-        self.reason = Reason(path, code, detail)
+    def __init__(self, detail: str, code: Code = Code.SYNTAX) -> None:
+        super().__init__(code, detail)
+        self.steps: list[str] = []
+
+    def refused(self) -> RecordRefused:
+        """Return the same as a reason against the record, with its path."""
+        return RecordRefused(self.at("$" + "".join(reversed(self.steps))))
+
+
+def step_of(name: str) -> str:
+    """Return a member's name as a step of a path, for messages."""
+    return printable(format_path((name,))[1:])
 
 
 @dataclass(slots=True)
@@ -57,14 +67,14 @@ class Reader(Protocol):
         """Fill the slots, each with its value or a reason.
 
         Raises:
-            Unreadable: the bytes are not one record of the schema from the first to the last.
+            RecordRefused: the bytes are not one record of the schema from the first to the last.
         """
 
     def rest(self, payload: bytes) -> dict[str, Any]:
         """Return what is left of a record that ``read`` read, where the tree has taken its leaves, as JSON has it.
 
         Raises:
-            RestRefused: JSON cannot have it.
+            RecordRefused: JSON cannot have it.
         """
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
@@ -95,9 +105,7 @@ class TypedDecoder:
         self._rest = make_reader(lambda has: tree(record, has)) if own_rest else self._reader
         self._where = _Where(record.where, make_reader) if record.where else None
 
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """The row of a record, or every reason against it; never raises."""
         unread = outcome_unread(self.record, self._limits, value, key, timestamp)
         if unread is not None:
@@ -114,11 +122,19 @@ class TypedDecoder:
             if self.record.rest:
                 try:
                     reading.slots[self._slots - 1] = self._rest_text(value)
-                except RestRefused as refused:
+                except RecordRefused as refused:
                     reading.reasons.append((self._slots - 1, refused.reason))
-        except Unreadable as unreadable:
+        except RecordRefused as unreadable:
             return Refusal((unreadable.reason,))
-        return self._outcome(reading, key, timestamp)
+        record = self.record
+        deleted = _truth(record.delete_when, self._slots, reading) if record.delete_when else False
+        if isinstance(deleted, Reason):
+            return Refusal((deleted,))
+        reasons = [reason for slot, reason in reading.reasons if not deleted or slot < 2]
+        slots = reading.slots[: self._slots]
+        slots = [*slots[:2], *([None] * len(record.columns))] if deleted else slots
+        reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
+        return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(slots, deleted)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
@@ -156,19 +172,6 @@ class TypedDecoder:
             add_condition(root, self.record.delete_when, self._slots)
         return root
 
-    def _outcome(
-        self, reading: Found, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
-        record = self.record
-        deleted = _truth(record.delete_when, self._slots, reading) if record.delete_when else False
-        if isinstance(deleted, Reason):
-            return Refusal((deleted,))
-        reasons = [reason for slot, reason in reading.reasons if not deleted or slot < 2]
-        slots = reading.slots[: self._slots]
-        slots = [*slots[:2], *([None] * len(record.columns))] if deleted else slots
-        reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
-        return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(slots, deleted)
-
 
 class _Where:
     """Says of the records of one schema which are the pipeline's; the only leaf of its tree has slot 0."""
@@ -178,7 +181,7 @@ class _Where:
         self._reader = make_reader(lambda _: tree_of(condition))
 
     def check(self, payload: bytes) -> bool | Reason:
-        """Return whether it is, or why that cannot be told; raises Unreadable."""
+        """Return whether it is, or why that cannot be told; raises RecordRefused."""
         reading = Found([None])
         self._reader.read(payload, reading)
         return _truth(self._condition, 0, reading)
@@ -203,7 +206,7 @@ def text_of(left: dict[str, Any]) -> str | None:
     """The JSON of the members that are left, None where none is.
 
     Raises:
-        RestRefused: no jsonb can hold one of them.
+        RecordRefused: no jsonb can hold one of them.
     """
     if not left:
         return None
@@ -216,4 +219,4 @@ def text_of(left: dict[str, Any]) -> str | None:
                 json_text({name: value})
             except Mismatch:
                 path = printable(format_path((name,)))
-        raise RestRefused.by(path, mismatch) from None
+        raise RecordRefused(mismatch.at(path)) from None
