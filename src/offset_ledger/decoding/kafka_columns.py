@@ -13,9 +13,8 @@ from offset_ledger.decoding.frame import NO_SCHEMA, schema_ids
 from offset_ledger.decoding.headers import headers_json, schemas_in_headers, wrong_names
 from offset_ledger.decoding.kinds import EPOCH, MOMENT, check_event_id
 from offset_ledger.decoding.outcome import (
-    FAR_TIMESTAMP,
     KEY_PATH,
-    NO_TIMESTAMP,
+    TIMESTAMP_PATH,
     WHOLE,
     Code,
     DecodedRow,
@@ -28,7 +27,6 @@ from offset_ledger.decoding.outcome import (
     Refusal,
     Skip,
     Timestamp,
-    unheld_timestamp,
 )
 from offset_ledger.pandas_later import without_pandas
 
@@ -42,6 +40,8 @@ _KAFKA = [
 ]
 TIMESTAMP = pa.timestamp("ms", "UTC")
 """As Kafka counts, which takes any timestamp of Kafka."""
+NO_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.MISSING, "expected a record timestamp, Kafka has none (-1)")
+FAR_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.RANGE, "expected a moment in the years 1 to 9999")
 _EARLIEST, _LATEST = -210_866_803_200_000, (2**63 - 1) // 1000  # Postgres has none before, 64 bits of µs none after
 _NONE = -1  # says that there is no timestamp
 
@@ -63,8 +63,13 @@ class KafkaColumns:
         self.keys = batch.column("key").cast(pa.binary())
         self.timestamps = timestamps(batch)
         milliseconds = _milliseconds(batch)
-        unheld = pc.indices_nonzero(pc.invert(_held(milliseconds))).to_pylist()
-        self.unheld = {place: unheld_timestamp(milliseconds[place].as_py()) for place in unheld}
+        self.unheld: dict[int, Reason] = {}
+        for place in pc.indices_nonzero(pc.invert(_held(milliseconds))).to_pylist():
+            # Such a timestamp is kept nowhere else: a redrive reads it from the reason.
+            detail = (
+                f"expected a record timestamp of the years 4714 BC to 294,246, got {milliseconds[place].as_py()} ms"
+            )
+            self.unheld[place] = Reason(TIMESTAMP_PATH, Code.RANGE, detail)
         self.against = dict[int, tuple[Reason, ...]]()
         self._refuse(self.unheld)
         self._refuse(wrong_names(batch.column("headers")))

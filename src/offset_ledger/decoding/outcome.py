@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import RecordShape
 
 KEY_PATH = "_key"
@@ -80,15 +81,6 @@ Key = bytes | Reason | None
 Timestamp = datetime | Reason
 """Kafka's timestamp, or why it is no moment."""
 
-NO_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.MISSING, "expected a record timestamp, Kafka has none (-1)")
-FAR_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.RANGE, "expected a moment in the years 1 to 9999")
-
-
-def unheld_timestamp(milliseconds: int) -> Reason:
-    """The reason against a record timestamp that is kept nowhere else: a redrive reads it from here."""
-    detail = f"expected a record timestamp of the years 4714 BC to 294,246, got {milliseconds} ms"
-    return Reason(TIMESTAMP_PATH, Code.RANGE, detail)
-
 
 class Mismatch(Exception):
     """A value that cannot become its declared type exactly."""
@@ -144,6 +136,11 @@ def printable(text: str, limit: int = 80) -> str:
     """The text as it can stand in a jsonb and in a log: cut, and without control characters or lone surrogates."""
     text = text if len(text) <= limit else text[:limit] + "…"
     return text if text.isprintable() else ascii(text)[1:-1]
+
+
+def step_of(name: str) -> str:
+    """A member's name as a step of a path, for messages."""
+    return printable(format_path((name,))[1:])
 
 
 Places = npt.NDArray[np.int64]

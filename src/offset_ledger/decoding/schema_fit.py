@@ -64,9 +64,25 @@ def limited(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
     """Which values of the field a column of that kind refuses, where it takes others, and what to write instead."""
     if field.type is None or refused(field, kind, form):
         return None
-    if form is Format.JSON_SCHEMA and field.type.name is TypeName.DECIMAL:
-        return _json_limit(kind)
-    return _limit(field.type, kind)
+    source = field.type
+    if form is Format.JSON_SCHEMA and source.name is TypeName.DECIMAL:
+        if kind.name in INTEGER_BITS or kind.encoding in EPOCH_UNITS:
+            return "values with a fraction are quarantined; write numeric"
+        return "values with a fraction are quarantined" if kind.name == "event_id" else None
+    if kind.encoding in EPOCH_UNITS:
+        return None
+    if source.name is TypeName.INTEGER:
+        return _integer_limit(source, kind)
+    if source.name is TypeName.FLOAT and kind.name == "real" and source.bits == 64:
+        return "values that a real cannot hold are quarantined; write double precision"
+    written = decimal_digits(source.shown) if source.name is TypeName.DECIMAL and kind.name == "numeric" else None
+    if written and kind.args:
+        precision, scale = written
+        if scale > kind.args[1] or precision - scale > kind.args[0] - kind.args[1]:
+            return f"values with more digits are quarantined; write numeric({precision},{scale})"
+    if source.nanoseconds == 1 and kind.name in ("timestamptz", "time"):
+        return "values between two microseconds are quarantined"
+    return None
 
 
 def shown(kind: ColumnKind) -> str:
@@ -78,27 +94,6 @@ def shown(kind: ColumnKind) -> str:
 def is_union(field: SchemaField) -> bool:
     """Return whether the field has values of several types, by its schema."""
     return field.type is None and (field.shown.startswith("union of") or " or " in field.shown)
-
-
-def _json_limit(kind: ColumnKind) -> str | None:
-    if kind.name in INTEGER_BITS or kind.encoding in EPOCH_UNITS:
-        return "values with a fraction are quarantined; write numeric"
-    return "values with a fraction are quarantined" if kind.name == "event_id" else None
-
-
-def _limit(source: ValueType, kind: ColumnKind) -> str | None:
-    """Return which values of a type that fits are refused, and what to write instead."""
-    if kind.encoding in EPOCH_UNITS:
-        return None
-    if source.name is TypeName.INTEGER:
-        return _integer_limit(source, kind)
-    if source.name is TypeName.FLOAT and kind.name == "real" and source.bits == 64:
-        return "values that a real cannot hold are quarantined; write double precision"
-    if source.name is TypeName.DECIMAL and kind.name == "numeric":
-        return _decimal_limit(source, kind)
-    if source.nanoseconds == 1 and kind.name in ("timestamptz", "time"):
-        return "values between two microseconds are quarantined"
-    return None
 
 
 def _integer_limit(source: ValueType, kind: ColumnKind) -> str | None:
@@ -120,13 +115,3 @@ def decimal_digits(shown: str) -> tuple[int, int] | None:
     """Precision and scale of a decimal as its schema shows it."""
     written = _DECIMAL.fullmatch(shown)
     return (int(written[1]), int(written[2])) if written else None
-
-
-def _decimal_limit(source: ValueType, kind: ColumnKind) -> str | None:
-    written = decimal_digits(source.shown)
-    if not kind.args or not written:
-        return None
-    precision, scale = written
-    if scale <= kind.args[1] and precision - scale <= kind.args[0] - kind.args[1]:
-        return None
-    return f"values with more digits are quarantined; write numeric({precision},{scale})"

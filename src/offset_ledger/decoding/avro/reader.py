@@ -31,10 +31,10 @@ from offset_ledger.decoding.avro.schema import (
 )
 from offset_ledger.decoding.avro.steps import ABSENT, Fields, Parts, ReadMap, Step, TakeBranch, read_scalar
 from offset_ledger.decoding.kinds import Flags
-from offset_ledger.decoding.outcome import Code, Mismatch, Proven, Reason, RecordRefused
+from offset_ledger.decoding.outcome import Code, Mismatch, Proven, Reason, RecordRefused, step_of
 from offset_ledger.decoding.shape import Node
 from offset_ledger.decoding.typed.conversions import Convert, conversion
-from offset_ledger.decoding.typed.decoder import Found, Malformed, step_of
+from offset_ledger.decoding.typed.decoder import Found, Malformed
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.model.writer_schema import WriterSchema
 

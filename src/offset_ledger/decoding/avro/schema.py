@@ -67,7 +67,11 @@ class _Names:
         if isinstance(said, str):
             return self._named(said, namespace, place)
         if isinstance(said, list):
-            return _union([self.parse(each, namespace, place, depth + 1) for each in said], place)
+            branches = tuple(self.parse(each, namespace, place, depth + 1) for each in said)
+            kinds = [full_name(branch) for branch in branches]
+            if len(set(kinds)) < len(kinds) or "union" in kinds:
+                raise _problem(place, "a union of different types and no unions", kinds)
+            return Union(branches)
         kind = said.get("type") if isinstance(said, dict) else None
         if not isinstance(kind, str):
             raise _problem(place, "a type", said)
@@ -108,7 +112,9 @@ class _Names:
                 raise _problem(name, "a field with a name", each)
             at = f"{name}.{field_name}"
             type_ = self.parse(_needed(each, "type", at), inside, at, depth + 1)
-            record.fields.append(Field(field_name, type_, _aliases(each)))
+            before = each["aliases"] if isinstance(each.get("aliases"), list) else []
+            aliases = (alias for alias in before if isinstance(alias, str) and _NAME.fullmatch(alias))
+            record.fields.append(Field(field_name, type_, tuple(dict.fromkeys(aliases))))
         if len({each.name for each in record.fields}) < len(fields):
             raise _problem(name, "fields of different names", [each.name for each in record.fields])
         return record
@@ -117,20 +123,6 @@ class _Names:
         if name in self._defined or name in PRIMITIVES:
             raise _problem(place, "a new name", name)
         self._defined[name] = type_
-
-
-def _aliases(field: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names that a field had before; what is no name says nothing about records."""
-    said = field.get("aliases")
-    names = said if isinstance(said, list) else []
-    return tuple(dict.fromkeys(each for each in names if isinstance(each, str) and _NAME.fullmatch(each)))
-
-
-def _union(branches: list[AvroType], place: str) -> Union:
-    kinds = [full_name(branch) for branch in branches]
-    if len(set(kinds)) < len(kinds) or "union" in kinds:
-        raise _problem(place, "a union of different types and no unions", kinds)
-    return Union(tuple(branches))
 
 
 def _enum(name: str, said: Mapping[str, Any]) -> Scalar:

@@ -13,9 +13,9 @@ from typing import Any
 
 from offset_ledger.decoding.avro.byte_reader import ByteReader
 from offset_ledger.decoding.avro.schema import Array, AvroType, Field, Map, Record, Scalar, Union, shown
-from offset_ledger.decoding.outcome import Code, Mismatch
+from offset_ledger.decoding.outcome import Code, Mismatch, step_of
 from offset_ledger.decoding.typed.conversions import Convert, json_value
-from offset_ledger.decoding.typed.decoder import Malformed, step_of
+from offset_ledger.decoding.typed.decoder import Malformed
 from offset_ledger.decoding.typed.types import TypeName
 
 Step = Callable[[ByteReader], Any]

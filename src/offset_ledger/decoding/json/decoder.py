@@ -33,10 +33,10 @@ from offset_ledger.decoding.outcome import (
     Timestamp,
     joined,
     printable,
+    step_of,
     with_rest,
 )
 from offset_ledger.decoding.shape import Node, places, tree, tree_at
-from offset_ledger.decoding.typed.decoder import step_of
 
 _BOM = b"\xef\xbb\xbf"
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

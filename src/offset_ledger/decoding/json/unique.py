@@ -25,9 +25,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from offset_ledger.config.json_path import format_path
 from offset_ledger.decoding.kinds import Flags
-from offset_ledger.decoding.outcome import Code, Mismatch, printable
+from offset_ledger.decoding.outcome import Code, Mismatch, printable, step_of
 
 Positions = npt.NDArray[np.int64]
 
@@ -107,24 +106,19 @@ class UniqueNames:
         width = len(shape.tokens)
         rows = rows[self._counts[rows] == width]
         ends = self._colons[self._first[rows][:, None] + np.arange(width)]
-        same = self._ends_with(ends, shape.tokens)
-        if shape.nested:
-            before = ends[:, 1:] - [len(token) for token in shape.tokens[1:]]
-            same &= ~_IS_BETWEEN[self._bytes[np.maximum(before, 0)]].any(axis=1)
-        return rows[same]
-
-    def _ends_with(self, ends: Positions, tokens: tuple[bytes, ...]) -> Flags:
-        """Return which rows have each token right up to its position, compared in words of 8 bytes."""
-        wanted = np.array([int.from_bytes(token[-8:].rjust(8, b"\0"), "little") for token in tokens], np.uint64)
-        shift = np.array([8 * max(8 - len(token), 0) for token in tokens], np.uint64)
-        words = self._words[ends - 7] >> shift << shift
-        same: Flags = (words == wanted).all(axis=1)
-        for column, token in enumerate(tokens):
+        # Each token right up to its colon, compared in words of 8 bytes.
+        wanted = np.array([int.from_bytes(token[-8:].rjust(8, b"\0"), "little") for token in shape.tokens], np.uint64)
+        shift = np.array([8 * max(8 - len(token), 0) for token in shape.tokens], np.uint64)
+        same: Flags = (self._words[ends - 7] >> shift << shift == wanted).all(axis=1)
+        for column, token in enumerate(shape.tokens):
             for begin in range(0, max(len(token) - 8, 0), 8):
                 word = np.uint64(int.from_bytes(token[begin : begin + 8], "little"))
                 places = np.maximum(ends[:, column] - (len(token) - 1 - begin), 0)
                 same &= self._words[places] == word
-        return same
+        if shape.nested:
+            before = ends[:, 1:] - [len(token) for token in shape.tokens[1:]]
+            same &= ~_IS_BETWEEN[self._bytes[np.maximum(before, 0)]].any(axis=1)
+        return rows[same]
 
 
 _LONE = re.compile("[\ud800-\udfff]")  # in a text that was read: what stands in a pair is one character there
@@ -175,9 +169,9 @@ def _find_duplicate(root: Any) -> str:
             names = set[str]()
             for name, _ in value:
                 if name in names:
-                    return path + _step(name)
+                    return path + step_of(name)
                 names.add(name)
-            pending += [(path + _step(name), member) for name, member in value]
+            pending += [(path + step_of(name), member) for name, member in value]
         elif isinstance(value, list):
             pending += [(f"{path}[{index}]", member) for index, member in enumerate(value)]
     raise AssertionError("expected a repeated name, found none")
@@ -194,12 +188,8 @@ def lone_surrogate(text: str) -> tuple[str, str] | None:
         if isinstance(value, str) and (half := _LONE.search(value)):
             return path, printable(half[0])
         if isinstance(value, _Members):
-            steps = [(path + _step(name), name, member) for name, member in value]
+            steps = [(path + step_of(name), name, member) for name, member in value]
             pending += [each for at, name, member in reversed(steps) for each in ((at, member), (at, name))]
         elif isinstance(value, list):
             pending += [(f"{path}[{index}]", member) for index, member in reversed([*enumerate(value)])]
     return None
-
-
-def _step(name: str) -> str:
-    return printable(format_path((name,))[1:])

@@ -154,7 +154,13 @@ class Structs:
             try:
                 records = [self._decode(texts[place]) for place in chunk]
             except FAILURES:
-                chunk, records = self._decode_each(texts, chunk)
+                chunk, records, doubtful = [], [], chunk
+                for place in doubtful:
+                    try:
+                        records.append(self._decode(texts[place]))
+                        chunk.append(place)
+                    except FAILURES:
+                        continue
             read += chunk
             _collect(self._members, records, values)
         return np.array(read, np.int64), values
@@ -169,16 +175,6 @@ class Structs:
         if built.null_count and not self._nullable[slot]:
             sure &= valid_flags(built)
         return built
-
-    def _decode_each(self, texts: list[Any], places: list[int]) -> tuple[list[int], list[Any]]:
-        read, records = [], []
-        for place in places:
-            try:
-                records.append(self._decode(texts[place]))
-                read.append(place)
-            except FAILURES:
-                continue
-        return read, records
 
     def _struct(self, node: Node) -> tuple[type[msgspec.Struct], tuple[_Member, ...]]:
         fields: list[Any] = []

@@ -47,11 +47,6 @@ class Malformed(Mismatch):
         return RecordRefused(self.at("$" + "".join(reversed(self.steps))))
 
 
-def step_of(name: str) -> str:
-    """Return a member's name as a step of a path, for messages."""
-    return printable(format_path((name,))[1:])
-
-
 @dataclass(slots=True)
 class Found:
     """The values that a reader found in one record, by slot of the tree, and the reasons against it by slot."""
