@@ -24,7 +24,7 @@ from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import leader_changes_are_transient
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts, newest_records
 from offset_ledger.kafka.python_client import Admin
-from offset_ledger.kafka.timestamps import first_timestamps, last_timestamps
+from offset_ledger.kafka.records import first_timestamps, last_timestamps
 from offset_ledger.kafka.topics import describe_topic, topic_configs
 from offset_ledger.kafka.transactions import CoordinatedTransaction, coordinated_transactions, open_writes
 from offset_ledger.model import moments

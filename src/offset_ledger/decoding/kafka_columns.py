@@ -66,10 +66,8 @@ class KafkaColumns:
         self.unheld: dict[int, Reason] = {}
         for place in pc.indices_nonzero(pc.invert(_held(milliseconds))).to_pylist():
             # Such a timestamp is kept nowhere else: a redrive reads it from the reason.
-            detail = (
-                f"expected a record timestamp of the years 4714 BC to 294,246, got {milliseconds[place].as_py()} ms"
-            )
-            self.unheld[place] = Reason(TIMESTAMP_PATH, Code.RANGE, detail)
+            years = "expected a record timestamp of the years 4714 BC to 294,246"
+            self.unheld[place] = Reason(TIMESTAMP_PATH, Code.RANGE, f"{years}, got {milliseconds[place].as_py()} ms")
         self.against = dict[int, tuple[Reason, ...]]()
         self._refuse(self.unheld)
         self._refuse(wrong_names(batch.column("headers")))

@@ -111,9 +111,9 @@ class HttpClient:
                 headers = {"accept-encoding": "identity", **(request.headers or {}), **login}
                 asked = self._client.stream(request.method, request.url, content=request.content, headers=headers)
                 async with asked as response:
-                    body = await _read(self._service, request.url, response)
+                    document = await _read(self._service, request.url, response)
                     location = response.headers.get("location", "").partition("?")[0]
-                    return Answer(request.url, response.status_code, _document(body), location)
+                    return Answer(request.url, response.status_code, document, location)
         except TimeoutError:
             raise self._service.unavailable(
                 f"{request.url} did not answer completely within {self._timeout:.0f} s; check that the "
@@ -133,7 +133,8 @@ class HttpClient:
             raise ConfigurationError(f"{request.url!r} is no URL ({one_line(error)}); correct the connection") from None
 
 
-async def _read(service: Service, url: str, response: httpx.Response) -> bytes:
+async def _read(service: Service, url: str, response: httpx.Response) -> Any:
+    """The document of the answer; None where it is no JSON."""
     body = bytearray()
     async for chunk in response.aiter_raw():
         body += chunk
@@ -142,10 +143,6 @@ async def _read(service: Service, url: str, response: httpx.Response) -> bytes:
                 f"{url} answers with more than {_LIMIT}, which is more than is read here; check that it is the URL of "
                 f"a {service.name}"
             )
-    return bytes(body)
-
-
-def _document(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

@@ -119,7 +119,8 @@ class KafkaClient:
         if not read_before:
             return self.ask(lambda admin: take_snapshot(admin, topic))
         seconds = min(_STALE_SECONDS, self._timeout)
-        retries = retrying(_is_unknown, f"the brokers to know topic {topic}", max_seconds=seconds)
+        waiting_for = f"the brokers to know topic {topic}"
+        retries = retrying(lambda error: isinstance(error, UnknownTopic), waiting_for, max_seconds=seconds)
         snapshot: TopicSnapshot = retries(self.snapshot, topic)
         return snapshot
 
@@ -167,10 +168,6 @@ class KafkaClient:
                     raise error(f"{group} {tp.topic} {tp.partition}")
 
         self.ask(alter)
-
-
-def _is_unknown(error: BaseException) -> bool:
-    return isinstance(error, UnknownTopic)
 
 
 @contextmanager

@@ -27,8 +27,13 @@ def describe_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
     (described,) = admin.client.describe_topics([topic])
     error = kafka_errors.for_code(described["error_code"])
     if error in (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError):
+        try:
+            close = get_close_matches(topic, user_topics(admin), n=1)
+        except kafka_errors.KafkaError:
+            close = []
+        question = f"; did you mean {close[0]}?" if close else ""
         raise UnknownTopic(
-            f"topic {topic!r} does not exist on {admin.servers}{_nearest(admin, topic)}; create it, or correct its "
+            f"topic {topic!r} does not exist on {admin.servers}{question}; create it, or correct its "
             "name (source.topic in a pipeline file, or leave it out of topics or topic_pattern); if it was deleted, "
             "remove the file of a pipeline that reads no other topic; later runs leave out one of several after "
             "offset-ledger accept-topic PIPELINE@TOPIC --why ..."
@@ -41,15 +46,6 @@ def describe_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
 def user_topics(admin: Admin) -> list[str]:
     """Return the names of the topics that this login may see, without Kafka's internal ones."""
     return sorted(str(each["name"]) for each in admin.client.describe_topics() if not each["is_internal"])
-
-
-def _nearest(admin: Admin, topic: str) -> str:
-    """Return a question about the topic that was probably meant."""
-    try:
-        close = get_close_matches(topic, user_topics(admin), n=1)
-    except kafka_errors.KafkaError:
-        return ""
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def describe_available_topic(admin: Admin, topic: str) -> Mapping[str, Any]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable, UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
-from offset_ledger.schema_registry.api import Api, NotFound
-from offset_ledger.schema_registry.connection import registry_settings
+from offset_ledger.schema_registry.connection import Api, NotFound, registry_settings
 
 LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 
@@ -25,10 +24,6 @@ class Reference:
     subject: str
     version: int
 
-    def document(self) -> dict[str, object]:
-        """As the API writes it."""
-        return {"name": self.name, "subject": self.subject, "version": self.version}
-
 
 @dataclass(frozen=True, slots=True)
 class Schema:
@@ -40,7 +35,7 @@ class Schema:
 
     def document(self) -> dict[str, object]:
         """As the API writes it."""
-        references = [each.document() for each in self.references]
+        references = [asdict(each) for each in self.references]
         return {"schemaType": str(self.language), "schema": self.text, "references": references}
 
 
@@ -53,7 +48,7 @@ class Compatibility:
 
 
 class Registry:
-    """Questions to one registry; the errors are those of :class:`~offset_ledger.schema_registry.api.Api`.
+    """Questions to one registry; the errors are those of :class:`~offset_ledger.schema_registry.connection.Api`.
 
     What has an id or a version never changes, so it is asked for once; what the registry does not know is asked again.
     """
@@ -80,7 +75,15 @@ class Registry:
             except NotFound:
                 return None
             references = resolve(schema.references, self._version, what)
-            subjects = self._subjects(schema_id)
+            of_versions = f"the versions of {what}"
+            try:
+                versions = _sequence(self._api.ask("GET", f"/schemas/ids/{schema_id}/versions"), of_versions)
+            except NotFound:
+                versions = ()
+            described = [_mapping(each, of_versions) for each in versions]
+            subjects = tuple(
+                (_text(each, "subject", of_versions), _number(each, "version", of_versions)) for each in described
+            )
             self._schemas[schema_id] = WriterSchema(schema_id, schema.language, schema.text, references, subjects)
         return self._schemas[schema_id]
 
@@ -199,15 +202,6 @@ class Registry:
                 raise _lost(f"the reference {reference.name!r}", what) from None
         return self._versions[at]
 
-    def _subjects(self, schema_id: int) -> tuple[tuple[str, int], ...]:
-        what = f"the versions of schema {schema_id}"
-        try:
-            answer = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions")
-        except NotFound:
-            return ()
-        versions = [_mapping(each, what) for each in _sequence(answer, what)]
-        return tuple((_text(each, "subject", what), _number(each, "version", what)) for each in versions)
-
 
 def connect_registry(connection: Connection) -> Registry:
     """A client of the registry; nothing is asked yet.
@@ -239,29 +233,22 @@ def resolve(
         UnusableSchema: the references form a circle, are too many, or mean two schemas by the same name.
     """
     resolved: dict[str, SchemaReference] = {}
-    for reference in _in_order(references, fetch, what):
-        same = resolved.setdefault(reference.name, reference)
-        if same.text != reference.text:
-            raise UnusableSchema(
-                f"{what} refers by {reference.name!r} to version {same.version} of {same.subject!r} and to version "
-                f"{reference.version} of {reference.subject!r}, which differ; register it with one of them"
-            )
-    return tuple(resolved.values())
-
-
-def _in_order(
-    wanted: Iterable[Reference], fetch: Callable[[Reference], Schema], what: str
-) -> Iterator[SchemaReference]:
     seen: set[Reference] = set()
     characters = 0
-    stack: list[tuple[Reference | None, Schema | None, Iterator[Reference]]] = [(None, None, iter(wanted))]
+    stack: list[tuple[Reference | None, str, Iterator[Reference]]] = [(None, "", iter(references))]
     while stack:
-        reference, schema, following = stack[-1]
+        reference, text, following = stack[-1]
         needed = next(following, None)
         if needed is None:
             stack.pop()
-            if reference and schema:
-                yield SchemaReference(reference.name, reference.subject, reference.version, schema.text)
+            if reference:
+                own = SchemaReference(reference.name, reference.subject, reference.version, text)
+                same = resolved.setdefault(reference.name, own)
+                if same.text != text:
+                    raise UnusableSchema(
+                        f"{what} refers by {own.name!r} to version {same.version} of {same.subject!r} and to version "
+                        f"{own.version} of {own.subject!r}, which differ; register it with one of them"
+                    )
             continue
         if any(needed == open_ for open_, _, _ in stack):
             raise UnusableSchema(
@@ -272,13 +259,14 @@ def _in_order(
         seen.add(needed)
         if len(seen) > MAX_REFERENCES:
             raise UnusableSchema(f"{what} refers to more than {MAX_REFERENCES} other schemas; register it with fewer")
-        needed_schema = fetch(needed)
-        characters += len(needed_schema.text)
+        schema = fetch(needed)
+        characters += len(schema.text)
         if characters > MAX_CHARACTERS:
             raise UnusableSchema(
                 f"{what} refers to schemas of more than {MAX_CHARACTERS} characters together; register it with less"
             )
-        stack.append((needed, needed_schema, iter(needed_schema.references)))
+        stack.append((needed, schema.text, iter(schema.references)))
+    return tuple(resolved.values())
 
 
 def _read_schema(document: object, what: str) -> Schema:
