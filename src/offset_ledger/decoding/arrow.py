@@ -1,7 +1,5 @@
 """A batch of Kafka records -> the rows and the refusals to stage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

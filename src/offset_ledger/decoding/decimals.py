@@ -1,7 +1,5 @@
 """Decimals within Postgres's ``numeric``, to the last digit, and the shortest text of a 4-byte float."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable

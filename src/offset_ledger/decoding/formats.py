@@ -1,7 +1,5 @@
 """The decoder of a pipeline's records, by the format and the schema that its file names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

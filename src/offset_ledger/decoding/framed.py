@@ -1,7 +1,5 @@
 """Records that say by their first bytes what they are, by a schema or by a kind: each goes to a decoder of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """Kafka headers <-> the JSON that the target keeps: [[name, value], ...], exact for any bytes."""
 
-from __future__ import annotations
-
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any

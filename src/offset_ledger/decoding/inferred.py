@@ -1,7 +1,5 @@
 """The columns that records, or the fields of schemas, call for: where each value is, what type takes it, and a name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What a row takes from Kafka itself, whatever the format: columns, and where the file says so event id and moment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 

@@ -4,8 +4,6 @@ A record that a step does not fit (it ends too early, a length is negative, a va
 no longer ``good``: it stays where it is, and another way of reading has to say what is in it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

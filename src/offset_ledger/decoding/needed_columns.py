@@ -1,7 +1,5 @@
 """The needs of a writer's schema beyond the columns of a pipeline: new columns, wider types, or a decision."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The fit of a schema and the column that reads it: what would be refused, and what to write instead."""
 
-from __future__ import annotations
-
 import re
 
 from offset_ledger.config.model import JsonPath

@@ -1,7 +1,5 @@
 """The schemas of a topic: which can be one of it, and the kinds of records that a schema has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

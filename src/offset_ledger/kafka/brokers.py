@@ -1,7 +1,5 @@
 """The brokers of a cluster: which there are, their settings, and the election of leaders among them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

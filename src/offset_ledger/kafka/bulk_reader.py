@@ -3,8 +3,6 @@
 Its errors become the package's: which are final, and what a broker that refuses the login means.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import time

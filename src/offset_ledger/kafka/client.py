@@ -3,8 +3,6 @@
 What it asks: a topic at one moment, the sizes of its logs, and the offsets of consumer groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime

@@ -4,8 +4,6 @@ These are values only; what a client calls while it runs, such as for a token, i
 :mod:`offset_ledger.kafka.python_client` and :mod:`offset_ledger.kafka.tokens`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

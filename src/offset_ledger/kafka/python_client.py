@@ -3,8 +3,6 @@
 kafka-python itself tries again until its time is over, and then reports a timeout.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator, Mapping

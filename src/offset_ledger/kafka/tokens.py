@@ -1,7 +1,5 @@
 """Tokens for SASL OAUTHBEARER, for kafka-python and librdkafka: of a token endpoint, or signed for Amazon MSK."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

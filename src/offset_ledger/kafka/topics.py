@@ -1,7 +1,5 @@
 """Topics as their metadata and their settings describe them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches

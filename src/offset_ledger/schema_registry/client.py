@@ -1,7 +1,5 @@
 """The client of one schema registry: schemas by id with all they refer to, subjects, and registering."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ The extra of an Airflow connection has the names of Confluent's own clients. A q
 other, logged in, and is retried while none is well.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import ssl
@@ -90,16 +88,12 @@ def registry_settings(connection: Connection) -> Settings:
     """
     extra = connection.extra
     if connection.conn_type not in ("http", "https"):
-        raise _wrong(
-            connection.conn_id, f"a schema registry has conn_type http or https, found {connection.conn_type!r}"
-        )
+        raise _wrong(connection, f"a schema registry has conn_type http or https, found {connection.conn_type!r}")
     for name in extra:
         if name not in KNOWN:
             close = get_close_matches(name, KNOWN, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
-            raise _wrong(
-                connection.conn_id, f"{name!r} is no setting of a schema registry; {hint}known: {', '.join(KNOWN)}"
-            )
+            raise _wrong(connection, f"{name!r} is no setting of a schema registry; {hint}known: {', '.join(KNOWN)}")
     login = _basic(connection)
     source = _bearer_source(connection, login)
     headers = {"target-sr-cluster": extra.get(CLUSTER), "confluent-identity-pool-id": extra.get(POOL)}
@@ -110,7 +104,7 @@ def registry_settings(connection: Connection) -> Settings:
     oauth = None
     if source == "OAUTHBEARER":
         if not is_token_url(extra[ISSUER]):
-            raise _wrong(connection.conn_id, f"{ISSUER} should be the URL of a token endpoint, without a login in it")
+            raise _wrong(connection, f"{ISSUER} should be the URL of a token endpoint, without a login in it")
         oauth = OAuth(extra[ISSUER], extra[CLIENT_ID], extra[CLIENT_SECRET], extra.get(SCOPE))
     timeout = extra.get(TIMEOUT, str(_DEFAULT_TIMEOUT))
     try:
@@ -118,7 +112,7 @@ def registry_settings(connection: Connection) -> Settings:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 300:
-        raise _wrong(connection.conn_id, f"{TIMEOUT} should be seconds, more than 0 and at most 300, found {timeout!r}")
+        raise _wrong(connection, f"{TIMEOUT} should be seconds, more than 0 and at most 300, found {timeout!r}")
     secrets = [connection.password, *(extra.get(name) for name in (BASIC, TOKEN, CLIENT_SECRET, KEY_PASSWORD))]
     secrets += [extra.get(BASIC, "").partition(":")[2], (headers.get("authorization") or "").partition(" ")[2]]
     return Settings(
@@ -132,34 +126,32 @@ def registry_settings(connection: Connection) -> Settings:
     )
 
 
-def _wrong(conn_id: str, text: str) -> ConfigurationError:
-    return ConfigurationError(f"connection {conn_id!r}: {text}")
+def _wrong(connection: Connection | Settings, text: str) -> ConfigurationError:
+    return ConfigurationError(f"connection {connection.conn_id!r}: {text}")
 
 
 def _urls(connection: Connection) -> tuple[str, ...]:
     hosts = [host for each in (connection.host or "").split(",") if (host := each.strip().rstrip("/"))]
     example = "https://registry.example.com:8081"
     if not hosts:
-        raise _wrong(connection.conn_id, f"host should be the URL of a schema registry, such as {example}")
+        raise _wrong(connection, f"host should be the URL of a schema registry, such as {example}")
     schema = connection.schema or connection.conn_type
     if schema not in ("http", "https"):
         text = f"schema should be http or https, found {schema!r}; a path belongs to host, behind the URL"
-        raise _wrong(connection.conn_id, text)
+        raise _wrong(connection, text)
     urls = []
     for host in hosts:
         try:
             parts = urlsplit(host if "://" in host else f"{schema}://{host}")
             port = parts.port
         except ValueError:
-            raise _wrong(connection.conn_id, f"host is no URL; write {example}") from None
+            raise _wrong(connection, f"host is no URL; write {example}") from None
         if parts.username is not None:
-            raise _wrong(connection.conn_id, "host has a login in its URL; write it into login and password")
+            raise _wrong(connection, "host has a login in its URL; write it into login and password")
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise _wrong(connection.conn_id, f"host should be a URL such as {example}, found {host!r}")
+            raise _wrong(connection, f"host should be a URL such as {example}, found {host!r}")
         if connection.port and port and connection.port != port:
-            raise _wrong(
-                connection.conn_id, f"host has port {port} and port is {connection.port}; leave one of them out"
-            )
+            raise _wrong(connection, f"host has port {port} and port is {connection.port}; leave one of them out")
         at = f":{connection.port}" if connection.port and not port else ""
         urls.append(f"{parts.scheme}://{parts.netloc}{at}{parts.path}")
     return tuple(urls)
@@ -168,11 +160,11 @@ def _urls(connection: Connection) -> tuple[str, ...]:
 def _basic(connection: Connection) -> str | None:
     info = connection.extra.get(BASIC)
     if info is not None and (connection.login or connection.password):
-        raise _wrong(connection.conn_id, f"login and {BASIC} are two logins; leave one of them out")
+        raise _wrong(connection, f"login and {BASIC} are two logins; leave one of them out")
     if info is not None and ":" not in info:
-        raise _wrong(connection.conn_id, f"{BASIC} should be user:password")
+        raise _wrong(connection, f"{BASIC} should be user:password")
     if info is None and connection.login is None and connection.password is not None:
-        raise _wrong(connection.conn_id, "it has a password and no login")
+        raise _wrong(connection, "it has a password and no login")
     return info or (f"{connection.login}:{connection.password or ''}" if connection.login else None)
 
 
@@ -183,13 +175,13 @@ def _bearer_source(connection: Connection, login: str | None) -> str | None:
         _require_none(connection, (name for name in _BEARER if name not in (CLUSTER, POOL)), f"without {SOURCE}")
         return None
     if source not in ("STATIC_TOKEN", "OAUTHBEARER"):
-        raise _wrong(connection.conn_id, f"{SOURCE} should be STATIC_TOKEN or OAUTHBEARER, found {source!r}")
+        raise _wrong(connection, f"{SOURCE} should be STATIC_TOKEN or OAUTHBEARER, found {source!r}")
     if login:
-        raise _wrong(connection.conn_id, f"login and {SOURCE} are two logins; leave one of them out")
+        raise _wrong(connection, f"login and {SOURCE} are two logins; leave one of them out")
     needed, others = ((TOKEN,), (*_OAUTH, SCOPE)) if source == "STATIC_TOKEN" else (_OAUTH, (TOKEN,))
     missing = [name for name in needed if not extra.get(name)]
     if missing:
-        raise _wrong(connection.conn_id, f"{SOURCE} {source} needs {', '.join(missing)}")
+        raise _wrong(connection, f"{SOURCE} {source} needs {', '.join(missing)}")
     _require_none(connection, others, f"with {SOURCE} {source}")
     return source
 
@@ -197,7 +189,7 @@ def _bearer_source(connection: Connection, login: str | None) -> str | None:
 def _require_none(connection: Connection, names: Iterable[str], where: str) -> None:
     for name in names:
         if name in connection.extra:
-            raise _wrong(connection.conn_id, f"{name} has no meaning {where}")
+            raise _wrong(connection, f"{name} has no meaning {where}")
 
 
 class NotFound(Exception):
@@ -236,11 +228,9 @@ class Api:
         Raises:
             NotFound: it says that it knows no such thing.
         """
-        servers = ", ".join(self._settings.urls)
+        waiting_for = f"the schema registry at {', '.join(self._settings.urls)}"
         try:
-            retries = retrying(
-                lambda error: isinstance(error, RegistryUnavailable), f"the schema registry at {servers}"
-            )
+            retries = retrying(lambda error: isinstance(error, RegistryUnavailable), waiting_for)
             return retries(self._ask, method, path, document)
         except OffsetLedgerError as error:
             text = str(error)
@@ -314,13 +304,13 @@ def tls_context(settings: Settings) -> ssl.SSLContext:
     tls = settings.tls
     for name, path in ((CA, tls.ca), (CERTIFICATE, tls.certificate), (KEY, tls.key)):
         if path and not Path(path).is_file():
-            raise _wrong(settings.conn_id, f"{name} should be a file that is there, found {path!r}")
+            raise _wrong(settings, f"{name} should be a file that is there, found {path!r}")
     if (tls.key or tls.key_password) and not tls.certificate:
-        raise _wrong(settings.conn_id, f"{KEY} and {KEY_PASSWORD} need {CERTIFICATE}")
+        raise _wrong(settings, f"{KEY} and {KEY_PASSWORD} need {CERTIFICATE}")
     try:
         context = ssl.create_default_context(cafile=tls.ca) if tls.ca else httpx.create_ssl_context()
     except (ssl.SSLError, OSError) as error:
-        raise _wrong(settings.conn_id, f"{CA} has no certificates in PEM form ({one_line(error)})") from None
+        raise _wrong(settings, f"{CA} has no certificates in PEM form ({one_line(error)})") from None
     if tls.certificate:
         try:
             # Without a function, OpenSSL would ask for the password at the terminal.

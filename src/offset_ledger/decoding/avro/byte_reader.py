@@ -5,8 +5,6 @@ form that is longer than it needs to be counts as its value. Unlike there, bits 
 instead of dropped, and so are booleans other than 0 and 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from struct import Struct
 

@@ -5,8 +5,6 @@ contain themselves, arrays in arrays, and more than a few items) is left to the 
 that is not as most are written: it takes none that the exact reader would refuse or read otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

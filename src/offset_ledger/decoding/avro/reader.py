@@ -6,8 +6,6 @@ A path leads through records, the keys of maps and the branches of unions. What 
 is written is checked, what is in its texts and bytes is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

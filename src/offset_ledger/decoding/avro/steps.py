@@ -4,8 +4,6 @@ Values are read as a jsonb has them. A step is a method of a small class, so tha
 object that is called would take two of Python's frames, and records are nested deep.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

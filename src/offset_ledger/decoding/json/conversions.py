@@ -1,7 +1,5 @@
 """The conversions of JSON: for each kind of value how one text of it is read, and how a column of them is built."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ has to be the same as well: it has every brace between two names, unless an arra
 share an object.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The decoder of JSON Schema: jsonschema-rs validates, the decoder of JSON makes the row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal
 from itertools import islice

@@ -4,8 +4,6 @@ What a schema says by ``$ref`` and ``allOf`` counts as if it stood there; ``anyO
 of their branches are null. Conditions, patterns and properties without a type say nothing about columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote

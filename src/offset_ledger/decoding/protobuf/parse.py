@@ -1,7 +1,5 @@
 """A Protobuf message -> its fields by number, read strictly and as the specification says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +12,7 @@ Parsed = dict[int, Any]
 """The fields that are set: scalars as :mod:`~offset_ledger.decoding.protobuf.wire` reads them (enums as numbers),
 messages as their own fields, repeated fields as lists."""
 _Store = Callable[[bytes, int, int, Parsed, int], int]
+_Plan = dict[int, tuple[str, _Store]]
 
 
 class Parser:
@@ -147,9 +146,6 @@ class Parser:
             except Malformed as malformed:
                 malformed.steps.append(f".{field.name}")
                 raise
-
-
-_Plan = dict[int, tuple[str, _Store]]
 
 
 def unknown_symbol(field: Field, value: object) -> bool:

@@ -1,7 +1,5 @@
 """A .proto text with all that it imports -> descriptors, by protoc."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

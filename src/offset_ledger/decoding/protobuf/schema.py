@@ -1,7 +1,5 @@
 """The messages of a .proto schema as values of our own, and Confluent's indexes, which name one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache

@@ -1,7 +1,5 @@
 """Parsed fields -> typed values, also of Google's well-known types, and messages as they stand in a jsonb."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,6 +15,8 @@ from offset_ledger.decoding.typed.types import TypeName, ValueType
 FILLED_PER_BYTE, SPARE_FILLED = 256, 1 << 16
 Get = Callable[[Parsed], Any]
 """The value of a field in a parsed message, None where it has none; raises Mismatch."""
+Value = Callable[[Any], Any]
+"""What a parsed message or scalar stands for; raises Mismatch."""
 
 
 def is_plain_message(field: Field) -> bool:
@@ -136,9 +136,6 @@ def _symbol_of(field: Field) -> Value:
 def _same(value: Any) -> Any:
     return value
 
-
-Value = Callable[[Any], Any]
-"""What a parsed message or scalar stands for; raises Mismatch."""
 
 _PACKAGE = "google.protobuf"
 TIMESTAMP = f"{_PACKAGE}.Timestamp"

@@ -1,7 +1,5 @@
 """Protobuf's wire format, read strictly: tags, varints, lengths, the scalar types, and what a reader does not know."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

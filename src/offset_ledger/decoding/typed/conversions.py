@@ -2,8 +2,6 @@
 other, exactly or not at all, and how a whole column does.
 """
 
-from __future__ import annotations
-
 import math
 from base64 import b64encode
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The decoder of typed records: what a schema's reader finds at the declared paths becomes a row or a refusal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol

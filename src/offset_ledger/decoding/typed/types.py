@@ -1,13 +1,15 @@
 """The types that a writer's schema can give a value, what it has at a path, and what it can be wrong about."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
 from offset_ledger.config.model import JsonPath
+
+
+class SchemaProblem(Exception):
+    """A writer's schema that no record can be read with; its text is one line that says why."""
 
 
 class TypeName(StrEnum):
@@ -77,7 +79,3 @@ def at_most(fields: Iterator[SchemaField]) -> tuple[SchemaField, ...]:
     if len(listed_fields) > MAX_FIELDS:
         raise too_many()
     return listed_fields
-
-
-class SchemaProblem(Exception):
-    """A writer's schema that no record can be read with; its text is one line that says why."""
