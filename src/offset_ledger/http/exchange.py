@@ -28,18 +28,6 @@ class Answer:
     document: Any
     location: str = ""
 
-    @property
-    def error_code(self) -> int | None:
-        """The code of the registry's own error document."""
-        code = self.document.get("error_code") if isinstance(self.document, dict) else None
-        return code if isinstance(code, int) else None
-
-    @property
-    def message(self) -> str:
-        """The message of the registry's own error document."""
-        text = self.document.get("message") if isinstance(self.document, dict) else None
-        return one_line(text, 600) if isinstance(text, str) else ""
-
 
 @dataclass(frozen=True, slots=True)
 class Service:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable, UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
-from offset_ledger.schema_registry.connection import Api, NotFound, registry_settings
+from offset_ledger.schema_registry.connection import Api, registry_settings
 
 LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 
@@ -67,17 +67,14 @@ class Registry:
             UnusableSchema: it is of another language, too large, or refers to what is not there.
         """
         if schema_id not in self._schemas:
-            what = f"schema {schema_id}"
-            try:
-                schema = _read_schema(self._api.ask("GET", f"/schemas/ids/{schema_id}"), what)
-            except NotFound:
+            what, of_versions = f"schema {schema_id}", f"the versions of schema {schema_id}"
+            document = self._api.ask("GET", f"/schemas/ids/{schema_id}")
+            if document is None:
                 return None
+            schema = _read_schema(document, what)
             references = resolve(schema.references, self._version, what)
-            of_versions = f"the versions of {what}"
-            try:
-                versions = _sequence(self._api.ask("GET", f"/schemas/ids/{schema_id}/versions"), of_versions)
-            except NotFound:
-                versions = ()
+            versions = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions")
+            versions = [] if versions is None else _sequence(versions, of_versions)
             described = [_mapping(each, of_versions) for each in versions]
             subjects = tuple(
                 (_text(each, "subject", of_versions), _number(each, "version", of_versions)) for each in described
@@ -99,12 +96,9 @@ class Registry:
 
     def versions(self, subject: str) -> tuple[int, ...]:
         """The versions of the subject; none where the registry knows no such subject."""
-        try:
-            answer = self._api.ask("GET", f"{_at(subject)}/versions")
-        except NotFound:
-            return ()
-        what = f"the versions of {subject!r}"
-        return tuple(_number({"element": each}, "element", what) for each in _sequence(answer, what))
+        answer, what = self._api.ask("GET", f"{_at(subject)}/versions"), f"the versions of {subject!r}"
+        versions = [] if answer is None else _sequence(answer, what)
+        return tuple(_number({"element": each}, "element", what) for each in versions)
 
     def resolved(self, references: Sequence[Reference]) -> tuple[SchemaReference, ...]:
         """All that these lead to, each before those that need it.
@@ -121,20 +115,17 @@ class Registry:
             SchemaRejected: it is invalid, or not compatible with earlier versions.
         """
         schema = Schema(language, text, tuple(references))
-        try:
-            answer = self._api.ask("POST", f"{_at(subject)}/versions", schema.document())
-        except NotFound:
-            raise _lost(f"the schema for {subject!r}", "a schema") from None
+        answer = self._api.ask("POST", f"{_at(subject)}/versions", schema.document())
+        if answer is None:
+            raise _lost(f"the schema for {subject!r}", "a schema")
         return _number(_mapping(answer, "the answer"), "id", f"the new version of {subject!r}")
 
     def registered(
         self, subject: str, language: SchemaLanguage, text: str, references: Sequence[Reference] = ()
     ) -> int | None:
         """The id of exactly this schema, if the subject has it."""
-        schema = Schema(language, text, tuple(references))
-        try:
-            answer = self._api.ask("POST", _at(subject), schema.document())
-        except NotFound:
+        answer = self._api.ask("POST", _at(subject), Schema(language, text, tuple(references)).document())
+        if answer is None:
             return None
         return _number(_mapping(answer, "the answer"), "id", f"the schema in {subject!r}")
 
@@ -148,18 +139,15 @@ class Registry:
         """
         schema = Schema(language, text, tuple(references))
         path = f"/compatibility{_at(subject)}/versions?verbose=true"
-        try:
-            answer = _mapping(self._api.ask("POST", path, schema.document()), "the answer")
-        except NotFound:
+        if (answer := self._api.ask("POST", path, schema.document())) is None:
             return Compatibility(True)
-        reasons = _texts(answer.get("messages") or [], "the reasons")
+        reasons = _texts(_mapping(answer, "the answer").get("messages") or [], "the reasons")
         return Compatibility(answer.get("is_compatible") is True, reasons)
 
     def compatibility(self, subject: str) -> str:
         """The level that the subject has, or else all subjects have."""
-        try:
-            answer = self._api.ask("GET", f"/config/{quote(subject, safe='')}?defaultToGlobal=true")
-        except NotFound:
+        answer = self._api.ask("GET", f"/config/{quote(subject, safe='')}?defaultToGlobal=true")
+        if answer is None:
             answer = self._api.ask("GET", "/config")
         return _text(_mapping(answer, "the answer"), "compatibilityLevel", f"the level of {subject!r}")
 
@@ -182,9 +170,8 @@ class Registry:
         return True
 
     def _schema_at(self, subject: str, version: str) -> WriterSchema | None:
-        try:
-            answer = self._api.ask("GET", f"{_at(subject)}/versions/{version}")
-        except NotFound:
+        answer = self._api.ask("GET", f"{_at(subject)}/versions/{version}")
+        if answer is None:
             return None
         what = f"version {version} of {subject!r}"
         return self.schema(_number(_mapping(answer, what), "id", what))
@@ -193,11 +180,10 @@ class Registry:
         at = (reference.subject, reference.version)
         if at not in self._versions:
             what = f"version {reference.version} of {reference.subject!r}"
-            path = f"{_at(reference.subject)}/versions/{reference.version}?deleted=true"
-            try:
-                self._versions[at] = _read_schema(self._api.ask("GET", path), what)
-            except NotFound:
-                raise _lost(f"the reference {reference.name!r}", what) from None
+            document = self._api.ask("GET", f"{_at(reference.subject)}/versions/{reference.version}?deleted=true")
+            if document is None:
+                raise _lost(f"the reference {reference.name!r}", what)
+            self._versions[at] = _read_schema(document, what)
         return self._versions[at]
 
 

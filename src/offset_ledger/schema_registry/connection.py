@@ -192,10 +192,6 @@ def _require_none(connection: Connection, names: Iterable[str], where: str) -> N
             raise _wrong(connection, f"{name} has no meaning {where}")
 
 
-class NotFound(Exception):
-    """The registry knows no such schema, subject or version; each caller says what that means."""
-
-
 class Api:
     """Confluent's REST API of one registry.
 
@@ -223,11 +219,7 @@ class Api:
                 self._open = None
 
     def ask(self, method: str, path: str, document: object = None) -> Any:
-        """The JSON document that the registry answers with.
-
-        Raises:
-            NotFound: it says that it knows no such thing.
-        """
+        """The JSON document that the registry answers with; None where it knows no such schema, subject or version."""
         waiting_for = f"the schema registry at {', '.join(self._settings.urls)}"
         try:
             retries = retrying(lambda error: isinstance(error, RegistryUnavailable), waiting_for)
@@ -265,27 +257,30 @@ class Api:
 
 
 def _checked(answer: Answer) -> Any:
-    """The document of a good answer; each other one has an error."""
+    """The document of a good answer, None where there is no such thing; each other one has an error."""
     if 200 <= answer.status < 300 and answer.document is not None:
         return answer.document
-    why = f": {answer.message}" if answer.message else ""
+    error = answer.document if isinstance(answer.document, dict) else {}
+    code, message = error.get("error_code"), error.get("message")
+    reason = one_line(message, 600) if isinstance(message, str) else ""
+    why = f": {reason}" if reason else ""
     if answer.status in (401, 403):
         raise AccessDenied(
             f"the schema registry does not let this login ask {answer.url} (HTTP {answer.status}{why}); correct "
             "the login of the connection or give it the right"
         )
-    if answer.status == 404 and answer.error_code in _NOT_FOUND:
-        raise NotFound(answer.error_code)
+    if answer.status == 404 and code in _NOT_FOUND:
+        return None
     if answer.status in (404, 405):
         raise ConfigurationError(
             f"{answer.url} is no URL of a schema registry: {urlsplit(answer.url).path} answers HTTP {answer.status} "
             "without the error code of one; correct host of the connection, with its path (/apis/ccompat/v7 for "
             "Apicurio)"
         )
-    if answer.status in (400, 409, 422) and answer.error_code is not None:
+    if answer.status in (400, 409, 422) and isinstance(code, int):
         raise SchemaRejected(
-            f"the schema registry refuses it: {answer.message or 'without a reason'} (HTTP {answer.status}, code "
-            f"{answer.error_code}); correct the schema, or the compatibility level of its subject"
+            f"the schema registry refuses it: {reason or 'without a reason'} (HTTP {answer.status}, code {code}); "
+            "correct the schema, or the compatibility level of its subject"
         )
     text = f"{answer.url} answered HTTP {answer.status}{why}"
     if 300 <= answer.status < 400:

@@ -110,26 +110,17 @@ class _Refuse:
 
 
 @dataclass(frozen=True, slots=True)
-class _InTurn:
-    """Takes several steps, one behind the other."""
+class _Steps:
+    """Takes several steps: one behind the other, or each of them ``again`` over the same value."""
 
     steps: tuple[Step, ...]
+    again: bool = False
 
-    def take_in_turn(self, reader: ByteReader) -> None:
-        for step in self.steps:
-            step(reader)
-
-
-@dataclass(frozen=True, slots=True)
-class _Again:
-    """Takes several steps over the same value."""
-
-    steps: tuple[Step, ...]
-
-    def take_again(self, reader: ByteReader) -> None:
+    def take_steps(self, reader: ByteReader) -> None:
         start = reader.mark()
         for step in self.steps:
-            reader.back(start)
+            if self.again:
+                reader.back(start)
             step(reader)
 
 
@@ -172,12 +163,12 @@ class _Compiler:
             case Scalar():
                 slots = tuple((leaf.slot, conversion(type_.value, leaf.kind).convert) for leaf in node.leaves)
                 fill = _Fill(read_scalar(type_), slots, node.path).fill
-                return _InTurn((fill, refusal)).take_in_turn if (refusal := _no_members(type_, node)) else fill
+                return _Steps((fill, refusal)).take_steps if (refusal := _no_members(type_, node)) else fill
             case Union():
                 return TakeBranch(type_, lambda each: self.fill(each, node)).take_branch
             case Array():
                 refusal = _no_members(type_, node)
-                skipped = _InTurn((self._parts.skip(type_), refusal)).take_in_turn if refusal else None
+                skipped = _Steps((self._parts.skip(type_), refusal)).take_steps if refusal else None
                 return self._whole(type_, TypeName.ARRAY, node, skipped)
             case Map():
                 if not node.members:
@@ -204,7 +195,7 @@ class _Compiler:
             if name not in known
         ]
         fields = Fields(record, step_for).take_fields
-        return _InTurn((fields, *absent)).take_in_turn if absent else fields
+        return _Steps((fields, *absent)).take_steps if absent else fields
 
     def _whole(self, type_: AvroType, name: TypeName, node: Node, parts: Step | None) -> Step:
         """Fills the leaves with the whole value, by reading it a second time where paths lead on into its parts."""
@@ -216,7 +207,7 @@ class _Compiler:
         steps += [parts] if parts else []
         if not steps:
             return self._parts.skip(type_)
-        return steps[0] if len(steps) == 1 else _Again(tuple(steps)).take_again
+        return steps[0] if len(steps) == 1 else _Steps(tuple(steps), again=True).take_steps
 
 
 def _absent(node: Node, code: Code, instead: str) -> Step:
