@@ -8,24 +8,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import Limits, RecordShape
-from offset_ledger.decoding import frame
+from offset_ledger.decoding import frame, outcome
 from offset_ledger.decoding.kafka_columns import outcome_unread, tombstone_outcome
 from offset_ledger.decoding.kinds import Flags
 from offset_ledger.decoding.outcome import (
-    KEY_PATH,
-    WHOLE,
     Code,
     Decoder,
     Key,
     Mismatch,
     Outcome,
-    Places,
     Proven,
     Reason,
     Refusal,
     Skip,
     Timestamp,
-    joined,
 )
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
@@ -43,7 +39,7 @@ T = TypeVar("T", bound=Decoder | ReadKey)
 class Schemas(Generic[T]):
     """The known schemas of a pipeline: a decoder each, or the reason at ``path`` why there is none."""
 
-    def __init__(self, compile_: Callable[[WriterSchema], T], lookup: Lookup, path: str = WHOLE) -> None:
+    def __init__(self, compile_: Callable[[WriterSchema], T], lookup: Lookup, path: str = outcome.WHOLE) -> None:
         self._compile = compile_
         self._lookup = lookup
         self._path = path
@@ -76,7 +72,7 @@ class FramedKeys:
     """Reads event ids from keys in Confluent's wire format; raises what the lookup of a schema raises."""
 
     def __init__(self, compile_: Callable[[WriterSchema], ReadKey], lookup: Lookup) -> None:
-        self._schemas = Schemas(compile_, lookup, KEY_PATH)
+        self._schemas = Schemas(compile_, lookup, outcome.KEY_PATH)
 
     def look_up(self, keys: pa.BinaryArray) -> None:
         """Ask for the schemas of all these keys at once."""
@@ -91,7 +87,7 @@ class FramedKeys:
             reader = self._schemas.one(frame.schema_id(key))
             return reader if isinstance(reader, Reason) else reader(key[frame.SIZE :]).encode()
         except Mismatch as mismatch:
-            return mismatch.at(KEY_PATH)
+            return mismatch.at(outcome.KEY_PATH)
 
 
 class FramedDecoder:
@@ -124,7 +120,7 @@ class FramedDecoder:
         try:
             schema_id = frame.schema_id(value)
         except Mismatch as mismatch:
-            decoder = mismatch.at(WHOLE)
+            decoder = mismatch.at(outcome.WHOLE)
         else:
             decoder = self._batch.get(schema_id) or self._schemas.one(schema_id)
         if unread and (isinstance(decoder, Reason) or not is_other(decoder, value[frame.SIZE :])):
@@ -145,7 +141,7 @@ class FramedDecoder:
             for id_, decoder in self._batch.items()
             if not isinstance(decoder, Reason)
         ]
-        return joined(parts) if parts else None
+        return outcome.joined(parts) if parts else None
 
 
 MAX_KINDS = 16
@@ -194,7 +190,7 @@ class HeadedDecoder:
         try:
             decoder, at = self.head(value)
         except Mismatch as mismatch:
-            return Refusal((mismatch.at(WHOLE),))
+            return Refusal((mismatch.at(outcome.WHOLE),))
         return decoder.decode(value[at:], key, timestamp)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
@@ -202,12 +198,12 @@ class HeadedDecoder:
         length = pc.fill_null(pc.binary_length(values), self._limits.value_bytes + 1).to_numpy(zero_copy_only=False)
         heads = by_head(values, length <= self._limits.value_bytes, self.head)
         parts = [prove_at(decoder, values, places, at) for decoder, places, at in heads]
-        return joined(parts) if parts else None
+        return outcome.joined(parts) if parts else None
 
 
 def by_head(
     values: pa.BinaryArray, flags: Flags, head: Callable[[bytes], tuple[Said, int]]
-) -> Iterator[tuple[Said, Places, int]]:
+) -> Iterator[tuple[Said, outcome.Places, int]]:
     """What the heads of the flagged values say, the places of those with the same one, and where what follows begins.
 
     The flags of these are cleared; they stay with those of more than MAX_KINDS different heads.
@@ -226,7 +222,7 @@ def by_head(
         yield said, np.flatnonzero(same), at
 
 
-def prove_at(decoder: Decoder, values: pa.BinaryArray, places: Places, start: int) -> Proven:
+def prove_at(decoder: Decoder, values: pa.BinaryArray, places: outcome.Places, start: int) -> Proven:
     """Return what the decoder proves of the records at these places, which begin after so many bytes."""
     some = values if len(places) == len(values) else values.take(pa.array(places))
     proven = decoder.prove(frame.without_head(some, start))

@@ -9,7 +9,6 @@ from offset_ledger.config.columns import MAX_COLUMNS
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, JsonPath
 from offset_ledger.config.names import POSTGRES_NAME_BYTES, RESERVED_COLUMNS
-from offset_ledger.decoding.schema_fit import decimal_digits
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 
 
@@ -94,6 +93,7 @@ _TYPES = {
 }
 _NO_ZONE = "a local timestamp has no time zone, so only jsonb takes it"
 _REFUSED = "google.protobuf.Any"
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _WHOLE_MICROSECONDS = "nanoseconds: a record whose moment is no whole microsecond is quarantined"
 
 
@@ -108,10 +108,16 @@ def schema_columns(schemas: Sequence[Sequence[SchemaField]]) -> tuple[Inferred, 
     outer = {path[:depth] for path in whole for depth in range(1, len(path)) if path[:depth] in by_path}
     columns = []
     for path, fields in by_path.items():
-        if path not in whole:
-            each = _together(path, fields, path in outer, len(schemas))
-            aliases = tuple(alias for alias, latest in names.items() if latest == path)
-            columns.append(replace(each, path=path, aliases=aliases))
+        if path in whole:
+            continue
+        types = [_column_type(field) for field in fields]
+        nullable = any(field.nullable for field in fields) or len(fields) < len(schemas)
+        aliases = tuple(alias for alias, latest in names.items() if latest == path)
+        type_, doubt = types[-1]
+        if path in outer or len({each for each, _ in types}) > 1:
+            kinds = sorted({field.shown for field in fields} | ({"record"} if path in outer else set()))
+            type_, doubt = "jsonb", f"{' and '.join(kinds)}, by the version of the schema"
+        columns.append(Inferred(path, type_, nullable or path in outer, doubt, aliases))
     return tuple(columns)
 
 
@@ -128,28 +134,19 @@ def _names(schemas: Sequence[Sequence[SchemaField]]) -> dict[JsonPath, JsonPath]
     return {alias: path for alias, path in names.items() if alias not in latest and alias != path}
 
 
-def _together(path: JsonPath, fields: Sequence[SchemaField], outer: bool, schemas: int) -> Inferred:
-    columns = [_column(field) for field in fields]
-    nullable = any(each.nullable for each in columns) or len(columns) < schemas
-    if outer or len({each.type for each in columns}) > 1:
-        kinds = sorted({field.shown for field in fields} | ({"record"} if outer else set()))
-        return Inferred(path, "jsonb", nullable or outer, f"{' and '.join(kinds)}, by the version of the schema")
-    return replace(columns[-1], nullable=nullable)
-
-
-def _column(field: SchemaField) -> Inferred:
+def _column_type(field: SchemaField) -> tuple[str, str]:
+    """The type of the column for a field, empty where none takes it, and what is unsure."""
     type_ = field.type
+    if type_ is None and field.shown == _REFUSED:
+        return "", f"{_REFUSED}, whose type the schema does not say"
     if type_ is None:
-        refused = field.shown == _REFUSED
-        doubt = f"{_REFUSED}, whose type the schema does not say" if refused else ""
-        return Inferred(field.path, "" if refused else "jsonb", field.nullable, doubt)
-    doubt = _WHOLE_MICROSECONDS if type_.name is TypeName.TIMESTAMP and type_.nanoseconds == 1 else ""
+        return "jsonb", ""
     match type_.name:
         case TypeName.DURATION:
-            return Inferred(field.path, "", field.nullable, "no column takes a duration")
+            return "", "no column takes a duration"
         case TypeName.LOCAL_TIMESTAMP:
-            return Inferred(field.path, "jsonb", field.nullable, _NO_ZONE)
-    return Inferred(field.path, column_type(type_), field.nullable, doubt)
+            return "jsonb", _NO_ZONE
+    return column_type(type_), _WHOLE_MICROSECONDS if (type_.name, type_.nanoseconds) == (TypeName.TIMESTAMP, 1) else ""
 
 
 def column_type(type_: ValueType) -> str:
@@ -162,3 +159,9 @@ def column_type(type_: ValueType) -> str:
     if digits and digits[0] <= MAX_PRECISION:
         return f"numeric({digits[0]},{digits[1]})"
     return _TYPES.get(type_.name, "jsonb")
+
+
+def decimal_digits(shown: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal as its schema shows it."""
+    written = _DECIMAL.fullmatch(shown)
+    return (int(written[1]), int(written[2])) if written else None

@@ -7,25 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import Limits, RecordShape, Tombstone
+from offset_ledger.decoding import outcome
 from offset_ledger.decoding.frame import NO_SCHEMA, schema_ids
 from offset_ledger.decoding.headers import headers_json, schemas_in_headers, wrong_names
 from offset_ledger.decoding.kinds import EPOCH, MOMENT, check_event_id
-from offset_ledger.decoding.outcome import (
-    KEY_PATH,
-    TIMESTAMP_PATH,
-    WHOLE,
-    Code,
-    DecodedRow,
-    Key,
-    Keys,
-    Mismatch,
-    Outcome,
-    Places,
-    Reason,
-    Refusal,
-    Skip,
-    Timestamp,
-)
+from offset_ledger.decoding.outcome import Code, DecodedRow, Key, Mismatch, Outcome, Places, Reason, Refusal, Timestamp
 from offset_ledger.pandas_later import without_pandas
 
 without_pandas()
@@ -38,6 +24,7 @@ _KAFKA = [
 ]
 TIMESTAMP = pa.timestamp("ms", "UTC")
 """As Kafka counts, which takes any timestamp of Kafka."""
+TIMESTAMP_PATH = "_timestamp"
 NO_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.MISSING, "expected a record timestamp, Kafka has none (-1)")
 FAR_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.RANGE, "expected a moment in the years 1 to 9999")
 _EARLIEST, _LATEST = -210_866_803_200_000, (2**63 - 1) // 1000  # Postgres has none before, 64 bits of µs none after
@@ -73,7 +60,7 @@ class KafkaColumns:
         headers = headers_json(batch.column("headers"))
         self.columns = [batch.column("partition"), batch.column("offset"), self.timestamps, self.keys, headers]
 
-    def read_keys(self, keys: Keys) -> None:
+    def read_keys(self, keys: outcome.Keys) -> None:
         """Let ``keys`` name the events."""
         keys.look_up(self.keys)
         read = [keys.read(key) for key in self.keys.to_pylist()]
@@ -144,9 +131,9 @@ def row_of(slots: list[object], deleted: bool = False) -> DecodedRow:
 def tombstone_outcome(record: RecordShape, key: Key, timestamp: Timestamp) -> Outcome:
     """Return what becomes of a record without a value."""
     if record.tombstone is Tombstone.SKIP:
-        return Skip()
+        return outcome.Skip()
     if record.tombstone is Tombstone.QUARANTINE:
-        return Refusal((Reason(WHOLE, Code.TOMBSTONE, "expected a value, got a tombstone"),))
+        return Refusal((Reason(outcome.WHOLE, Code.TOMBSTONE, "expected a value, got a tombstone"),))
     slots: list[object] = [None] * slot_count(record)
     reasons = fill_from_kafka(slots, key, timestamp, needs_key=True, needs_timestamp=True)
     return Refusal(reasons) if reasons else row_of(slots, deleted=True)
@@ -160,7 +147,7 @@ def outcome_unread(
         return tombstone_outcome(record, key, timestamp)
     if len(value) > limits.value_bytes:
         detail = f"expected at most {limits.value_bytes} bytes, got {len(value)}"
-        return Refusal((Reason(WHOLE, Code.TOO_LARGE, detail),))
+        return Refusal((Reason(outcome.WHOLE, Code.TOO_LARGE, detail),))
     return None
 
 
@@ -173,7 +160,7 @@ def fill_from_kafka(
         try:
             slots[0] = key if isinstance(key, Reason) else _event_id_of(key)
         except Mismatch as mismatch:
-            slots[0] = mismatch.at(KEY_PATH)
+            slots[0] = mismatch.at(outcome.KEY_PATH)
         reasons += [slots[0]] if isinstance(slots[0], Reason) else []
     if needs_timestamp and isinstance(timestamp, Reason):
         reasons.append(timestamp)

@@ -18,7 +18,6 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import RecordShape
 
 KEY_PATH = "_key"
-TIMESTAMP_PATH = "_timestamp"
 HEADERS_PATH = "_headers"
 WHOLE = "$"
 

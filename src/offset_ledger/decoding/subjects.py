@@ -142,7 +142,7 @@ def kind_names(schema: WriterSchema) -> tuple[str, ...]:
     """
     match schema.language:
         case SchemaLanguage.AVRO:
-            from offset_ledger.decoding.avro.decoder import record_names as of_avro
+            from offset_ledger.decoding.avro.schema import record_names as of_avro
 
             return of_avro(schema)
         case SchemaLanguage.PROTOBUF:
@@ -160,7 +160,7 @@ def kind_reader(schema: WriterSchema) -> ReadKind:
     """
     match schema.language:
         case SchemaLanguage.AVRO:
-            from offset_ledger.decoding.avro.reader import branch_reader
+            from offset_ledger.decoding.avro.decoder import branch_reader
 
             return branch_reader(schema)
         case SchemaLanguage.PROTOBUF:
@@ -179,7 +179,7 @@ def fields_of(schema: WriterSchema, name: str | None = None) -> tuple[SchemaFiel
     """
     match schema.language:
         case SchemaLanguage.AVRO:
-            from offset_ledger.decoding.avro.decoder import schema_fields as of_avro
+            from offset_ledger.decoding.avro.schema import schema_fields as of_avro
 
             return of_avro(schema, name)
         case SchemaLanguage.PROTOBUF:

@@ -15,21 +15,11 @@ from kafka.structs import OffsetAndMetadata
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, UnknownTopic
-from offset_ledger.kafka import offsets
-from offset_ledger.kafka.brokers import OLDEST, describe_cluster
+from offset_ledger.kafka import offsets, topics
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import is_transient, unavailable
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts, oldest_records
 from offset_ledger.kafka.python_client import Admin, kafka_python_arguments
-from offset_ledger.kafka.topics import (
-    describe_available_topic,
-    describe_topic,
-    leaders,
-    partition_numbers,
-    topic_id,
-    topic_settings,
-    user_topics,
-)
 from offset_ledger.model.moments import FirstAt, moment_or_none
 from offset_ledger.model.retention import SizedLog
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
@@ -61,7 +51,7 @@ class KafkaClient:
 
     def count_brokers(self) -> int:
         """How many brokers the cluster lists."""
-        return self.ask(lambda admin: len(describe_cluster(admin)["brokers"]))
+        return self.ask(lambda admin: len(topics.describe_cluster(admin)["brokers"]))
 
     def version(self) -> tuple[int, ...]:
         """The release of Kafka whose protocol the brokers speak, such as (4, 2)."""
@@ -74,8 +64,8 @@ class KafkaClient:
             ConfigurationError: they are not.
         """
         version = self.version()
-        if version[:2] < OLDEST:
-            oldest, theirs = (".".join(map(str, each)) for each in (OLDEST, version))
+        if version[:2] < topics.OLDEST:
+            oldest, theirs = (".".join(map(str, each)) for each in (topics.OLDEST, version))
             raise ConfigurationError(
                 f"Kafka {oldest} or newer is needed, found brokers at {self._admin.servers} that speak the protocol of "
                 f"{theirs}; upgrade the brokers, or use others"
@@ -83,7 +73,7 @@ class KafkaClient:
 
     def topics(self) -> tuple[str, ...]:
         """The names of the topics that this login may see, without Kafka's internal ones."""
-        return tuple(self.ask(user_topics))
+        return tuple(self.ask(topics.user_topics))
 
     def describe(self, topic: str) -> Mapping[str, Any]:
         """The topic's metadata; a partition may be without a leader, its error code says so.
@@ -91,7 +81,7 @@ class KafkaClient:
         Raises:
             UnknownTopic: the cluster has no such topic.
         """
-        return self.ask(lambda admin: describe_topic(admin, topic))
+        return self.ask(lambda admin: topics.describe_topic(admin, topic))
 
     def allowed_operations(self, topic: str) -> frozenset[str]:
         """The operations of Kafka's ACLs that the login may do with the topic, such as READ; all without an authorizer.
@@ -103,7 +93,7 @@ class KafkaClient:
 
     def cluster_id(self) -> str:
         """The id of the cluster."""
-        return self.ask(lambda admin: str(describe_cluster(admin)["cluster_id"]))
+        return self.ask(lambda admin: str(topics.describe_cluster(admin)["cluster_id"]))
 
     def snapshot(self, topic: str, read_before: bool = False) -> TopicSnapshot:
         """One snapshot of the topic, its ends being last stable offsets.
@@ -124,7 +114,7 @@ class KafkaClient:
 
     def settings(self, topic: str, *names: str) -> dict[str, str]:
         """Settings of the topic, defaults included."""
-        settings = self.ask(lambda admin: topic_settings(admin, topic))
+        settings = self.ask(lambda admin: topics.topic_settings(admin, topic))
         return {name: settings[name] for name in names}
 
     def sized_logs(self, topic: str) -> dict[int, SizedLog]:
@@ -195,18 +185,18 @@ def connect_kafka(connection: Connection, timeout: float = inf) -> Iterator[Kafk
 
 def take_snapshot(admin: Admin, topic: str) -> TopicSnapshot:
     """One snapshot of the topic, its ends being last stable offsets."""
-    described = describe_available_topic(admin, topic)
-    partitions = partition_numbers(described)
+    described = topics.describe_available_topic(admin, topic)
+    partitions = topics.partition_numbers(described)
     # Starts before ends: a start that moves between the two answers is caught by the read, not hidden by it.
     starts = log_starts(admin, topic, partitions)
     # The leader answers with its epoch: that of the description may be older than the records below this offset.
     stable = last_stable(admin, topic, partitions)
     ends = high_watermarks(admin, topic, partitions)
-    settings = topic_settings(admin, topic)
+    settings = topics.topic_settings(admin, topic)
     return TopicSnapshot(
-        cluster_id=str(describe_cluster(admin)["cluster_id"]),
+        cluster_id=str(topics.describe_cluster(admin)["cluster_id"]),
         topic=topic,
-        topic_id=topic_id(described, admin.servers),
+        topic_id=topics.topic_id(described, admin.servers),
         compacted="compact" in settings["cleanup.policy"],
         partitions=tuple(
             PartitionSnapshot(p, starts[p], stable[p].offset, ends[p], stable[p].leader_epoch) for p in partitions
@@ -231,7 +221,7 @@ def groups_with_offsets(admin: Admin, topic: str) -> dict[str, str]:
 
 def sized_logs(admin: Admin, topic: str) -> dict[int, SizedLog]:
     """The log of each partition that has a leader."""
-    led = leaders(describe_topic(admin, topic))
+    led = topics.leaders(topics.describe_topic(admin, topic))
     sizes, oldest = log_sizes(admin, topic, led), oldest_records(admin, topic, led)
     return {p: SizedLog(sizes.get(p), moment_or_none(oldest[p].timestamp)) for p in led}
 

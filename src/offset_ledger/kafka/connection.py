@@ -6,7 +6,6 @@ These are values only; what a client calls while it runs, such as for a token, i
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from offset_ledger.connections import Connection
@@ -34,25 +33,17 @@ _REGION_IN_HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\
 _EXTENSION = re.compile(r"[A-Za-z]+=[^\x01,]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Mechanism:
-    """The keys that a SASL mechanism must have, and those that it may have."""
-
-    needs: tuple[str, ...] = ()
-    may: tuple[str, ...] = ()
-
-
-_BY_PASSWORD = Mechanism((USERNAME, PASSWORD))
-MECHANISMS: Mapping[str, Mechanism] = {
+Names = tuple[str, ...]
+_BY_PASSWORD: tuple[Names, Names] = ((USERNAME, PASSWORD), ())
+MECHANISMS: Mapping[str, tuple[Names, Names]] = {
     "PLAIN": _BY_PASSWORD,
     "SCRAM-SHA-256": _BY_PASSWORD,
     "SCRAM-SHA-512": _BY_PASSWORD,
-    "OAUTHBEARER": Mechanism(
-        (METHOD, OIDC.token_url, OIDC.client_id, OIDC.client_secret), (OIDC.scope, EXTENSIONS, TOKEN_CA)
-    ),
-    "AWS_MSK_IAM": Mechanism((), (REGION, ROLE, PROFILE)),
-    "GSSAPI": Mechanism((), (SERVICE, PRINCIPAL, KEYTAB)),
+    "OAUTHBEARER": ((METHOD, OIDC.token_url, OIDC.client_id, OIDC.client_secret), (OIDC.scope, EXTENSIONS, TOKEN_CA)),
+    "AWS_MSK_IAM": ((), (REGION, ROLE, PROFILE)),
+    "GSSAPI": ((), (SERVICE, PRINCIPAL, KEYTAB)),
 }
+"""The keys that each SASL mechanism must have, and those that it may have."""
 # What kafka-python calls them, with dots.
 _OTHER_NAMES = {
     "sasl.mechanisms": "sasl.mechanism",
@@ -186,13 +177,13 @@ def _check_keys(connection: Connection, settings: Mapping[str, str]) -> None:
         raise _wrong(
             connection, f"security.protocol {settings['security.protocol']} needs sasl.mechanism, one of {names}"
         )
-    known = MECHANISMS[name] if name else _BY_PASSWORD
-    usable = ("security.protocol", "sasl.mechanism", *TLS, *known.needs, *known.may)
+    needs, may = MECHANISMS[name] if name else _BY_PASSWORD
+    usable = ("security.protocol", "sasl.mechanism", *TLS, *needs, *may)
     for key in settings:
         if key not in usable:
             with_it = f" with sasl.mechanism {name}" if name else ""
             raise _wrong(connection, f"{key} is not supported{with_it}; use {', '.join(sorted(usable))}")
-    if name and (missing := [key for key in known.needs if not settings.get(key)]):
+    if name and (missing := [key for key in needs if not settings.get(key)]):
         raise _wrong(connection, f"sasl.mechanism {name} needs {', '.join(missing)}")
     if name == "OAUTHBEARER":
         _require(connection, METHOD, settings[METHOD], ("oidc",))

@@ -12,30 +12,14 @@ import pyarrow as pa
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import FieldCondition, JsonPath, Limits, RecordShape
-from offset_ledger.decoding import jsonb
+from offset_ledger.decoding import jsonb, outcome
 from offset_ledger.decoding.json import conversions
 from offset_ledger.decoding.json.conversions import conversion, json_kind
 from offset_ledger.decoding.json.unique import duplicate_path, lone_surrogate
 from offset_ledger.decoding.json.wire import FAILURES, Wire
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, row_of, slot_count, tombstone_outcome
 from offset_ledger.decoding.kinds import kinds
-from offset_ledger.decoding.outcome import (
-    WHOLE,
-    Code,
-    Key,
-    Mismatch,
-    Outcome,
-    Proven,
-    Reason,
-    RecordRefused,
-    Refusal,
-    Skip,
-    Timestamp,
-    joined,
-    printable,
-    step_of,
-    with_rest,
-)
+from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Skip, Timestamp
 from offset_ledger.decoding.shape import Node, places, tree, tree_at
 
 _BOM = b"\xef\xbb\xbf"
@@ -81,16 +65,16 @@ class JsonDecoder:
             if record.rest and not deleted:
                 try:
                     slots[-1] = rest_text(root, raw)
-                except RecordRefused as refused:
+                except outcome.RecordRefused as refused:
                     reasons.append(refused.reason)
             reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
             return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)
         except Mismatch as mismatch:
-            return Refusal((mismatch.at(WHOLE),))
-        except RecordRefused as refused:
+            return Refusal((mismatch.at(outcome.WHOLE),))
+        except outcome.RecordRefused as refused:
             return Refusal((refused.reason,))
         except RecursionError:
-            return Refusal((Reason(WHOLE, Code.DEPTH, jsonb.TOO_DEEP),))
+            return Refusal((Reason(outcome.WHOLE, Code.DEPTH, jsonb.TOO_DEEP),))
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
@@ -99,7 +83,7 @@ class JsonDecoder:
         if proven is not None and self._trees:
             proven = self._aliased.prove(values, most, proven)
         if proven is not None and self.record.rest:
-            return with_rest(values, proven, self._slots - 1, self._rest_text)
+            return outcome.with_rest(values, proven, self._slots - 1, self._rest_text)
         return proven
 
     def _rest_text(self, value: bytes) -> str | None:
@@ -132,11 +116,11 @@ class JsonDecoder:
         except msgspec.DecodeError as error:
             if "\\u" in text and (lone := lone_surrogate(text)):
                 detail = f"expected whole characters, got a lone surrogate ({lone[1]}), half of one"
-                raise RecordRefused(Reason(lone[0], Code.ENCODING, detail)) from None
-            raise Mismatch(Code.SYNTAX, f"expected a JSON object: {printable(str(error))}") from None
+                raise outcome.RecordRefused(Reason(lone[0], Code.ENCODING, detail)) from None
+            raise Mismatch(Code.SYNTAX, f"expected a JSON object: {outcome.printable(str(error))}") from None
         jsonb.check_depth(value)
         if path := duplicate_path(text):
-            raise RecordRefused(Reason(path, Code.DUPLICATE_KEY, "expected each member once, got it again"))
+            raise outcome.RecordRefused(Reason(path, Code.DUPLICATE_KEY, "expected each member once, got it again"))
 
 
 def _read(
@@ -194,7 +178,7 @@ class AliasedWires:
                 self._wires[choice] = Wire.of(self._trees.of(choice), self._record)
             if wire := self._wires.get(choice):
                 parts.append(wire.prove(values.take(pa.array(group)), value_bytes).at(np.array(group)))
-        return joined(parts)
+        return outcome.joined(parts)
 
 
 class Comparison:
@@ -237,7 +221,7 @@ def rest_text(root: Node, document: bytes) -> str | None:
     try:
         jsonb.check_size(text)
     except Mismatch as mismatch:
-        raise RecordRefused(mismatch.at(root.path)) from None
+        raise outcome.RecordRefused(mismatch.at(root.path)) from None
     return text or None
 
 
@@ -250,7 +234,7 @@ def _left(node: Node, raw: bytes) -> str:
         try:
             left += [jsonb.document(_encode(name) + b":" + value)] if value else []
         except Mismatch as mismatch:
-            raise RecordRefused(mismatch.at(node.path + step_of(name))) from None
+            raise outcome.RecordRefused(mismatch.at(node.path + outcome.step_of(name))) from None
     return f"{{{','.join(left)}}}" if left else ""
 
 

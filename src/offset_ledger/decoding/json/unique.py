@@ -16,7 +16,6 @@ share an object.
 
 import json
 import re
-from dataclasses import dataclass
 from operator import add
 from typing import Any, NoReturn
 
@@ -35,14 +34,6 @@ _PAD = 8
 _NAME = re.compile(rb'"[A-Za-z0-9_.$@/\x80-\xff-]+":')
 _BETWEEN = b"{}[],: \t\r\n"
 _IS_BETWEEN = np.isin(np.arange(256, dtype=np.uint8), np.frombuffer(_BETWEEN, np.uint8))
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """The bytes before each colon; ``nested`` where they include all punctuation."""
-
-    tokens: tuple[bytes, ...]
-    nested: bool
 
 
 class UniqueNames:
@@ -75,46 +66,46 @@ class UniqueNames:
             if not left.size:
                 break
             pending[left[0]] = False
-            shape = self._shape(int(left[0]))
-            if shape is not None:
-                same = self._having(shape, left)
+            if shape := self._shape(int(left[0])):
+                same = self._having(*shape, left)
                 proven[same] = True
                 pending[same] = False
         return proven
 
-    def _shape(self, row: int) -> _Shape | None:
+    def _shape(self, row: int) -> tuple[list[bytes], bool] | None:
+        """The bytes before each colon of a text, and whether they include all punctuation; None: it has no shape."""
         start = int(self._bounds[row])
         text = self._bytes[start : int(self._bounds[row + 1])].tobytes()
         colons = [int(colon) - start for colon in self._colons[self._first[row] : self._first[row + 1]]]
         quotes = [text.rfind(b'"', 0, colon - 1) for colon in colons]
-        tokens = tuple(text[quote : colon + 1] for quote, colon in zip(quotes, colons, strict=True))
+        tokens = [text[quote : colon + 1] for quote, colon in zip(quotes, colons, strict=True)]
         if not all(map(_NAME.fullmatch, tokens)):
             return None
         if len(set(tokens)) == len(tokens):
-            return _Shape(tokens, nested=False)
+            return tokens, False
         parts = [text[start:quote] for start, quote in zip([0, *colons], quotes, strict=False)]
         between = [part[len(part.rstrip(_BETWEEN)) :] for part in parts]
         escaped = not all(between)  # a name begins after punctuation: this quote is inside of one
         if escaped or any(b"]" in part for part in between) or duplicate_path(text.decode()) is not None:
             return None
-        return _Shape(tuple(map(add, between, tokens)), nested=True)
+        return list(map(add, between, tokens)), True
 
-    def _having(self, shape: _Shape, rows: Positions) -> Positions:
+    def _having(self, tokens: list[bytes], nested: bool, rows: Positions) -> Positions:
         """Return those of the rows that have the shape."""
-        width = len(shape.tokens)
+        width = len(tokens)
         rows = rows[self._counts[rows] == width]
         ends = self._colons[self._first[rows][:, None] + np.arange(width)]
         # Each token right up to its colon, compared in words of 8 bytes.
-        wanted = np.array([int.from_bytes(token[-8:].rjust(8, b"\0"), "little") for token in shape.tokens], np.uint64)
-        shift = np.array([8 * max(8 - len(token), 0) for token in shape.tokens], np.uint64)
+        wanted = np.array([int.from_bytes(token[-8:].rjust(8, b"\0"), "little") for token in tokens], np.uint64)
+        shift = np.array([8 * max(8 - len(token), 0) for token in tokens], np.uint64)
         same: Flags = (self._words[ends - 7] >> shift << shift == wanted).all(axis=1)
-        for column, token in enumerate(shape.tokens):
+        for column, token in enumerate(tokens):
             for begin in range(0, max(len(token) - 8, 0), 8):
                 word = np.uint64(int.from_bytes(token[begin : begin + 8], "little"))
                 places = np.maximum(ends[:, column] - (len(token) - 1 - begin), 0)
                 same &= self._words[places] == word
-        if shape.nested:
-            before = ends[:, 1:] - [len(token) for token in shape.tokens[1:]]
+        if nested:
+            before = ends[:, 1:] - [len(token) for token in tokens[1:]]
             same &= ~_IS_BETWEEN[self._bytes[np.maximum(before, 0)]].any(axis=1)
         return rows[same]
 

@@ -15,12 +15,12 @@ from offset_ledger.decoding.outcome import printable
 from offset_ledger.decoding.typed.types import (
     MAX_FIELDS,
     MAX_NESTED,
+    TOO_MANY_FIELDS,
     SchemaField,
     SchemaProblem,
     TypeName,
     ValueType,
     at_most,
-    too_many,
 )
 from offset_ledger.model.writer_schema import WriterSchema
 
@@ -104,7 +104,7 @@ class _Reader:
             return
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise too_many()
+            raise SchemaProblem(TOO_MANY_FIELDS)
         if isinstance(reference := said.get("$ref"), str):
             self._follow(document, reference, merged)
         merged.said.update(said)

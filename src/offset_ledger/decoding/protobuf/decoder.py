@@ -167,12 +167,8 @@ class _Place:
     inner: _Places | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """The places in one message, and the reasons against paths that its type does not have."""
-
-    places: tuple[_Place, ...]
-    missing: tuple[tuple[int, Reason], ...]
+_Places = tuple[list[_Place], list[tuple[int, Reason]]]
+"""The places in one message, and the reasons against paths that its type does not have."""
 
 
 class MessageReader:
@@ -194,7 +190,7 @@ class MessageReader:
         except Malformed as malformed:
             raise malformed.refused() from None
         self._values.begin(len(payload))
-        _fill(self._places, parsed, reading)
+        _fill(*self._places, parsed, reading)
 
     def rest(self, payload: bytes) -> dict[str, Any]:
         """Return what is left of a message that was read; raises RecordRefused."""
@@ -230,12 +226,12 @@ class MessageReader:
                 inner = self._compile(self._schema.message(str(field.message)), member)
             converts = tuple((leaf, conversion(type_, leaf.kind).convert) for leaf in member.leaves)
             places.append(_Place(field, member, self._values.getter(field), converts, inner))
-        return _Places(tuple(places), tuple(missing))
+        return places, missing
 
 
-def _fill(places: _Places, parsed: Parsed, reading: Found) -> None:
-    reading.reasons += places.missing
-    for place in places.places:
+def _fill(places: list[_Place], missing: list[tuple[int, Reason]], parsed: Parsed, reading: Found) -> None:
+    reading.reasons += missing
+    for place in places:
         for leaf, convert in place.converts:
             try:
                 value = place.get(parsed)
@@ -252,7 +248,7 @@ def _fill(places: _Places, parsed: Parsed, reading: Found) -> None:
             for member in place.node.members.values():
                 reading.reasons += _against(member, Code.NULL, _NOT_SET, place.node.path)
         elif place.inner and inner is not None:
-            _fill(place.inner, inner, reading)
+            _fill(*place.inner, inner, reading)
         else:
             reason = Reason(place.node.path, Code.TYPE, f"expected a message, got {place.field.shown}")
             for member in place.node.members.values():

@@ -10,25 +10,11 @@ import pyarrow.compute as pc
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import FieldCondition, Limits, RecordShape
+from offset_ledger.decoding import outcome
 from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, outcome_unread, row_of, slot_count
 from offset_ledger.decoding.kinds import Flags
-from offset_ledger.decoding.outcome import (
-    WHOLE,
-    Code,
-    Key,
-    Mismatch,
-    Outcome,
-    Places,
-    Proven,
-    Reason,
-    RecordRefused,
-    Refusal,
-    Skip,
-    Timestamp,
-    printable,
-    with_rest,
-)
+from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Skip, Timestamp
 from offset_ledger.decoding.shape import Has, Node, add_condition, holds, tree, tree_of
 from offset_ledger.decoding.typed.conversions import json_text
 
@@ -40,9 +26,9 @@ class Malformed(Mismatch):
         super().__init__(code, detail)
         self.steps: list[str] = []
 
-    def refused(self) -> RecordRefused:
+    def refused(self) -> outcome.RecordRefused:
         """Return the same as a reason against the record, with its path."""
-        return RecordRefused(self.at("$" + "".join(reversed(self.steps))))
+        return outcome.RecordRefused(self.at("$" + "".join(reversed(self.steps))))
 
 
 @dataclass(slots=True)
@@ -115,9 +101,9 @@ class TypedDecoder:
             if self.record.rest:
                 try:
                     reading.slots[self._slots - 1] = self._rest_text(value)
-                except RecordRefused as refused:
+                except outcome.RecordRefused as refused:
                     reading.reasons.append((self._slots - 1, refused.reason))
-        except RecordRefused as unreadable:
+        except outcome.RecordRefused as unreadable:
             return Refusal((unreadable.reason,))
         record = self.record
         deleted = _truth(record.delete_when, self._slots, reading) if record.delete_when else False
@@ -154,10 +140,23 @@ class TypedDecoder:
             compared = columns[self._slots]
             assert compared is not None
             rows = rows.kept(~holds(self.record.delete_when, compared))
-        return with_rest(values, rows, self._slots - 1, self._rest_text) if self.record.rest else rows
+        return outcome.with_rest(values, rows, self._slots - 1, self._rest_text) if self.record.rest else rows
 
     def _rest_text(self, value: bytes) -> str | None:
-        return text_of(self._rest.rest(value))
+        """The JSON of what is left, None where nothing is; raises RecordRefused."""
+        left = self._rest.rest(value)
+        if not left:
+            return None
+        try:
+            return json_text(left)
+        except Mismatch as mismatch:
+            path = outcome.WHOLE
+            for name, member in reversed(left.items()):  # the first member that does not become JSON
+                try:
+                    json_text({name: member})
+                except Mismatch:
+                    path = outcome.printable(format_path((name,)))
+            raise outcome.RecordRefused(mismatch.at(path)) from None
 
     def _root(self, has: Has) -> Node:
         root = tree(self.record, has)
@@ -179,7 +178,7 @@ class _Where:
         self._reader.read(payload, reading)
         return _truth(self._condition, 0, reading)
 
-    def prove(self, values: pa.BinaryArray, candidates: Flags) -> tuple[Places, Places] | None:
+    def prove(self, values: pa.BinaryArray, candidates: Flags) -> tuple[outcome.Places, outcome.Places] | None:
         """The places of those that certainly are, and of those that certainly are not."""
         proven = self._reader.prove(values, candidates)
         if proven is None:
@@ -193,23 +192,3 @@ class _Where:
 def _truth(condition: FieldCondition, slot: int, reading: Found) -> bool | Reason:
     """Return whether the condition holds of the record, or why that cannot be told."""
     return dict(reading.reasons).get(slot) or reading.slots[slot] == condition.equals
-
-
-def text_of(left: dict[str, Any]) -> str | None:
-    """The JSON of the members that are left, None where none is.
-
-    Raises:
-        RecordRefused: no jsonb can hold one of them.
-    """
-    if not left:
-        return None
-    try:
-        return json_text(left)
-    except Mismatch as mismatch:
-        path = WHOLE
-        for name, value in reversed(left.items()):  # the first member that does not become JSON
-            try:
-                json_text({name: value})
-            except Mismatch:
-                path = printable(format_path((name,)))
-        raise RecordRefused(mismatch.at(path)) from None
