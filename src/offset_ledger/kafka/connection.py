@@ -32,7 +32,6 @@ FILES = (CA, CERTIFICATE, KEY, TOKEN_CA, KEYTAB)
 _REGION_IN_HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
 _EXTENSION = re.compile(r"[A-Za-z]+=[^\x01,]+")
 
-
 Names = tuple[str, ...]
 _BY_PASSWORD: tuple[Names, Names] = ((USERNAME, PASSWORD), ())
 MECHANISMS: Mapping[str, tuple[Names, Names]] = {
