@@ -18,14 +18,13 @@ from offset_ledger.audit.facts import (
 )
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied
-from offset_ledger.kafka.brokers import broker_settings, live_brokers
 from offset_ledger.kafka.client import connect_kafka, groups_with_offsets, log_sizes
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import leader_changes_are_transient
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts, newest_records
 from offset_ledger.kafka.python_client import Admin
-from offset_ledger.kafka.timestamps import first_timestamps, last_timestamps
-from offset_ledger.kafka.topics import describe_topic, topic_configs
+from offset_ledger.kafka.records import first_timestamps, last_timestamps
+from offset_ledger.kafka.topics import broker_settings, describe_topic, live_brokers, topic_configs
 from offset_ledger.kafka.transactions import CoordinatedTransaction, coordinated_transactions, open_writes
 from offset_ledger.model import moments
 from offset_ledger.model.moments import moment_or_none

@@ -17,8 +17,8 @@ from offset_ledger.audit.gather import Reading, read_facts
 from offset_ledger.audit.rules import check_topic
 from offset_ledger.config.model import Merge, Pipeline, Tombstone
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.kafka.brokers import elect_preferred_leaders
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
+from offset_ledger.kafka.topics import elect_preferred_leaders
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Session, named_sql, open_ledger, open_ledger_at, transaction
 from offset_ledger.model.batch import Origin, current_origin

@@ -9,8 +9,7 @@ from offset_ledger.config.json_path import format_path, parse_path, touch
 from offset_ledger.config.located import Refused
 from offset_ledger.config.model import Column, JsonPath, Pipeline
 from offset_ledger.decoding.kinds import ColumnKind, kinds
-from offset_ledger.decoding.needed_columns import Difference, Follower, read_paths, unread
-from offset_ledger.decoding.schema_fit import unfit
+from offset_ledger.decoding.needed_columns import Difference, Follower, read_paths, unfit, unread
 from offset_ledger.decoding.typed.types import SchemaField
 from offset_ledger.model.followed_columns import FollowedColumn
 from offset_ledger.model.unread import UnreadCounts

@@ -1,32 +1,18 @@
 """A batch of Kafka records -> the rows and the refusals to stage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.kafka_columns import KafkaColumns, kafka_fields, take, timestamp_of
-from offset_ledger.decoding.kinds import ColumnKind, event_ids, kinds, moments, staged_type
-from offset_ledger.decoding.outcome import (
-    WHOLE,
-    Code,
-    DecodedRow,
-    Decoder,
-    Places,
-    Proven,
-    Reason,
-    Refusal,
-    Skip,
-    printable,
-)
-from offset_ledger.decoding.texts import uuid_texts
+from offset_ledger.decoding.kinds import ColumnKind, event_ids, kinds, moments, staged_type, valid_flags
+from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Decoder, Proven, Reason, Refusal, Skip, printable
+from offset_ledger.decoding.texts import utf8, uuid_texts
 
 _VALUE = ("_value", pa.binary())
 _encode = msgspec.json.Encoder().encode
@@ -39,17 +25,6 @@ class DecodedColumns:
     rows: pa.Table
     refusals: pa.Table
     skipped: int
-
-
-@dataclass(slots=True)
-class _Decoded:
-    """The outcomes that the decoder gave record by record, with their places."""
-
-    row_places: list[int] = field(default_factory=list)
-    rows: list[DecodedRow] = field(default_factory=list)
-    refused_places: list[int] = field(default_factory=list)
-    reasons: list[tuple[Reason, ...]] = field(default_factory=list)
-    skipped: int = 0
 
 
 def staging_schema(record: RecordShape) -> pa.Schema:
@@ -77,10 +52,27 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     rest = np.ones(batch.num_rows, np.bool_)
     rest[proven.places] = False
     rest[proven.skipped] = False
-    decoded = _decode(decoder, kafka, np.flatnonzero(rest))
-    rows = _rows(decoder.record, kafka, proven, decoded)
-    skipped = decoded.skipped + len(proven.skipped)
-    return DecodedColumns(rows, _refusals(decoder.record, kafka, decoded), skipped)
+    places, skipped = np.flatnonzero(rest), len(proven.skipped)
+    values, keys = take(kafka.values, places).to_pylist(), take(kafka.event_keys, places).to_pylist()
+    microseconds = take(kafka.timestamps, places).cast(pa.int64()).to_pylist()
+    decoded: dict[int, DecodedRow] = {}
+    refused: dict[int, tuple[Reason, ...]] = {}
+    for place, value, key, moment in zip(places.tolist(), values, keys, microseconds, strict=True):
+        timestamp = kafka.unheld.get(place) or timestamp_of(moment)
+        outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), timestamp)
+        against = kafka.against.get(place, ())
+        if isinstance(outcome, Skip):
+            skipped += 1
+        elif isinstance(outcome, DecodedRow) and not against:
+            decoded[place] = outcome
+        else:
+            own = outcome.reasons if isinstance(outcome, Refusal) else ()
+            refused[place] = tuple(dict.fromkeys((*own, *against))) if against else own
+    places = np.array([*refused], np.int64)
+    reasons = pa.array([_encode(each).decode() for each in refused.values()], pa.string())
+    columns = [*kafka.at(places), take(kafka.values, places), reasons]
+    refusals = pa.Table.from_arrays(columns, schema=refusal_schema(decoder.record))
+    return DecodedColumns(_rows(decoder.record, kafka, proven, decoded), refusals, skipped)
 
 
 def with_too_large(refusals: pa.Table, refused: Iterable[tuple[pa.Table, str]]) -> pa.Table:
@@ -113,75 +105,37 @@ def _with_kafka_slots(proven: Proven | None, kafka: KafkaColumns) -> Proven:
     places, (event_id, publish_at, *values) = proven.places, proven.columns
     flags = np.ones(len(places), np.bool_)
     if event_id is None:
-        event_id, flags = _key_texts(take(kafka.event_keys, places))
+        keys = take(kafka.event_keys, places)
+        event_id, utf8_flags = utf8(keys)
+        fits = event_ids(event_id)
+        flags = valid_flags(keys) if utf8_flags is None else valid_flags(keys) & utf8_flags
+        flags = flags if fits is None else flags & fits
     if publish_at is None:
         publish_at = take(kafka.timestamps, places)
         in_range = moments(publish_at)
-        flags = flags & publish_at.is_valid().to_numpy(zero_copy_only=False)
+        flags = flags & valid_flags(publish_at)
         flags = flags if in_range is None else flags & in_range
     return Proven(places, [event_id, publish_at, *values], proven.skipped).kept(flags)
 
 
-def _key_texts(keys: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
-    flags = keys.is_valid().to_numpy(zero_copy_only=False)
-    try:
-        texts = keys.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.nulls(len(keys), pa.string()), np.zeros(len(keys), np.bool_)
-    fits = event_ids(texts)
-    return texts, flags if fits is None else flags & fits
-
-
-def _decode(decoder: Decoder, kafka: KafkaColumns, places: Places) -> _Decoded:
-    """Ask the decoder itself about the records that nothing was proven of."""
-    decoded = _Decoded()
-    values, keys = take(kafka.values, places).to_pylist(), take(kafka.event_keys, places).to_pylist()
-    moments = take(kafka.timestamps, places).cast(pa.int64()).to_pylist()
-    for place, value, key, moment in zip(places.tolist(), values, keys, moments, strict=True):
-        timestamp = kafka.unheld.get(place) or timestamp_of(moment)
-        outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), timestamp)
-        if (reasons := kafka.against.get(place)) and not isinstance(outcome, Skip):
-            of_decoder = outcome.reasons if isinstance(outcome, Refusal) else ()
-            outcome = Refusal(tuple(dict.fromkeys((*of_decoder, *reasons))))
-        if isinstance(outcome, DecodedRow):
-            decoded.row_places.append(place)
-            decoded.rows.append(outcome)
-        elif isinstance(outcome, Refusal):
-            decoded.refused_places.append(place)
-            decoded.reasons.append(outcome.reasons)
-        else:
-            decoded.skipped += 1
-    return decoded
-
-
-def _rows(record: RecordShape, kafka: KafkaColumns, proven: Proven, decoded: _Decoded) -> pa.Table:
+def _rows(record: RecordShape, kafka: KafkaColumns, proven: Proven, decoded: dict[int, DecodedRow]) -> pa.Table:
+    """The rows that were proven, and those that were decoded one by one, in the order of their places."""
     schema = staging_schema(record)
     parts = []
     if len(proven.places):
-        not_deleted = pa.repeat(False, len(proven.places))
-        parts.append(_table(schema, list(proven.columns), kafka, proven.places, not_deleted))
-    if decoded.rows:
-        columns = zip(*((row.event_id, row.publish_at, *row.values) for row in decoded.rows), strict=True)
+        parts.append((proven.places, proven.columns, pa.repeat(False, len(proven.places))))
+    if decoded:
+        columns = zip(*((row.event_id, row.publish_at, *row.values) for row in decoded.values()), strict=True)
         slots = [staged(kind, column) for kind, column in zip(kinds(record), columns, strict=True)]
-        deleted = pa.array([row.deleted for row in decoded.rows])
-        parts.append(_table(schema, slots, kafka, np.array(decoded.row_places), deleted))
-    table = pa.concat_tables(parts) if parts else schema.empty_table()
-    if len(parts) < 2:
-        return table
-    order = np.argsort(np.concatenate([proven.places, decoded.row_places]), kind="stable")
-    return table.take(pa.array(order))
-
-
-def _table(schema: pa.Schema, slots: list[Any], kafka: KafkaColumns, places: Places, deleted: pa.Array) -> pa.Table:
-    columns = [*slots, *kafka.at(places), deleted, take(kafka.values, places)]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _refusals(record: RecordShape, kafka: KafkaColumns, decoded: _Decoded) -> pa.Table:
-    places = np.array(decoded.refused_places, np.int64)
-    reasons = pa.array([_encode(reasons).decode() for reasons in decoded.reasons], pa.string())
-    columns = [*kafka.at(places), take(kafka.values, places), reasons]
-    return pa.Table.from_arrays(columns, schema=refusal_schema(record))
+        parts.append((np.array([*decoded]), slots, pa.array([row.deleted for row in decoded.values()])))
+    tables = [
+        pa.Table.from_arrays([*slots, *kafka.at(places), deleted, take(kafka.values, places)], schema=schema)
+        for places, slots, deleted in parts
+    ]
+    if len(tables) < 2:
+        return tables[0] if tables else schema.empty_table()
+    order = np.argsort(np.concatenate([places for places, _, _ in parts]), kind="stable")
+    return pa.concat_tables(tables).take(pa.array(order))
 
 
 def staged(kind: ColumnKind, values: Sequence[Any]) -> pa.Array:

@@ -1,7 +1,5 @@
 """Decimals within Postgres's ``numeric``, to the last digit, and the shortest text of a 4-byte float."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable
@@ -19,7 +17,10 @@ def numeric(value: Decimal, shown: Callable[[], str], precision: int | None = No
 
     ``shown`` gives the number as a reason has it.
     """
-    before, after = _digits(value)
+    before = after = 0  # digits at each side of the point, without leading and trailing zeros
+    if value:
+        shortest = value.normalize(_EXACT)
+        before, after = max(shortest.adjusted() + 1, 0), max(-_exponent(shortest), 0)
     if precision is not None and (before > precision - scale or after > scale):
         code = Code.RANGE if before > precision - scale else Code.PRECISION
         raise Mismatch(code, f"expected numeric({precision},{scale}), got {shown()}")
@@ -39,14 +40,6 @@ def check_written(value: Decimal, shown: Callable[[], str]) -> None:
 def scaled(unscaled: int, scale: int) -> Decimal:
     """The unscaled value divided by ten to the power of the scale."""
     return Decimal(unscaled).scaleb(-scale, _EXACT)
-
-
-def _digits(value: Decimal) -> tuple[int, int]:
-    """Digits before and after the point, without leading and trailing zeros."""
-    if not value:
-        return 0, 0
-    shortest = value.normalize(_EXACT)
-    return max(shortest.adjusted() + 1, 0), max(-_exponent(shortest), 0)
 
 
 def _exponent(value: Decimal) -> int:

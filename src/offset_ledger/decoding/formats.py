@@ -1,7 +1,5 @@
 """The decoder of a pipeline's records, by the format and the schema that its file names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 
@@ -33,20 +31,20 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
     for name in {source.format, source.key_format} & _EXTRAS.keys():
         require(_EXTRAS[name], f"a record in {name}", ", also where Spark's executors run")
     if source.schema is None:
-        keys = None
-        if source.key_format is not KeyFormat.TEXT:
-            keys = FramedKeys(partial(_key_reader, source), lookup)
-        return FramedDecoder(record, limits, partial(_registered, source, record, limits), lookup, keys)
+
+        def registered(schema: WriterSchema) -> Decoder:
+            """The decoder of a schema of the registry, where other topics can have schemas under other subjects."""
+            check_value_schema(source, schema)
+            others = is_of_others(schema, record.schemas)
+            return OtherKind(record) if others else _decoder(source, schema, record, limits)
+
+        has_keys = source.key_format is not KeyFormat.TEXT
+        keys = FramedKeys(partial(_key_reader, source), lookup) if has_keys else None
+        return FramedDecoder(record, limits, registered, lookup, keys)
     try:
         return _decoder(source, WriterSchema(0, LANGUAGES[source.format], source.schema.text), record, limits)
     except SchemaProblem as problem:
         raise ConfigurationError(f"source.schema: {problem}; correct the schema file") from None
-
-
-def _registered(source: Source, record: RecordShape, limits: Limits, schema: WriterSchema) -> Decoder:
-    """The decoder of a schema of the registry; other topics can have schemas under other subjects there."""
-    check_value_schema(source, schema)
-    return OtherKind(record) if is_of_others(schema, record.schemas) else _decoder(source, schema, record, limits)
 
 
 _EXTRAS: Mapping[str, str] = {Format.PROTOBUF: "protobuf", Format.JSON_SCHEMA: "json-schema"}

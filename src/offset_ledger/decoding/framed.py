@@ -1,9 +1,6 @@
 """Records that say by their first bytes what they are, by a schema or by a kind: each goes to a decoder of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -11,22 +8,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import Limits, RecordShape
-from offset_ledger.decoding import frame
+from offset_ledger.decoding import frame, outcome
 from offset_ledger.decoding.kafka_columns import outcome_unread, tombstone_outcome
 from offset_ledger.decoding.kinds import Flags
 from offset_ledger.decoding.outcome import (
-    KEY_PATH,
-    WHOLE,
     Code,
-    DecodedRow,
     Decoder,
+    Key,
     Mismatch,
-    Places,
+    Outcome,
     Proven,
     Reason,
     Refusal,
     Skip,
-    joined,
+    Timestamp,
 )
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
@@ -44,7 +39,7 @@ T = TypeVar("T", bound=Decoder | ReadKey)
 class Schemas(Generic[T]):
     """The known schemas of a pipeline: a decoder each, or the reason at ``path`` why there is none."""
 
-    def __init__(self, compile_: Callable[[WriterSchema], T], lookup: Lookup, path: str = WHOLE) -> None:
+    def __init__(self, compile_: Callable[[WriterSchema], T], lookup: Lookup, path: str = outcome.WHOLE) -> None:
         self._compile = compile_
         self._lookup = lookup
         self._path = path
@@ -59,34 +54,32 @@ class Schemas(Generic[T]):
             for id_ in new:
                 detail = f"expected a schema of the registry, got id {id_}, which it does not know"
                 self._known[id_] = Reason(self._path, Code.UNKNOWN_SCHEMA, detail)
-            self._known |= {id_: self._compiled(id_, schema) for id_, schema in schemas.items()}
+            for id_, schema in schemas.items():
+                try:
+                    if isinstance(schema, SchemaProblem):
+                        raise schema
+                    self._known[id_] = self._compile(schema)
+                except SchemaProblem as problem:
+                    self._known[id_] = Reason(self._path, Code.SCHEMA, f"schema id {id_}: {problem}")
         return {id_: self._known[id_] for id_ in wanted}
 
     def one(self, schema_id: int) -> T | Reason:
         """Return what there is for this id."""
         return self._known.get(schema_id) or self.of([schema_id])[schema_id]
 
-    def _compiled(self, schema_id: int, schema: WriterSchema | SchemaProblem) -> T | Reason:
-        try:
-            if isinstance(schema, SchemaProblem):
-                raise schema
-            return self._compile(schema)
-        except SchemaProblem as problem:
-            return Reason(self._path, Code.SCHEMA, f"schema id {schema_id}: {problem}")
-
 
 class FramedKeys:
     """Reads event ids from keys in Confluent's wire format; raises what the lookup of a schema raises."""
 
     def __init__(self, compile_: Callable[[WriterSchema], ReadKey], lookup: Lookup) -> None:
-        self._schemas = Schemas(compile_, lookup, KEY_PATH)
+        self._schemas = Schemas(compile_, lookup, outcome.KEY_PATH)
 
     def look_up(self, keys: pa.BinaryArray) -> None:
         """Ask for the schemas of all these keys at once."""
         ids = frame.schema_ids(keys)
         self._schemas.of(np.unique(ids[ids != frame.NO_SCHEMA]).tolist())
 
-    def read(self, key: bytes | None) -> bytes | Reason | None:
+    def read(self, key: bytes | None) -> Key:
         """The text in the key as UTF-8, or why there is none."""
         if key is None:
             return None
@@ -94,7 +87,7 @@ class FramedKeys:
             reader = self._schemas.one(frame.schema_id(key))
             return reader if isinstance(reader, Reason) else reader(key[frame.SIZE :]).encode()
         except Mismatch as mismatch:
-            return Reason(KEY_PATH, mismatch.code, mismatch.detail)
+            return mismatch.at(outcome.KEY_PATH)
 
 
 class FramedDecoder:
@@ -117,28 +110,24 @@ class FramedDecoder:
         self._schemas = Schemas(compile_, lookup)
         self._batch: dict[int, Decoder | Reason] = {}
 
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """Return what becomes of one record, by its own schema."""
         unread = outcome_unread(self.record, self._limits, value, key, timestamp)
         if value is None or (unread and not self.record.schemas):
             assert unread is not None
             return unread
-        decoder = self._decoder(value)
+        decoder: Decoder | Reason
+        try:
+            schema_id = frame.schema_id(value)
+        except Mismatch as mismatch:
+            decoder = mismatch.at(outcome.WHOLE)
+        else:
+            decoder = self._batch.get(schema_id) or self._schemas.one(schema_id)
         if unread and (isinstance(decoder, Reason) or not is_other(decoder, value[frame.SIZE :])):
             return unread
         if isinstance(decoder, Reason):
             return Refusal((decoder,))
         return decoder.decode(value[frame.SIZE :], key, timestamp)
-
-    def _decoder(self, value: bytes) -> Decoder | Reason:
-        """Return what decodes the record, by the schema that it names."""
-        try:
-            schema_id = frame.schema_id(value)
-        except Mismatch as mismatch:
-            return Reason(WHOLE, mismatch.code, mismatch.detail)
-        return self._batch.get(schema_id) or self._schemas.one(schema_id)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The records of each schema that its decoder proves."""
@@ -152,7 +141,7 @@ class FramedDecoder:
             for id_, decoder in self._batch.items()
             if not isinstance(decoder, Reason)
         ]
-        return joined(parts) if parts else None
+        return outcome.joined(parts) if parts else None
 
 
 MAX_KINDS = 16
@@ -170,9 +159,7 @@ class OtherKind:
     def __init__(self, record: RecordShape) -> None:
         self.record = record
 
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """Skips all but a tombstone, which has no kind."""
         return tombstone_outcome(self.record, key, timestamp) if value is None else Skip()
 
@@ -194,9 +181,7 @@ class HeadedDecoder:
         self.head = head
         self._limits = limits
 
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """Return what becomes of one record, by its kind."""
         unread = outcome_unread(self.record, self._limits, value, key, timestamp)
         if value is None or (unread and not is_other(self, value)):
@@ -205,7 +190,7 @@ class HeadedDecoder:
         try:
             decoder, at = self.head(value)
         except Mismatch as mismatch:
-            return Refusal((Reason(WHOLE, mismatch.code, mismatch.detail),))
+            return Refusal((mismatch.at(outcome.WHOLE),))
         return decoder.decode(value[at:], key, timestamp)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
@@ -213,12 +198,12 @@ class HeadedDecoder:
         length = pc.fill_null(pc.binary_length(values), self._limits.value_bytes + 1).to_numpy(zero_copy_only=False)
         heads = by_head(values, length <= self._limits.value_bytes, self.head)
         parts = [prove_at(decoder, values, places, at) for decoder, places, at in heads]
-        return joined(parts) if parts else None
+        return outcome.joined(parts) if parts else None
 
 
 def by_head(
     values: pa.BinaryArray, flags: Flags, head: Callable[[bytes], tuple[Said, int]]
-) -> Iterator[tuple[Said, Places, int]]:
+) -> Iterator[tuple[Said, outcome.Places, int]]:
     """What the heads of the flagged values say, the places of those with the same one, and where what follows begins.
 
     The flags of these are cleared; they stay with those of more than MAX_KINDS different heads.
@@ -237,7 +222,7 @@ def by_head(
         yield said, np.flatnonzero(same), at
 
 
-def prove_at(decoder: Decoder, values: pa.BinaryArray, places: Places, start: int) -> Proven:
+def prove_at(decoder: Decoder, values: pa.BinaryArray, places: outcome.Places, start: int) -> Proven:
     """Return what the decoder proves of the records at these places, which begin after so many bytes."""
     some = values if len(places) == len(values) else values.take(pa.array(places))
     proven = decoder.prove(frame.without_head(some, start))

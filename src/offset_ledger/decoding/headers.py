@@ -1,9 +1,7 @@
 """Kafka headers <-> the JSON that the target keeps: [[name, value], ...], exact for any bytes."""
 
-from __future__ import annotations
-
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +10,7 @@ import pyarrow.compute as pc
 
 from offset_ledger.decoding.frame import ID_HEADERS, id_in_header
 from offset_ledger.decoding.outcome import HEADERS_PATH, Code, Reason, printable
+from offset_ledger.decoding.texts import is_utf8, utf8
 from offset_ledger.model.header_name import HeaderName
 
 HEADERS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
@@ -35,42 +34,26 @@ def headers_json(headers: pa.Array) -> pa.StringArray:
 
 def wrong_names(headers: pa.Array) -> dict[int, Reason]:
     """The records, by place, of which a header has a name that is not UTF-8, each with the reason against it."""
-    wrong = {}
-    for place, name in _names(headers, _not_utf8).items():
-        shown = printable(name.decode(errors="backslashreplace"))
-        wrong[place] = Reason(HEADERS_PATH, Code.ENCODING, f"expected header names in UTF-8, got {shown}")
-    return wrong
+    _, flags = utf8(pc.struct_field(headers.flatten(), 0))
+    names = {} if flags is None else _first_names(headers, pa.array(~flags))
+    shown = {place: printable(name.decode(errors="backslashreplace")) for place, name in names.items()}
+    detail = "expected header names in UTF-8, got "
+    return {place: Reason(HEADERS_PATH, Code.ENCODING, detail + name) for place, name in shown.items()}
 
 
 def schemas_in_headers(headers: pa.Array) -> dict[int, Reason]:
     """The records, by place, of which a header names the schema, each with the reason against it."""
-    names = _names(headers, lambda all_: pc.is_in(all_, pa.array(ID_HEADERS, pa.binary())))
-    return {place: id_in_header(name.decode()) for place, name in names.items()}
+    marked = pc.is_in(pc.struct_field(headers.flatten(), 0), pa.array(ID_HEADERS, pa.binary()))
+    return {place: id_in_header(name.decode()) for place, name in _first_names(headers, marked).items()}
 
 
-def _names(headers: pa.Array, wanted: Callable[[pa.Array], pa.Array]) -> dict[int, bytes]:
-    """The first wanted name of each record that has one, by place."""
-    names = pc.struct_field(headers.flatten(), 0)
-    marked = wanted(names)
+def _first_names(headers: pa.Array, marked: pa.BooleanArray) -> dict[int, bytes]:
+    """The first marked name of each record that has one, by place."""
     if not pc.any(marked, min_count=0).as_py():
         return {}
     places = pc.list_parent_indices(headers).filter(marked).to_pylist()
-    return dict(zip(reversed(places), reversed(names.filter(marked).to_pylist()), strict=True))
-
-
-def _not_utf8(names: pa.BinaryArray) -> pa.BooleanArray:
-    try:
-        names.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([_as_text(name) is None for name in names.to_pylist()], pa.bool_())
-    return pa.repeat(False, len(names))
-
-
-def _as_text(content: bytes) -> str | None:
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return None
+    names = pc.struct_field(headers.flatten(), 0).filter(marked).to_pylist()
+    return dict(zip(reversed(places), reversed(names), strict=True))
 
 
 def _plain(headers: pa.ListArray) -> pa.StringArray | None:
@@ -94,8 +77,8 @@ def _text(value: bytes | None) -> str | dict[str, str] | None:
     """The text, or ``{"base64": ...}`` for bytes that are no text of Postgres."""
     if value is None:
         return None
-    text = _as_text(value)
-    return {"base64": b64encode(value).decode()} if text is None or "\0" in text else text
+    is_text = is_utf8(value) and b"\0" not in value
+    return value.decode() if is_text else {"base64": b64encode(value).decode()}
 
 
 def kafka_headers(kept: Sequence[Sequence[Any]] | None) -> list[tuple[str, bytes | None]]:

@@ -1,7 +1,5 @@
 """The columns that records, or the fields of schemas, call for: where each value is, what type takes it, and a name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +8,6 @@ from offset_ledger.config.column_types import ENCODINGS, MAX_PRECISION, parse_ty
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, JsonPath
 from offset_ledger.config.names import MAX_COLUMNS, POSTGRES_NAME_BYTES, RESERVED_COLUMNS
-from offset_ledger.decoding.schema_fit import decimal_digits
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 
 
@@ -41,15 +38,15 @@ def limited(inferred: Sequence[Inferred]) -> tuple[Inferred, ...]:
     if len(inferred) <= MAX_COLUMNS:
         return tuple(inferred)
     by_root = {each.path[0]: replace(each) for each in reversed(inferred)}
-    whole = [each if len(each.path) == 1 else _object(each.path) for each in reversed(by_root.values())]
+    doubt = "its members are more than a table has columns for"
+    whole = [
+        each if len(each.path) == 1 else Inferred(each.path[:1], "jsonb", True, doubt)
+        for each in reversed(by_root.values())
+    ]
     return tuple(
         each if place < MAX_COLUMNS else replace(each, type="", doubt=f"a table takes {MAX_COLUMNS} columns")
         for place, each in enumerate(whole)
     )
-
-
-def _object(path: JsonPath) -> Inferred:
-    return Inferred(path[:1], "jsonb", True, "its members are more than a table has columns for")
 
 
 def named(inferred: Iterable[Inferred]) -> tuple[Proposed, ...]:
@@ -58,9 +55,14 @@ def named(inferred: Iterable[Inferred]) -> tuple[Proposed, ...]:
     for each in inferred:
         if each.type:
             type_ = parse_type(each.type)
-            name = _unique(column_name(each.path), taken)
+            number, name = 1, column_name(each.path)
+            free = name
+            while free in taken:
+                number += 1
+                free = f"{name[: POSTGRES_NAME_BYTES - len(str(number)) - 1]}_{number}"
+            taken.add(free)
             encoding = ENCODINGS.get(type_.name, ("",))[0]
-            column = Column(name, type_, each.path, each.nullable, encoding, each.aliases)
+            column = Column(free, type_, each.path, each.nullable, encoding, each.aliases)
             proposed.append(Proposed(column, each.doubt))
     return tuple(proposed)
 
@@ -70,15 +72,6 @@ def column_name(path: JsonPath) -> str:
     words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", "_".join(path))
     name = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
     return (name if name[:1].isalpha() else f"c_{name}".rstrip("_"))[:POSTGRES_NAME_BYTES]
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name[: POSTGRES_NAME_BYTES - len(str(number)) - 1]}_{number}"
-    taken.add(free)
-    return free
 
 
 def left_out(inferred: Iterable[Inferred]) -> list[str]:
@@ -99,6 +92,7 @@ _TYPES = {
 }
 _NO_ZONE = "a local timestamp has no time zone, so only jsonb takes it"
 _REFUSED = "google.protobuf.Any"
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _WHOLE_MICROSECONDS = "nanoseconds: a record whose moment is no whole microsecond is quarantined"
 
 
@@ -111,11 +105,19 @@ def schema_columns(schemas: Sequence[Sequence[SchemaField]]) -> tuple[Inferred, 
             by_path.setdefault(names.get(field.path, field.path), []).append(field)
     whole = {path for path in by_path if any(path[:depth] in by_path for depth in range(1, len(path)))}
     outer = {path[:depth] for path in whole for depth in range(1, len(path)) if path[:depth] in by_path}
-    return tuple(
-        replace(_together(path, fields, path in outer, len(schemas)), path=path, aliases=_of(path, names))
-        for path, fields in by_path.items()
-        if path not in whole
-    )
+    columns = []
+    for path, fields in by_path.items():
+        if path in whole:
+            continue
+        types = [_column_type(field) for field in fields]
+        nullable = any(field.nullable for field in fields) or len(fields) < len(schemas)
+        aliases = tuple(alias for alias, latest in names.items() if latest == path)
+        type_, doubt = types[-1]
+        if path in outer or len({each for each, _ in types}) > 1:
+            kinds = sorted({field.shown for field in fields} | ({"record"} if path in outer else set()))
+            type_, doubt = "jsonb", f"{' and '.join(kinds)}, by the version of the schema"
+        columns.append(Inferred(path, type_, nullable or path in outer, doubt, aliases))
+    return tuple(columns)
 
 
 def _names(schemas: Sequence[Sequence[SchemaField]]) -> dict[JsonPath, JsonPath]:
@@ -131,32 +133,19 @@ def _names(schemas: Sequence[Sequence[SchemaField]]) -> dict[JsonPath, JsonPath]
     return {alias: path for alias, path in names.items() if alias not in latest and alias != path}
 
 
-def _of(path: JsonPath, names: dict[JsonPath, JsonPath]) -> tuple[JsonPath, ...]:
-    return tuple(alias for alias, latest in names.items() if latest == path)
-
-
-def _together(path: JsonPath, fields: Sequence[SchemaField], outer: bool, schemas: int) -> Inferred:
-    columns = [_column(field) for field in fields]
-    nullable = any(each.nullable for each in columns) or len(columns) < schemas
-    if outer or len({each.type for each in columns}) > 1:
-        kinds = sorted({field.shown for field in fields} | ({"record"} if outer else set()))
-        return Inferred(path, "jsonb", nullable or outer, f"{' and '.join(kinds)}, by the version of the schema")
-    return replace(columns[-1], nullable=nullable)
-
-
-def _column(field: SchemaField) -> Inferred:
+def _column_type(field: SchemaField) -> tuple[str, str]:
+    """The type of the column for a field, empty where none takes it, and what is unsure."""
     type_ = field.type
+    if type_ is None and field.shown == _REFUSED:
+        return "", f"{_REFUSED}, whose type the schema does not say"
     if type_ is None:
-        refused = field.shown == _REFUSED
-        doubt = f"{_REFUSED}, whose type the schema does not say" if refused else ""
-        return Inferred(field.path, "" if refused else "jsonb", field.nullable, doubt)
-    doubt = _WHOLE_MICROSECONDS if type_.name is TypeName.TIMESTAMP and type_.nanoseconds == 1 else ""
+        return "jsonb", ""
     match type_.name:
         case TypeName.DURATION:
-            return Inferred(field.path, "", field.nullable, "no column takes a duration")
+            return "", "no column takes a duration"
         case TypeName.LOCAL_TIMESTAMP:
-            return Inferred(field.path, "jsonb", field.nullable, _NO_ZONE)
-    return Inferred(field.path, column_type(type_), field.nullable, doubt)
+            return "jsonb", _NO_ZONE
+    return column_type(type_), _WHOLE_MICROSECONDS if (type_.name, type_.nanoseconds) == (TypeName.TIMESTAMP, 1) else ""
 
 
 def column_type(type_: ValueType) -> str:
@@ -169,3 +158,9 @@ def column_type(type_: ValueType) -> str:
     if digits and digits[0] <= MAX_PRECISION:
         return f"numeric({digits[0]},{digits[1]})"
     return _TYPES.get(type_.name, "jsonb")
+
+
+def decimal_digits(shown: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal as its schema shows it."""
+    written = _DECIMAL.fullmatch(shown)
+    return (int(written[1]), int(written[2])) if written else None

@@ -1,7 +1,5 @@
 """JSON texts that Postgres takes as jsonb."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 from functools import partial

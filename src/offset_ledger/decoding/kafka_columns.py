@@ -1,7 +1,5 @@
 """What a row takes from Kafka itself, whatever the format: columns, and where the file says so event id and moment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
@@ -9,24 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import Limits, RecordShape, Tombstone
+from offset_ledger.decoding import outcome
 from offset_ledger.decoding.frame import NO_SCHEMA, schema_ids
 from offset_ledger.decoding.headers import headers_json, schemas_in_headers, wrong_names
 from offset_ledger.decoding.kinds import EPOCH, MOMENT, check_event_id
-from offset_ledger.decoding.outcome import (
-    FAR_TIMESTAMP,
-    KEY_PATH,
-    NO_TIMESTAMP,
-    WHOLE,
-    Code,
-    DecodedRow,
-    Keys,
-    Mismatch,
-    Places,
-    Reason,
-    Refusal,
-    Skip,
-    unheld_timestamp,
-)
+from offset_ledger.decoding.outcome import Code, DecodedRow, Key, Mismatch, Outcome, Places, Reason, Refusal, Timestamp
 from offset_ledger.pandas_later import without_pandas
 
 without_pandas()
@@ -39,6 +24,9 @@ _KAFKA = [
 ]
 TIMESTAMP = pa.timestamp("ms", "UTC")
 """As Kafka counts, which takes any timestamp of Kafka."""
+TIMESTAMP_PATH = "_timestamp"
+NO_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.MISSING, "expected a record timestamp, Kafka has none (-1)")
+FAR_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.RANGE, "expected a moment in the years 1 to 9999")
 _EARLIEST, _LATEST = -210_866_803_200_000, (2**63 - 1) // 1000  # Postgres has none before, 64 bits of µs none after
 _NONE = -1  # says that there is no timestamp
 
@@ -60,8 +48,11 @@ class KafkaColumns:
         self.keys = batch.column("key").cast(pa.binary())
         self.timestamps = timestamps(batch)
         milliseconds = _milliseconds(batch)
-        unheld = pc.indices_nonzero(pc.invert(_held(milliseconds))).to_pylist()
-        self.unheld = {place: unheld_timestamp(milliseconds[place].as_py()) for place in unheld}
+        self.unheld: dict[int, Reason] = {}
+        for place in pc.indices_nonzero(pc.invert(_held(milliseconds))).to_pylist():
+            # Such a timestamp is kept nowhere else: a redrive reads it from the reason.
+            years = "expected a record timestamp of the years 4714 BC to 294,246"
+            self.unheld[place] = Reason(TIMESTAMP_PATH, Code.RANGE, f"{years}, got {milliseconds[place].as_py()} ms")
         self.against = dict[int, tuple[Reason, ...]]()
         self._refuse(self.unheld)
         self._refuse(wrong_names(batch.column("headers")))
@@ -69,7 +60,7 @@ class KafkaColumns:
         headers = headers_json(batch.column("headers"))
         self.columns = [batch.column("partition"), batch.column("offset"), self.timestamps, self.keys, headers]
 
-    def read_keys(self, keys: Keys) -> None:
+    def read_keys(self, keys: outcome.Keys) -> None:
         """Let ``keys`` name the events."""
         keys.look_up(self.keys)
         read = [keys.read(key) for key in self.keys.to_pylist()]
@@ -111,7 +102,7 @@ def take(column: pa.Array, places: Places) -> pa.Array:
     return column if len(places) == len(column) else column.take(pa.array(places))
 
 
-def timestamp_of(microseconds: int | None) -> datetime | Reason:
+def timestamp_of(microseconds: int | None) -> Timestamp:
     """The timestamp of a record; the reason against it where Kafka has none, or one that no datetime can hold."""
     return NO_TIMESTAMP if microseconds is None else moment_of(microseconds) or FAR_TIMESTAMP
 
@@ -137,37 +128,31 @@ def row_of(slots: list[object], deleted: bool = False) -> DecodedRow:
     return DecodedRow(event_id, publish_at, tuple(values), deleted)
 
 
-def tombstone_outcome(
-    record: RecordShape, key: bytes | Reason | None, timestamp: datetime | Reason
-) -> DecodedRow | Refusal | Skip:
+def tombstone_outcome(record: RecordShape, key: Key, timestamp: Timestamp) -> Outcome:
     """Return what becomes of a record without a value."""
     if record.tombstone is Tombstone.SKIP:
-        return Skip()
+        return outcome.Skip()
     if record.tombstone is Tombstone.QUARANTINE:
-        return Refusal((Reason(WHOLE, Code.TOMBSTONE, "expected a value, got a tombstone"),))
+        return Refusal((Reason(outcome.WHOLE, Code.TOMBSTONE, "expected a value, got a tombstone"),))
     slots: list[object] = [None] * slot_count(record)
     reasons = fill_from_kafka(slots, key, timestamp, needs_key=True, needs_timestamp=True)
     return Refusal(reasons) if reasons else row_of(slots, deleted=True)
 
 
 def outcome_unread(
-    record: RecordShape, limits: Limits, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-) -> DecodedRow | Refusal | Skip | None:
+    record: RecordShape, limits: Limits, value: bytes | None, key: Key, timestamp: Timestamp
+) -> Outcome | None:
     """Return what becomes of a record whose value is not read: there is none, or it is too long. None of any other."""
     if value is None:
         return tombstone_outcome(record, key, timestamp)
     if len(value) > limits.value_bytes:
         detail = f"expected at most {limits.value_bytes} bytes, got {len(value)}"
-        return Refusal((Reason(WHOLE, Code.TOO_LARGE, detail),))
+        return Refusal((Reason(outcome.WHOLE, Code.TOO_LARGE, detail),))
     return None
 
 
 def fill_from_kafka(
-    slots: list[object],
-    key: bytes | Reason | None,
-    timestamp: datetime | Reason,
-    needs_key: bool,
-    needs_timestamp: bool,
+    slots: list[object], key: Key, timestamp: Timestamp, needs_key: bool, needs_timestamp: bool
 ) -> tuple[Reason, ...]:
     """Fill the slots that the record itself does not hold, and return every reason against them."""
     reasons: list[Reason] = []
@@ -175,7 +160,7 @@ def fill_from_kafka(
         try:
             slots[0] = key if isinstance(key, Reason) else _event_id_of(key)
         except Mismatch as mismatch:
-            slots[0] = Reason(KEY_PATH, mismatch.code, mismatch.detail)
+            slots[0] = mismatch.at(outcome.KEY_PATH)
         reasons += [slots[0]] if isinstance(slots[0], Reason) else []
     if needs_timestamp and isinstance(timestamp, Reason):
         reasons.append(timestamp)

@@ -1,7 +1,5 @@
 """The kinds of values that a row has, declared types with their encodings, and the Arrow columns that hold them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 

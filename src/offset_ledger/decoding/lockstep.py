@@ -4,8 +4,6 @@ A record that a step does not fit (it ends too early, a length is negative, a va
 no longer ``good``: it stays where it is, and another way of reading has to say what is in it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import pyarrow as pa
 
 from offset_ledger.decoding.kinds import Flags, content
 from offset_ledger.decoding.outcome import Places
+from offset_ledger.decoding.texts import utf8
 
 Rows = slice | Places
 Words = npt.NDArray[np.uint64]
@@ -43,9 +42,16 @@ class Cursors:
         self._bytes = np.zeros(len(whole) + _PAD, np.uint8)
         self._bytes[: len(whole)] = whole
         self._words: Words = np.ndarray((len(whole) + _PAD - 7,), np.dtype("<u8"), self._bytes.data, 0, (1,))
-        bounds = _bounds(values)
+        bounds = np.zeros(1, np.int64)
+        if len(values):
+            offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+            bounds = offsets.astype(np.int64) - int(offsets[0])
         self._at, self._end = bounds[:-1].copy(), bounds[1:]
         self.good = candidates & values.is_valid().to_numpy(zero_copy_only=False)
+
+    def check(self, flags: Flags, where: Flags | None) -> None:
+        """Of the records that take a step only those with a flag stay good."""
+        self.good &= flags if where is None else flags | ~where
 
     def at_end(self) -> Flags:
         """Return which good records are read to their last byte."""
@@ -56,10 +62,6 @@ class Cursors:
         """Return which good records have a byte left."""
         unread: Flags = self._at < self._end
         return self.good & unread
-
-    def peek(self) -> npt.NDArray[np.uint8]:
-        """The next byte of each record, 0 where there is none; no cursor moves."""
-        return np.where(self.has_more(), self._bytes[self._at], np.uint8(0))
 
     def varints(self, where: Flags | None = None) -> Words:
         """Numbers of at most 64 bits, seven bits a byte, the lowest first; a form longer than needed is not good."""
@@ -106,6 +108,13 @@ class Cursors:
         absent = np.ones(len(self.good), np.bool_)
         absent[rows] = False
         return _every_second(bounds, self._bytes, absent)
+
+    def texts(self, spans: pa.BinaryArray) -> pa.StringArray:
+        """The bytes of each record as text; one that is not UTF-8 is not good."""
+        column, flags = utf8(spans)
+        if flags is not None:
+            self.good &= flags
+        return column
 
     def skip(self, lengths: npt.NDArray[Any], where: Flags | None = None) -> None:
         """Pass over the next so many bytes of each record."""
@@ -160,7 +169,9 @@ class Cursors:
         words = self._words[at]
         stops = ~words & _STOPS
         used = stops ^ (stops - _ONE)
-        values = _merged(words & used & _PAYLOADS)
+        values = words & used & _PAYLOADS
+        for kept, shift in _MERGES:  # eight groups of seven bits, each in a byte, become one number
+            values = (values & kept) | ((values & ~kept) >> shift)
         sizes = (np.bitwise_count(used) >> 3).astype(np.int64)
         beyond = np.flatnonzero(stops == 0)
         over_long = np.zeros(len(at), np.bool_)
@@ -173,13 +184,6 @@ class Cursors:
         return values, sizes, over_long | (values >> (7 * (sizes - 1)).astype(np.uint64) == 0)
 
 
-def _merged(groups: Words) -> Words:
-    """Eight groups of seven bits, each in a byte, as one number."""
-    for kept, shift in _MERGES:
-        groups = (groups & kept) | ((groups & ~kept) >> shift)
-    return groups
-
-
 def _every_second(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], absent: Flags) -> pa.BinaryArray:
     """The bytes from the first bound to the second, from the third to the fourth, and so on."""
     if not len(absent):
@@ -190,9 +194,6 @@ def _every_second(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], ab
     return pieces.take(pa.array(places, mask=absent) if absent.any() else pa.array(places))
 
 
-def _bounds(values: pa.BinaryArray) -> Places:
-    """Return where each value starts in the content of all, and where the last one ends."""
-    if not len(values):
-        return np.zeros(1, np.int64)
-    bounds = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
-    return bounds.astype(np.int64) - int(bounds[0])
+def masked(values: npt.NDArray[Any], valid: Flags | None) -> pa.Array:
+    """Return the values as a column, null where they are not valid; all are without flags."""
+    return pa.array(values) if valid is None or valid.all() else pa.array(values, mask=~valid)

@@ -1,6 +1,8 @@
-"""The needs of a writer's schema beyond the columns of a pipeline: new columns, wider types, or a decision."""
+"""The fit of a writer's schema and the columns of a pipeline.
 
-from __future__ import annotations
+What would be refused, and what to write instead; what the schema needs beyond the columns: new ones, wider types, or a
+decision; and what of its records nothing reads.
+"""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -12,17 +14,115 @@ from offset_ledger.config.json_path import format_path, touch
 from offset_ledger.config.model import Column, ColumnType, Evolve, JsonPath, RecordShape
 from offset_ledger.config.names import MAX_COLUMNS, RESERVED_COLUMNS
 from offset_ledger.config.source import Format
-from offset_ledger.decoding.inferred import Inferred, column_name, column_type, schema_columns
-from offset_ledger.decoding.kinds import EVENT_ID, ColumnKind, kind_of, kinds
+from offset_ledger.decoding.inferred import column_name, column_type, decimal_digits, schema_columns
+from offset_ledger.decoding.kinds import EPOCH_UNITS, EVENT_ID, INTEGER_BITS, ColumnKind, kind_of, kinds
 from offset_ledger.decoding.outcome import printable
-from offset_ledger.decoding.schema_fit import GONE, decimal_digits, elsewhere, is_union, limited, refused, shown
 from offset_ledger.decoding.shape import places
+from offset_ledger.decoding.typed.conversions import refusal
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 from offset_ledger.model.followed_columns import widens
 
 Fields = tuple[SchemaField, ...]
 _OF_TEXTS = ("text", "varchar", "jsonb")
 _MIXED = "values of another type are quarantined"
+_EXACT = {"real": 24, "double precision": 53}
+"""How many bits of an integer a float has."""
+_NUMBERS = {*INTEGER_BITS, *_EXACT, "numeric", "jsonb"}
+
+
+def unfit(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, nullable: bool, form: Format) -> list[str]:
+    """What differs between a schema and the column that reads the path, in words; nothing where all values fit."""
+    for field in fields:
+        if field.path == path:
+            misfit = refused(field, kind, form) or limited(field, kind, form)
+            texts = [f"{field.shown} in the schema, {shown(kind)} in the file: {misfit}"] if misfit else []
+            if field.nullable and not nullable:
+                texts.append(
+                    "can be null or missing in the schema, not nullable in the file: such records are quarantined"
+                )
+            return texts
+    if (text := elsewhere(fields, path, kind, form)) is not None:
+        return [text] if text else []
+    return ["not in the schema: NULL" if nullable else GONE]
+
+
+def elsewhere(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, form: Format) -> str | None:
+    """What is wrong with a path to a record, or into a field, if anything; None where the schema has nothing there."""
+    if any(field.path[: len(path)] == path for field in fields):
+        return "" if kind.name == "jsonb" else f"a record in the schema, {kind.name} in the file: {_WHOLE}"
+    for field in fields:
+        if path[: len(field.path)] == field.path:
+            # Only some languages have values that a path can lead into.
+            scalar = field.type is not None or form is Format.PROTOBUF or field.shown in ("array", "null")
+            return f"a path into {field.shown}, which has no fields: records are quarantined" if scalar else ""
+    return None
+
+
+GONE = "not in the schema, and not nullable: records are quarantined"
+_WHOLE = "records are quarantined; write jsonb, or the path of a value in it"
+_NO_NUMBER = "records are quarantined; write numeric"
+
+
+def refused(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
+    """Return what becomes of the field's records where no value of it can stand in a column of that kind."""
+    if field.type is None:
+        may_be_scalar = is_union(field) or field.shown in ("any value", "null")
+        return None if kind.name == "jsonb" or may_be_scalar else _WHOLE
+    if form is Format.JSON_SCHEMA and field.type.name is TypeName.DECIMAL:
+        return None if kind.name in (*_NUMBERS, "event_id") or kind.encoding in EPOCH_UNITS else _NO_NUMBER
+    why = refusal(field.type, kind)
+    return None if why is None else f"records are quarantined ({why})"
+
+
+def limited(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
+    """Which values of the field a column of that kind refuses, where it takes others, and what to write instead."""
+    if field.type is None or refused(field, kind, form):
+        return None
+    source = field.type
+    if form is Format.JSON_SCHEMA and source.name is TypeName.DECIMAL:
+        if kind.name in INTEGER_BITS or kind.encoding in EPOCH_UNITS:
+            return "values with a fraction are quarantined; write numeric"
+        return "values with a fraction are quarantined" if kind.name == "event_id" else None
+    if kind.encoding in EPOCH_UNITS:
+        return None
+    if source.name is TypeName.INTEGER:
+        return _integer_limit(source, kind)
+    if source.name is TypeName.FLOAT and kind.name == "real" and source.bits == 64:
+        return "values that a real cannot hold are quarantined; write double precision"
+    written = decimal_digits(source.shown) if source.name is TypeName.DECIMAL and kind.name == "numeric" else None
+    if written and kind.args:
+        precision, scale = written
+        if scale > kind.args[1] or precision - scale > kind.args[0] - kind.args[1]:
+            return f"values with more digits are quarantined; write numeric({precision},{scale})"
+    if source.nanoseconds == 1 and kind.name in ("timestamptz", "time"):
+        return "values between two microseconds are quarantined"
+    return None
+
+
+def shown(kind: ColumnKind) -> str:
+    """The type as a pipeline file writes it."""
+    args = f"({','.join(map(str, kind.args))})" if kind.args else ""
+    return f"{kind.name}{args}"
+
+
+def is_union(field: SchemaField) -> bool:
+    """Return whether the field has values of several types, by its schema."""
+    return field.type is None and (field.shown.startswith("union of") or " or " in field.shown)
+
+
+def _integer_limit(source: ValueType, kind: ColumnKind) -> str | None:
+    reach = source.bits - (1 if source.signed else 0)  # the values are below 2 to the power of this
+    if kind.name in INTEGER_BITS and (held := INTEGER_BITS[kind.name] - 1) < reach:
+        return f"values from 2^{held} on are quarantined; write {_wider(reach)}"
+    if kind.name in _EXACT and (held := _EXACT[kind.name]) < reach:
+        return f"values above 2^{held} that it cannot hold are quarantined; write {_wider(reach)}"
+    if kind.name == "numeric" and kind.args and (digits := kind.args[0] - kind.args[1]) < len(str(2**reach)):
+        return f"values from 10^{digits} on are quarantined; write {_wider(reach)}"
+    return None
+
+
+def _wider(reach: int) -> str:
+    return "integer" if reach < 32 else "bigint" if reach < 64 else "numeric"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +171,9 @@ class Follower:
 
     def _of_keys(self, record: RecordShape, fields: Fields) -> Iterator[Difference]:
         """The event id and its moment, which every row has to have."""
-        keys = ((record.event_id, record.event_id_aliases, EVENT_ID),)
-        for first, aliases, kind in (*keys, (record.publish_at, record.publish_at_aliases, kinds(record)[1])):
+        event_id = (record.event_id, record.event_id_aliases, EVENT_ID)
+        publish_at = (record.publish_at, record.publish_at_aliases, kinds(record)[1])
+        for first, aliases, kind in (event_id, publish_at):
             path = _place((first, *aliases), fields) if first else None
             if path and (text := self._misfit(fields, path, kind, nullable=False)):
                 yield Difference(_shown_path(path), text)
@@ -115,7 +216,9 @@ class Follower:
         """A column that takes some values of the field and not others, though a wider type would."""
         kind, natural = kind_of(column), column_type(type_)
         limit = limited(field, kind, self.form)
-        wider = self._wider(column, field, natural) if limit or self._is_cut(column, field) else None
+        # Where the schema knows no length of texts, those of the column are the file's alone.
+        is_cut = self.evolve is Evolve.WIDEN and column.type.name == "varchar" and field.shown.split()[0] == "string"
+        wider = self._wider(column, field, natural) if limit or is_cut else None
         if wider and self.evolve is Evolve.WIDEN:
             yield replace(column, type=wider)
         elif limit and parse_type(natural) != column.type:
@@ -123,8 +226,13 @@ class Follower:
             yield Difference(_shown_path(column.path), f"{_compared(field, kind)}: {limit}{may}")
 
     def _wider(self, column: Column, field: SchemaField, natural: str) -> ColumnType | None:
-        """The first type that has all values of the column, and takes all of the field."""
-        names = [natural, *_combined(column.type, field), "bigint", "numeric", "double precision", "text"]
+        """The first type that has all values of the column, and takes all of the field: also the digits of both."""
+        args, written, combined = column.type.args, decimal_digits(field.shown), list[str]()
+        if column.type.name == "numeric" and args and written:
+            scale = max(args[1], written[1])
+            precision = scale + max(args[0] - args[1], written[0] - written[1])
+            combined = [f"numeric({precision},{scale})"] if precision <= MAX_PRECISION else []
+        names = [natural, *combined, "bigint", "numeric", "double precision", "text"]
         for type_ in map(parse_type, names):
             kind = kind_of(replace(column, type=type_))
             takes_all = not refused(field, kind, self.form) and not limited(field, kind, self.form)
@@ -132,28 +240,23 @@ class Follower:
                 return type_
         return None
 
-    def _is_cut(self, column: Column, field: SchemaField) -> bool:
-        """Whether the column takes texts of a length, and the schema knows none: its lengths are the file's alone."""
-        return self.evolve is Evolve.WIDEN and column.type.name == "varchar" and field.shown.split()[0] == "string"
-
     def _of_new(self, record: RecordShape, fields: Fields) -> Iterator[Column | Difference]:
         """The fields that no path leads to, through or into."""
         read = read_paths(record)
         taken = {*RESERVED_COLUMNS, *self.foreign, *(column.name for column in record.columns)}
         for each in schema_columns([fields]):
             if not any(touch(path, each.path) for path in read):
-                yield _new(each, taken)
-
-
-def _new(inferred: Inferred, taken: set[str]) -> Column | Difference:
-    path, name = _shown_path(inferred.path), column_name(inferred.path)
-    if not inferred.type:
-        return Difference(path, f"a new field: {inferred.doubt}")
-    if name in taken:
-        return Difference(path, f"a new field, and {name} is another column; declare it by another name in the file")
-    taken.add(name)
-    type_ = parse_type(inferred.type)
-    return Column(name, type_, inferred.path, nullable=True, encoding=ENCODINGS.get(type_.name, ("",))[0])
+                path, name = _shown_path(each.path), column_name(each.path)
+                if not each.type:
+                    yield Difference(path, f"a new field: {each.doubt}")
+                elif name in taken:
+                    other = f"{name} is another column; declare it by another name in the file"
+                    yield Difference(path, f"a new field, and {other}")
+                else:
+                    taken.add(name)
+                    type_ = parse_type(each.type)
+                    encoding = ENCODINGS.get(type_.name, ("",))[0]
+                    yield Column(name, type_, each.path, nullable=True, encoding=encoding)
 
 
 def _place(paths: tuple[JsonPath, ...], fields: Fields) -> JsonPath:
@@ -168,16 +271,6 @@ def _shown_path(path: JsonPath) -> str:
 
 def _compared(field: SchemaField, kind: ColumnKind) -> str:
     return f"{field.shown} in the schema, {shown(kind)} in the table"
-
-
-def _combined(type_: ColumnType, field: SchemaField) -> list[str]:
-    """A numeric with the digits of both."""
-    written = decimal_digits(field.shown)
-    if type_.name != "numeric" or not type_.args or not written:
-        return []
-    scale = max(type_.args[1], written[1])
-    precision = scale + max(type_.args[0] - type_.args[1], written[0] - written[1])
-    return [f"numeric({precision},{scale})"] if precision <= MAX_PRECISION else []
 
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

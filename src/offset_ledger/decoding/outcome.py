@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import RecordShape
 
 KEY_PATH = "_key"
-TIMESTAMP_PATH = "_timestamp"
 HEADERS_PATH = "_headers"
 WHOLE = "$"
 
@@ -74,14 +74,11 @@ class Skip:
     """A record that is none of the pipeline's, or a tombstone of a pipeline that skips them."""
 
 
-NO_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.MISSING, "expected a record timestamp, Kafka has none (-1)")
-FAR_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.RANGE, "expected a moment in the years 1 to 9999")
-
-
-def unheld_timestamp(milliseconds: int) -> Reason:
-    """The reason against a record timestamp that is kept nowhere else: a redrive reads it from here."""
-    detail = f"expected a record timestamp of the years 4714 BC to 294,246, got {milliseconds} ms"
-    return Reason(TIMESTAMP_PATH, Code.RANGE, detail)
+Outcome = DecodedRow | Refusal | Skip
+Key = bytes | Reason | None
+"""Kafka's key, or the text in it, or why there is none."""
+Timestamp = datetime | Reason
+"""Kafka's timestamp, or why it is no moment."""
 
 
 class Mismatch(Exception):
@@ -91,6 +88,18 @@ class Mismatch(Exception):
         super().__init__(code, detail)
         self.code, self.detail = code, detail
 
+    def at(self, path: str) -> Reason:
+        """Return the reason against the value at this path."""
+        return Reason(path, self.code, self.detail)
+
+
+class RecordRefused(Exception):
+    """The reason against a whole record, or against what is left of it where its columns have taken theirs."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
 
 class Keys(Protocol):
     """Reads event ids from keys."""
@@ -98,7 +107,7 @@ class Keys(Protocol):
     def look_up(self, keys: pa.BinaryArray) -> None:
         """Prepare to read these keys."""
 
-    def read(self, key: bytes | None) -> bytes | Reason | None:
+    def read(self, key: bytes | None) -> Key:
         """The event id as UTF-8, or why there is none; None where there is no key."""
 
 
@@ -113,13 +122,8 @@ class Decoder(Protocol):
     def keys(self) -> Keys | None:
         """Return what reads event ids from keys that are more than a text."""
 
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
-        """Return what becomes of one record; never raises.
-
-        ``key`` is Kafka's, or the text in it, or why there is none; ``timestamp`` Kafka's, or why it is no moment.
-        """
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
+        """Return what becomes of one record; never raises."""
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """Those of the values that certainly decode, as columns, and those that certainly are none of the pipeline's;
@@ -131,6 +135,11 @@ def printable(text: str, limit: int = 80) -> str:
     """The text as it can stand in a jsonb and in a log: cut, and without control characters or lone surrogates."""
     text = text if len(text) <= limit else text[:limit] + "…"
     return text if text.isprintable() else ascii(text)[1:-1]
+
+
+def step_of(name: str) -> str:
+    """A member's name as a step of a path, for messages."""
+    return printable(format_path((name,))[1:])
 
 
 Places = npt.NDArray[np.int64]
@@ -176,34 +185,18 @@ def joined(parts: Sequence[Proven]) -> Proven:
         return Proven(rows[0].places, rows[0].columns, skipped) if rows else Proven(skipped=skipped)
     places = np.concatenate([part.places for part in rows])
     order = np.argsort(places)
-    columns = [_joined(pieces, order) for pieces in zip(*(part.columns for part in rows), strict=True)]
+    columns: list[pa.Array | None] = []
+    for pieces in zip(*(part.columns for part in rows), strict=True):
+        there = [piece for piece in pieces if piece is not None]
+        columns.append(pc.take(pa.concat_arrays(there), pa.array(order)) if there else None)
     return Proven(places[order], columns, skipped)
 
 
-def _joined(pieces: Sequence[pa.Array | None], order: Places) -> pa.Array | None:
-    there = [piece for piece in pieces if piece is not None]
-    return pc.take(pa.concat_arrays(there), pa.array(order)) if there else None
+def with_rest(values: pa.BinaryArray, proven: Proven, slot: int, text_of: Callable[[bytes], str | None]) -> Proven:
+    """Return those of the proven records whose rest is JSON that a jsonb can hold, with that in the slot.
 
-
-TextOf = Callable[[bytes], str | None]
-"""The JSON of what is left of a value, None where nothing is; raises RestRefused."""
-
-
-class RestRefused(Exception):
-    """A part of what is left that no jsonb can hold."""
-
-    def __init__(self, path: str, code: Code, detail: str) -> None:
-        super().__init__(path, code, detail)
-        self.reason = Reason(path, code, detail)
-
-    @classmethod
-    def by(cls, path: str, mismatch: Mismatch) -> RestRefused:
-        """The value at this path does not become JSON."""
-        return cls(path, mismatch.code, mismatch.detail)
-
-
-def with_rest(values: pa.BinaryArray, proven: Proven, slot: int, text_of: TextOf) -> Proven:
-    """Return those of the proven records whose rest is JSON that a jsonb can hold, with that in the slot."""
+    ``text_of`` gives the JSON of what is left of a value, None where nothing is, and raises RecordRefused.
+    """
     if not proven.columns:
         return proven
     texts: list[str | None] = []
@@ -211,7 +204,7 @@ def with_rest(values: pa.BinaryArray, proven: Proven, slot: int, text_of: TextOf
     for number, value in enumerate(values.take(pa.array(proven.places)).to_pylist()):
         try:
             texts.append(text_of(value))
-        except RestRefused:
+        except RecordRefused:
             texts.append(None)
             holds[number] = False
     columns = [*proven.columns[:slot], pa.array(texts, pa.string()), *proven.columns[slot + 1 :]]

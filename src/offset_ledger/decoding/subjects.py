@@ -1,7 +1,5 @@
 """The schemas of a topic: which can be one of it, and the kinds of records that a schema has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,14 +22,12 @@ def check_value_schema(source: Source, schema: WriterSchema) -> None:
     Raises:
         SchemaProblem: it is in another language, or of other subjects.
     """
-    _check_language(LANGUAGES[source.format], schema)
-    _check_subject(source, schema, "value")
+    _check(source, LANGUAGES[source.format], schema, "value")
 
 
 def check_key_schema(source: Source, schema: WriterSchema) -> None:
     """Check that keys of the source's records can name the schema; raises SchemaProblem likewise."""
-    _check_language(LANGUAGES[source.key_format], schema)
-    _check_subject(source, schema, "key")
+    _check(source, LANGUAGES[source.key_format], schema, "key")
 
 
 def can_be_of(source: Source, schema: WriterSchema) -> bool:
@@ -53,15 +49,11 @@ def _passes(check: Callable[[Source, WriterSchema], None], source: Source, schem
     return True
 
 
-def _check_language(expected: SchemaLanguage, schema: WriterSchema) -> None:
+def _check(source: Source, expected: SchemaLanguage, schema: WriterSchema, side: str) -> None:
     if schema.language is not expected:
         raise SchemaProblem(f"expected {expected}, it is {schema.language}")
-
-
-def _check_subject(source: Source, schema: WriterSchema, side: str) -> None:
-    """A registry that does not say which subjects a schema is registered under leaves nothing to check."""
     subjects = {subject for subject, _ in schema.subjects}
-    if source.subject is SubjectStrategy.ANY or not subjects:
+    if source.subject is SubjectStrategy.ANY or not subjects:  # not every registry says the subjects of a schema
         return
     if source.subject is SubjectStrategy.TOPIC:
         wanted = {f"{source.topic}-{side}"}
@@ -105,8 +97,11 @@ def is_of_others(schema: WriterSchema, names: Sequence[str]) -> bool:
     if not names or schema.language is SchemaLanguage.PROTOBUF:
         return False
     if schema.language is SchemaLanguage.AVRO:
-        full_name = _avro_name(_document(schema))
-        return full_name is not None and full_name not in names
+        text = _document(schema)
+        full_name = text.get("type") if isinstance(text, dict) else text
+        if isinstance(text, dict) and isinstance(name := text.get("name"), str):
+            full_name = _in_namespace(text, name)
+        return isinstance(full_name, str) and full_name not in names  # a union has none
     return not set(names).intersection(json_schema_names(schema))
 
 
@@ -130,14 +125,6 @@ def _document(schema: WriterSchema) -> Any:
         raise SchemaProblem("it is no JSON text") from None
 
 
-def _avro_name(text: Any) -> str | None:
-    """The full name of what an Avro schema is, or of its type where that has none; None of a union."""
-    if isinstance(text, dict) and isinstance(name := text.get("name"), str):
-        return _in_namespace(text, name)
-    type_ = text.get("type") if isinstance(text, dict) else text
-    return type_ if isinstance(type_, str) else None
-
-
 def _in_namespace(text: Mapping[str, Any], name: str) -> str:
     namespace = text.get("namespace")
     return f"{namespace}.{name}" if isinstance(namespace, str) and namespace and "." not in name else name
@@ -155,7 +142,7 @@ def kind_names(schema: WriterSchema) -> tuple[str, ...]:
     """
     match schema.language:
         case SchemaLanguage.AVRO:
-            from offset_ledger.decoding.avro.decoder import record_names as of_avro
+            from offset_ledger.decoding.avro.schema import record_names as of_avro
 
             return of_avro(schema)
         case SchemaLanguage.PROTOBUF:
@@ -173,7 +160,7 @@ def kind_reader(schema: WriterSchema) -> ReadKind:
     """
     match schema.language:
         case SchemaLanguage.AVRO:
-            from offset_ledger.decoding.avro.reader import branch_reader
+            from offset_ledger.decoding.avro.decoder import branch_reader
 
             return branch_reader(schema)
         case SchemaLanguage.PROTOBUF:
@@ -192,7 +179,7 @@ def fields_of(schema: WriterSchema, name: str | None = None) -> tuple[SchemaFiel
     """
     match schema.language:
         case SchemaLanguage.AVRO:
-            from offset_ledger.decoding.avro.decoder import schema_fields as of_avro
+            from offset_ledger.decoding.avro.schema import schema_fields as of_avro
 
             return of_avro(schema, name)
         case SchemaLanguage.PROTOBUF:

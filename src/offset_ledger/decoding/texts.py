@@ -1,7 +1,5 @@
 """Texts -> days, times, moments, UUIDs and bytes, written in one way each: value by value, and a column at once."""
 
-from __future__ import annotations
-
 import binascii
 import re
 from collections.abc import Callable

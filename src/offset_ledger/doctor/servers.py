@@ -12,8 +12,8 @@ from offset_ledger.connections import get_connection
 from offset_ledger.doctor.finding import Finding, Level, ok, problem, warning
 from offset_ledger.errors import AccessDenied, ConfigurationError, UnknownTopic
 from offset_ledger.ids import consumer_group
-from offset_ledger.kafka.brokers import OLDEST as OLDEST_KAFKA
 from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.topics import OLDEST as OLDEST_KAFKA
 from offset_ledger.ledger import database
 from offset_ledger.ledger.database import Session, named_sql, read_only, rows, transaction
 from offset_ledger.ledger.pipelines import read_retirement

@@ -28,18 +28,6 @@ class Answer:
     document: Any
     location: str = ""
 
-    @property
-    def error_code(self) -> int | None:
-        """The code of the registry's own error document."""
-        code = self.document.get("error_code") if isinstance(self.document, dict) else None
-        return code if isinstance(code, int) else None
-
-    @property
-    def message(self) -> str:
-        """The message of the registry's own error document."""
-        text = self.document.get("message") if isinstance(self.document, dict) else None
-        return one_line(text, 600) if isinstance(text, str) else ""
-
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -111,9 +99,9 @@ class HttpClient:
                 headers = {"accept-encoding": "identity", **(request.headers or {}), **login}
                 asked = self._client.stream(request.method, request.url, content=request.content, headers=headers)
                 async with asked as response:
-                    body = await _read(self._service, request.url, response)
+                    document = await _read(self._service, request.url, response)
                     location = response.headers.get("location", "").partition("?")[0]
-                    return Answer(request.url, response.status_code, _document(body), location)
+                    return Answer(request.url, response.status_code, document, location)
         except TimeoutError:
             raise self._service.unavailable(
                 f"{request.url} did not answer completely within {self._timeout:.0f} s; check that the "
@@ -133,7 +121,8 @@ class HttpClient:
             raise ConfigurationError(f"{request.url!r} is no URL ({one_line(error)}); correct the connection") from None
 
 
-async def _read(service: Service, url: str, response: httpx.Response) -> bytes:
+async def _read(service: Service, url: str, response: httpx.Response) -> Any:
+    """The document of the answer; None where it is no JSON."""
     body = bytearray()
     async for chunk in response.aiter_raw():
         body += chunk
@@ -142,10 +131,6 @@ async def _read(service: Service, url: str, response: httpx.Response) -> bytes:
                 f"{url} answers with more than {_LIMIT}, which is more than is read here; check that it is the URL of "
                 f"a {service.name}"
             )
-    return bytes(body)
-
-
-def _document(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

@@ -1,7 +1,5 @@
 """Bearer tokens of a token endpoint (OAuth 2.0, client credentials), each used until most of its time has passed."""
 
-from __future__ import annotations
-
 import base64
 import ssl
 import threading

@@ -3,8 +3,6 @@
 Its errors become the package's: which are final, and what a broker that refuses the login means.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import time
@@ -26,8 +24,7 @@ from offset_ledger.errors import (
     one_line,
 )
 from offset_ledger.http.exchange import untrusted
-from offset_ledger.kafka.connection import bootstrap_servers, librdkafka_arguments
-from offset_ledger.kafka.security import login_of, security_of
+from offset_ledger.kafka.connection import bootstrap_servers, librdkafka_arguments, login_of, security_of
 from offset_ledger.kafka.tokens import oauth_callback
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds

@@ -3,8 +3,6 @@
 What it asks: a topic at one moment, the sizes of its logs, and the offsets of consumer groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -17,21 +15,11 @@ from kafka.structs import OffsetAndMetadata
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, UnknownTopic
-from offset_ledger.kafka import offsets
-from offset_ledger.kafka.brokers import OLDEST, describe_cluster
+from offset_ledger.kafka import offsets, topics
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import is_transient, unavailable
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts, oldest_records
 from offset_ledger.kafka.python_client import Admin, kafka_python_arguments
-from offset_ledger.kafka.topics import (
-    describe_available_topic,
-    describe_topic,
-    leaders,
-    partition_numbers,
-    topic_id,
-    topic_settings,
-    user_topics,
-)
 from offset_ledger.model.moments import FirstAt, moment_or_none
 from offset_ledger.model.retention import SizedLog
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
@@ -63,7 +51,7 @@ class KafkaClient:
 
     def count_brokers(self) -> int:
         """How many brokers the cluster lists."""
-        return self.ask(lambda admin: len(describe_cluster(admin)["brokers"]))
+        return self.ask(lambda admin: len(topics.describe_cluster(admin)["brokers"]))
 
     def version(self) -> tuple[int, ...]:
         """The release of Kafka whose protocol the brokers speak, such as (4, 2)."""
@@ -76,8 +64,8 @@ class KafkaClient:
             ConfigurationError: they are not.
         """
         version = self.version()
-        if version[:2] < OLDEST:
-            oldest, theirs = (".".join(map(str, each)) for each in (OLDEST, version))
+        if version[:2] < topics.OLDEST:
+            oldest, theirs = (".".join(map(str, each)) for each in (topics.OLDEST, version))
             raise ConfigurationError(
                 f"Kafka {oldest} or newer is needed, found brokers at {self._admin.servers} that speak the protocol of "
                 f"{theirs}; upgrade the brokers, or use others"
@@ -85,7 +73,7 @@ class KafkaClient:
 
     def topics(self) -> tuple[str, ...]:
         """The names of the topics that this login may see, without Kafka's internal ones."""
-        return tuple(self.ask(user_topics))
+        return tuple(self.ask(topics.user_topics))
 
     def describe(self, topic: str) -> Mapping[str, Any]:
         """The topic's metadata; a partition may be without a leader, its error code says so.
@@ -93,7 +81,7 @@ class KafkaClient:
         Raises:
             UnknownTopic: the cluster has no such topic.
         """
-        return self.ask(lambda admin: describe_topic(admin, topic))
+        return self.ask(lambda admin: topics.describe_topic(admin, topic))
 
     def allowed_operations(self, topic: str) -> frozenset[str]:
         """The operations of Kafka's ACLs that the login may do with the topic, such as READ; all without an authorizer.
@@ -105,7 +93,7 @@ class KafkaClient:
 
     def cluster_id(self) -> str:
         """The id of the cluster."""
-        return self.ask(lambda admin: str(describe_cluster(admin)["cluster_id"]))
+        return self.ask(lambda admin: str(topics.describe_cluster(admin)["cluster_id"]))
 
     def snapshot(self, topic: str, read_before: bool = False) -> TopicSnapshot:
         """One snapshot of the topic, its ends being last stable offsets.
@@ -119,13 +107,14 @@ class KafkaClient:
         if not read_before:
             return self.ask(lambda admin: take_snapshot(admin, topic))
         seconds = min(_STALE_SECONDS, self._timeout)
-        retries = retrying(_is_unknown, f"the brokers to know topic {topic}", max_seconds=seconds)
+        waiting_for = f"the brokers to know topic {topic}"
+        retries = retrying(lambda error: isinstance(error, UnknownTopic), waiting_for, max_seconds=seconds)
         snapshot: TopicSnapshot = retries(self.snapshot, topic)
         return snapshot
 
     def settings(self, topic: str, *names: str) -> dict[str, str]:
         """Settings of the topic, defaults included."""
-        settings = self.ask(lambda admin: topic_settings(admin, topic))
+        settings = self.ask(lambda admin: topics.topic_settings(admin, topic))
         return {name: settings[name] for name in names}
 
     def sized_logs(self, topic: str) -> dict[int, SizedLog]:
@@ -169,10 +158,6 @@ class KafkaClient:
         self.ask(alter)
 
 
-def _is_unknown(error: BaseException) -> bool:
-    return isinstance(error, UnknownTopic)
-
-
 @contextmanager
 def connect_kafka(connection: Connection, timeout: float = inf) -> Iterator[KafkaClient]:
     """A client of the cluster, closed afterwards; while no broker answers it retries, for ``timeout`` seconds at most.
@@ -200,18 +185,18 @@ def connect_kafka(connection: Connection, timeout: float = inf) -> Iterator[Kafk
 
 def take_snapshot(admin: Admin, topic: str) -> TopicSnapshot:
     """One snapshot of the topic, its ends being last stable offsets."""
-    described = describe_available_topic(admin, topic)
-    partitions = partition_numbers(described)
+    described = topics.describe_available_topic(admin, topic)
+    partitions = topics.partition_numbers(described)
     # Starts before ends: a start that moves between the two answers is caught by the read, not hidden by it.
     starts = log_starts(admin, topic, partitions)
     # The leader answers with its epoch: that of the description may be older than the records below this offset.
     stable = last_stable(admin, topic, partitions)
     ends = high_watermarks(admin, topic, partitions)
-    settings = topic_settings(admin, topic)
+    settings = topics.topic_settings(admin, topic)
     return TopicSnapshot(
-        cluster_id=str(describe_cluster(admin)["cluster_id"]),
+        cluster_id=str(topics.describe_cluster(admin)["cluster_id"]),
         topic=topic,
-        topic_id=topic_id(described, admin.servers),
+        topic_id=topics.topic_id(described, admin.servers),
         compacted="compact" in settings["cleanup.policy"],
         partitions=tuple(
             PartitionSnapshot(p, starts[p], stable[p].offset, ends[p], stable[p].leader_epoch) for p in partitions
@@ -236,7 +221,7 @@ def groups_with_offsets(admin: Admin, topic: str) -> dict[str, str]:
 
 def sized_logs(admin: Admin, topic: str) -> dict[int, SizedLog]:
     """The log of each partition that has a leader."""
-    led = leaders(describe_topic(admin, topic))
+    led = topics.leaders(topics.describe_topic(admin, topic))
     sizes, oldest = log_sizes(admin, topic, led), oldest_records(admin, topic, led)
     return {p: SizedLog(sizes.get(p), moment_or_none(oldest[p].timestamp)) for p in led}
 

@@ -1,7 +1,5 @@
 """kafka-python's errors: which are transient, and which of this package's errors they become."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Offsets of a topic's partitions: where the log starts and ends, by timestamp, and by leader epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from math import ceil

@@ -3,11 +3,9 @@
 kafka-python itself tries again until its time is over, and then reports a timeout.
 """
 
-from __future__ import annotations
-
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -24,8 +22,14 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, OffsetLedgerError
 from offset_ledger.extras import require
 from offset_ledger.http.exchange import tls_failure
-from offset_ledger.kafka.connection import bootstrap_servers, kafka_python_settings
-from offset_ledger.kafka.security import KEYTAB, extensions, login_of, security_of
+from offset_ledger.kafka.connection import (
+    KEYTAB,
+    bootstrap_servers,
+    extensions,
+    kafka_python_settings,
+    login_of,
+    security_of,
+)
 from offset_ledger.kafka.tokens import CurrentToken, current_token
 from offset_ledger.model.header_name import HeaderName
 from offset_ledger.retry import retry_seconds
@@ -106,14 +110,15 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
 
     async def _build_transport(self, *arguments: Any, **options: Any) -> Any:
         transport = await super()._build_transport(*arguments, **options)
-        transport._sock_recv = partial(_received, transport._sock_recv)
+        receive = transport._sock_recv
+
+        def receive_all() -> tuple[bytes, Exception | None]:
+            """What came, and only then that the broker has closed: kafka-python would lose why it refuses the login."""
+            data, error = receive()
+            return data, None if data else error
+
+        transport._sock_recv = receive_all
         return transport
-
-
-def _received(receive: Callable[[], tuple[bytes, Exception | None]]) -> tuple[bytes, Exception | None]:
-    """Return what came, and only then that the broker has closed: kafka-python would lose why it refuses the login."""
-    data, error = receive()
-    return data, None if data else error
 
 
 def connect_consumer(connection: Connection, **settings: object) -> KafkaConsumer:

@@ -1,7 +1,5 @@
 """Tokens for SASL OAUTHBEARER, for kafka-python and librdkafka: of a token endpoint, or signed for Amazon MSK."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,8 +9,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, one_line
 from offset_ledger.extras import require
 from offset_ledger.http.oauth import OAuth, TokenSource
-from offset_ledger.kafka import security
-from offset_ledger.kafka.security import OIDC, aws_region, extensions, security_of
+from offset_ledger.kafka.connection import OIDC, PROFILE, ROLE, TOKEN_CA, aws_region, extensions, security_of
 
 _ENDPOINT_SECONDS = 15.0
 
@@ -71,7 +68,7 @@ class _EndpointTokens:
         oauth = OAuth(
             settings[OIDC.token_url], settings[OIDC.client_id], settings[OIDC.client_secret], settings.get(OIDC.scope)
         )
-        self._source = _source(oauth, settings.get(security.TOKEN_CA))
+        self._source = _source(oauth, settings.get(TOKEN_CA))
         self._extensions = extensions(connection, settings)
 
     def __call__(self) -> Token:
@@ -90,7 +87,7 @@ class _MskTokens:
     def __init__(self, connection: Connection, settings: Mapping[str, str]) -> None:
         require("msk", f"connection {connection.conn_id!r}: sasl.mechanism AWS_MSK_IAM")
         self._conn_id, self._region = connection.conn_id, aws_region(connection, settings)
-        self._role, self._profile = settings.get(security.ROLE), settings.get(security.PROFILE)
+        self._role, self._profile = settings.get(ROLE), settings.get(PROFILE)
 
     def __call__(self) -> Token:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
@@ -105,6 +102,6 @@ class _MskTokens:
         except Exception as error:  # noqa: BLE001 - boto's errors, and the signer's own, which have no class in common
             raise AccessDenied(
                 f"connection {self._conn_id!r}: AWS gave no credentials to sign a token with for MSK in {self._region} "
-                f"({one_line(error)}); give this process an AWS identity, or set {security.PROFILE} or {security.ROLE}"
+                f"({one_line(error)}); give this process an AWS identity, or set {PROFILE} or {ROLE}"
             ) from None
         return Token(text, expires_ms / 1000)

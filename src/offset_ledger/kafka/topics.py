@@ -1,8 +1,6 @@
-"""Topics as their metadata and their settings describe them."""
+"""Topics and brokers as their metadata and their settings describe them, and the election of leaders."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -10,12 +8,16 @@ from uuid import UUID
 
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.protocol.admin import DescribeClusterRequest
 
 from offset_ledger.errors import ConfigurationError, UnknownTopic
 from offset_ledger.kafka.python_client import Admin
 
+OLDEST = (3, 6)
+"""The oldest release of Kafka whose brokers are new enough."""
 _DEFAULTS = {"delete.retention.ms": "86400000"}  # not every broker that speaks the protocol has it in its answer
 _OF_THE_TOPIC = "DYNAMIC_TOPIC_CONFIG"
+_PREFERRED = 0  # the election that lets the preferred replica lead
 
 
 def describe_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
@@ -27,8 +29,13 @@ def describe_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
     (described,) = admin.client.describe_topics([topic])
     error = kafka_errors.for_code(described["error_code"])
     if error in (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError):
+        try:
+            close = get_close_matches(topic, user_topics(admin), n=1)
+        except kafka_errors.KafkaError:
+            close = []
+        question = f"; did you mean {close[0]}?" if close else ""
         raise UnknownTopic(
-            f"topic {topic!r} does not exist on {admin.servers}{_nearest(admin, topic)}; create it, or correct its "
+            f"topic {topic!r} does not exist on {admin.servers}{question}; create it, or correct its "
             "name (source.topic in a pipeline file, or leave it out of topics or topic_pattern); if it was deleted, "
             "remove the file of a pipeline that reads no other topic; later runs leave out one of several after "
             "offset-ledger accept-topic PIPELINE@TOPIC --why ..."
@@ -41,15 +48,6 @@ def describe_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
 def user_topics(admin: Admin) -> list[str]:
     """Return the names of the topics that this login may see, without Kafka's internal ones."""
     return sorted(str(each["name"]) for each in admin.client.describe_topics() if not each["is_internal"])
-
-
-def _nearest(admin: Admin, topic: str) -> str:
-    """Return a question about the topic that was probably meant."""
-    try:
-        close = get_close_matches(topic, user_topics(admin), n=1)
-    except kafka_errors.KafkaError:
-        return ""
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def describe_available_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
@@ -110,3 +108,51 @@ def describe_configs(admin: Admin, resources: list[ConfigResource]) -> dict[str,
     """The settings of each of these by its name, each as the broker describes it."""
     (by_name,) = admin.client.describe_configs(resources, config_filter="all").values()
     return dict(by_name)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBroker:
+    """A broker that is up."""
+
+    node: int
+    rack: str | None
+
+
+def describe_cluster(admin: Admin) -> dict[str, Any]:
+    """The cluster's id, its brokers, and which of them is the controller."""
+    try:
+        return dict(admin.client.describe_cluster())
+    except KeyError:  # kafka-python reads a field that brokers before 3.7 do not send
+        answer = admin.send(DescribeClusterRequest())
+    if answer.error_code:
+        raise kafka_errors.for_code(answer.error_code)(answer.error_message)
+    return dict(answer.to_dict())
+
+
+def live_brokers(admin: Admin) -> tuple[LiveBroker, ...]:
+    """The brokers that are not fenced, by node id."""
+    brokers = [
+        LiveBroker(int(each["broker_id"]), each["rack"])
+        for each in describe_cluster(admin)["brokers"]
+        if not each.get("is_fenced")
+    ]
+    return tuple(sorted(brokers, key=lambda broker: broker.node))
+
+
+def elect_preferred_leaders(admin: Admin, topic: str, partitions: Iterable[int]) -> None:
+    """Ask the controller to let the preferred replica of each partition lead, where it is in sync."""
+    try:
+        admin.client.elect_leaders(_PREFERRED, {topic: list(partitions)})
+    except kafka_errors.PreferredLeaderNotAvailableError:
+        return  # it fell out of sync meanwhile
+
+
+def broker_settings(admin: Admin, nodes: Iterable[int], names: Iterable[str]) -> dict[int, dict[str, str]]:
+    """These settings of these brokers; one that a broker does not have is left out."""
+    wanted = list(names)
+    resources = {node: ConfigResource(ConfigResourceType.BROKER, str(node), dict.fromkeys(wanted)) for node in nodes}
+    configs = describe_configs(admin, list(resources.values()))
+    return {
+        node: {name: str(config["value"]) for name, config in configs[str(node)].items() if config["value"] is not None}
+        for node in resources
+    }

@@ -1,7 +1,5 @@
 """Open transactions: as the partitions have them, and as their coordinators have them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,18 +1,15 @@
 """The client of one schema registry: schemas by id with all they refer to, subjects, and registering."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable, UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
-from offset_ledger.schema_registry.api import Api, NotFound
-from offset_ledger.schema_registry.connection import registry_settings
+from offset_ledger.schema_registry.connection import Api, registry_settings
 
 LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 
@@ -25,10 +22,6 @@ class Reference:
     subject: str
     version: int
 
-    def document(self) -> dict[str, object]:
-        """As the API writes it."""
-        return {"name": self.name, "subject": self.subject, "version": self.version}
-
 
 @dataclass(frozen=True, slots=True)
 class Schema:
@@ -40,7 +33,7 @@ class Schema:
 
     def document(self) -> dict[str, object]:
         """As the API writes it."""
-        references = [each.document() for each in self.references]
+        references = [asdict(each) for each in self.references]
         return {"schemaType": str(self.language), "schema": self.text, "references": references}
 
 
@@ -53,7 +46,7 @@ class Compatibility:
 
 
 class Registry:
-    """Questions to one registry; the errors are those of :class:`~offset_ledger.schema_registry.api.Api`.
+    """Questions to one registry; the errors are those of :class:`~offset_ledger.schema_registry.connection.Api`.
 
     What has an id or a version never changes, so it is asked for once; what the registry does not know is asked again.
     """
@@ -74,13 +67,18 @@ class Registry:
             UnusableSchema: it is of another language, too large, or refers to what is not there.
         """
         if schema_id not in self._schemas:
-            what = f"schema {schema_id}"
-            try:
-                schema = _read_schema(self._api.ask("GET", f"/schemas/ids/{schema_id}"), what)
-            except NotFound:
+            what, of_versions = f"schema {schema_id}", f"the versions of schema {schema_id}"
+            document = self._api.ask("GET", f"/schemas/ids/{schema_id}")
+            if document is None:
                 return None
+            schema = _read_schema(document, what)
             references = resolve(schema.references, self._version, what)
-            subjects = self._subjects(schema_id)
+            versions = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions")
+            versions = [] if versions is None else _sequence(versions, of_versions)
+            described = [_mapping(each, of_versions) for each in versions]
+            subjects = tuple(
+                (_text(each, "subject", of_versions), _number(each, "version", of_versions)) for each in described
+            )
             self._schemas[schema_id] = WriterSchema(schema_id, schema.language, schema.text, references, subjects)
         return self._schemas[schema_id]
 
@@ -98,12 +96,9 @@ class Registry:
 
     def versions(self, subject: str) -> tuple[int, ...]:
         """The versions of the subject; none where the registry knows no such subject."""
-        try:
-            answer = self._api.ask("GET", f"{_at(subject)}/versions")
-        except NotFound:
-            return ()
-        what = f"the versions of {subject!r}"
-        return tuple(_number({"element": each}, "element", what) for each in _sequence(answer, what))
+        answer, what = self._api.ask("GET", f"{_at(subject)}/versions"), f"the versions of {subject!r}"
+        versions = [] if answer is None else _sequence(answer, what)
+        return tuple(_number({"element": each}, "element", what) for each in versions)
 
     def resolved(self, references: Sequence[Reference]) -> tuple[SchemaReference, ...]:
         """All that these lead to, each before those that need it.
@@ -120,20 +115,17 @@ class Registry:
             SchemaRejected: it is invalid, or not compatible with earlier versions.
         """
         schema = Schema(language, text, tuple(references))
-        try:
-            answer = self._api.ask("POST", f"{_at(subject)}/versions", schema.document())
-        except NotFound:
-            raise _lost(f"the schema for {subject!r}", "a schema") from None
+        answer = self._api.ask("POST", f"{_at(subject)}/versions", schema.document())
+        if answer is None:
+            raise _lost(f"the schema for {subject!r}", "a schema")
         return _number(_mapping(answer, "the answer"), "id", f"the new version of {subject!r}")
 
     def registered(
         self, subject: str, language: SchemaLanguage, text: str, references: Sequence[Reference] = ()
     ) -> int | None:
         """The id of exactly this schema, if the subject has it."""
-        schema = Schema(language, text, tuple(references))
-        try:
-            answer = self._api.ask("POST", _at(subject), schema.document())
-        except NotFound:
+        answer = self._api.ask("POST", _at(subject), Schema(language, text, tuple(references)).document())
+        if answer is None:
             return None
         return _number(_mapping(answer, "the answer"), "id", f"the schema in {subject!r}")
 
@@ -147,18 +139,15 @@ class Registry:
         """
         schema = Schema(language, text, tuple(references))
         path = f"/compatibility{_at(subject)}/versions?verbose=true"
-        try:
-            answer = _mapping(self._api.ask("POST", path, schema.document()), "the answer")
-        except NotFound:
+        if (answer := self._api.ask("POST", path, schema.document())) is None:
             return Compatibility(True)
-        reasons = _texts(answer.get("messages") or [], "the reasons")
+        reasons = _texts(_mapping(answer, "the answer").get("messages") or [], "the reasons")
         return Compatibility(answer.get("is_compatible") is True, reasons)
 
     def compatibility(self, subject: str) -> str:
         """The level that the subject has, or else all subjects have."""
-        try:
-            answer = self._api.ask("GET", f"/config/{quote(subject, safe='')}?defaultToGlobal=true")
-        except NotFound:
+        answer = self._api.ask("GET", f"/config/{quote(subject, safe='')}?defaultToGlobal=true")
+        if answer is None:
             answer = self._api.ask("GET", "/config")
         return _text(_mapping(answer, "the answer"), "compatibilityLevel", f"the level of {subject!r}")
 
@@ -181,9 +170,8 @@ class Registry:
         return True
 
     def _schema_at(self, subject: str, version: str) -> WriterSchema | None:
-        try:
-            answer = self._api.ask("GET", f"{_at(subject)}/versions/{version}")
-        except NotFound:
+        answer = self._api.ask("GET", f"{_at(subject)}/versions/{version}")
+        if answer is None:
             return None
         what = f"version {version} of {subject!r}"
         return self.schema(_number(_mapping(answer, what), "id", what))
@@ -192,21 +180,11 @@ class Registry:
         at = (reference.subject, reference.version)
         if at not in self._versions:
             what = f"version {reference.version} of {reference.subject!r}"
-            path = f"{_at(reference.subject)}/versions/{reference.version}?deleted=true"
-            try:
-                self._versions[at] = _read_schema(self._api.ask("GET", path), what)
-            except NotFound:
-                raise _lost(f"the reference {reference.name!r}", what) from None
+            document = self._api.ask("GET", f"{_at(reference.subject)}/versions/{reference.version}?deleted=true")
+            if document is None:
+                raise _lost(f"the reference {reference.name!r}", what)
+            self._versions[at] = _read_schema(document, what)
         return self._versions[at]
-
-    def _subjects(self, schema_id: int) -> tuple[tuple[str, int], ...]:
-        what = f"the versions of schema {schema_id}"
-        try:
-            answer = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions")
-        except NotFound:
-            return ()
-        versions = [_mapping(each, what) for each in _sequence(answer, what)]
-        return tuple((_text(each, "subject", what), _number(each, "version", what)) for each in versions)
 
 
 def connect_registry(connection: Connection) -> Registry:
@@ -239,29 +217,22 @@ def resolve(
         UnusableSchema: the references form a circle, are too many, or mean two schemas by the same name.
     """
     resolved: dict[str, SchemaReference] = {}
-    for reference in _in_order(references, fetch, what):
-        same = resolved.setdefault(reference.name, reference)
-        if same.text != reference.text:
-            raise UnusableSchema(
-                f"{what} refers by {reference.name!r} to version {same.version} of {same.subject!r} and to version "
-                f"{reference.version} of {reference.subject!r}, which differ; register it with one of them"
-            )
-    return tuple(resolved.values())
-
-
-def _in_order(
-    wanted: Iterable[Reference], fetch: Callable[[Reference], Schema], what: str
-) -> Iterator[SchemaReference]:
     seen: set[Reference] = set()
     characters = 0
-    stack: list[tuple[Reference | None, Schema | None, Iterator[Reference]]] = [(None, None, iter(wanted))]
+    stack: list[tuple[Reference | None, str, Iterator[Reference]]] = [(None, "", iter(references))]
     while stack:
-        reference, schema, following = stack[-1]
+        reference, text, following = stack[-1]
         needed = next(following, None)
         if needed is None:
             stack.pop()
-            if reference and schema:
-                yield SchemaReference(reference.name, reference.subject, reference.version, schema.text)
+            if reference:
+                own = SchemaReference(reference.name, reference.subject, reference.version, text)
+                same = resolved.setdefault(reference.name, own)
+                if same.text != text:
+                    raise UnusableSchema(
+                        f"{what} refers by {own.name!r} to version {same.version} of {same.subject!r} and to version "
+                        f"{own.version} of {own.subject!r}, which differ; register it with one of them"
+                    )
             continue
         if any(needed == open_ for open_, _, _ in stack):
             raise UnusableSchema(
@@ -272,13 +243,14 @@ def _in_order(
         seen.add(needed)
         if len(seen) > MAX_REFERENCES:
             raise UnusableSchema(f"{what} refers to more than {MAX_REFERENCES} other schemas; register it with fewer")
-        needed_schema = fetch(needed)
-        characters += len(needed_schema.text)
+        schema = fetch(needed)
+        characters += len(schema.text)
         if characters > MAX_CHARACTERS:
             raise UnusableSchema(
                 f"{what} refers to schemas of more than {MAX_CHARACTERS} characters together; register it with less"
             )
-        stack.append((needed, needed_schema, iter(needed_schema.references)))
+        stack.append((needed, schema.text, iter(schema.references)))
+    return tuple(resolved.values())
 
 
 def _read_schema(document: object, what: str) -> Schema:

@@ -19,7 +19,7 @@ from offset_ledger.errors import OffsetLedgerError, TransientError, UnknownTopic
 from offset_ledger.kafka.client import KafkaClient, connect_kafka, sized_logs
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts
 from offset_ledger.kafka.python_client import Admin
-from offset_ledger.kafka.timestamps import first_timestamps
+from offset_ledger.kafka.records import first_timestamps
 from offset_ledger.kafka.topics import describe_available_topic, leaders, topic_settings
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import open_ledger, transaction

@@ -17,8 +17,7 @@ from offset_ledger.errors import LostRange
 from offset_ledger.init.infer import read_sample
 from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.kafka.records import record_offsets, record_reader
-from offset_ledger.kafka.timestamps import first_timestamps, last_timestamps
+from offset_ledger.kafka.records import first_timestamps, last_timestamps, record_offsets, record_reader
 from offset_ledger.ledger.database import rows
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.batch import Origin

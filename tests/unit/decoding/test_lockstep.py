@@ -230,11 +230,11 @@ def test_null_is_no_record() -> None:
     assert cursors.at_end().tolist() == [True, False, True]
 
 
-def test_the_next_byte_is_seen_before_it_is_read() -> None:
+def test_whether_a_byte_is_left_is_known_before_it_is_read() -> None:
     cursors = Cursors(pa.array([b"\7\x08", b"", b"\x09"], pa.binary()), np.ones(3, np.bool_))
-    assert (cursors.peek().tolist(), cursors.has_more().tolist()) == ([7, 0, 9], [True, False, True])
+    assert cursors.has_more().tolist() == [True, False, True]
     cursors.skip(np.array([1, 0, 1]))
-    assert (cursors.peek().tolist(), cursors.has_more().tolist()) == ([8, 0, 0], [True, False, False])
+    assert cursors.has_more().tolist() == [True, False, False]
     assert cursors.at_end().tolist() == [False, True, True]
 
 

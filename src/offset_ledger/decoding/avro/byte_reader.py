@@ -5,32 +5,16 @@ form that is longer than it needs to be counts as its value. Unlike there, bits 
 instead of dropped, and so are booleans other than 0 and 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from struct import Struct
 
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
-from offset_ledger.decoding.typed.decoder import Found
+from offset_ledger.decoding.typed.decoder import Found, Malformed
 
 MAX_DEPTH = 500  # as of JSON; each level is one frame of Python's
 TOO_DEEP = f"expected at most {MAX_DEPTH} nested records, arrays, maps and unions, got more"
 VALUES_PER_BYTE, SPARE_VALUES = 16, 10_000
 _FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
-
-
-class Malformed(Exception):
-    """Bytes that are not of the schema; ``steps`` lead to the place, the last one first."""
-
-    def __init__(self, code: Code, detail: str) -> None:
-        super().__init__(code, detail)
-        self.code, self.detail = code, detail
-        self.steps: list[str] = []
-
-    @property
-    def path(self) -> str:
-        """The place in the record."""
-        return "$" + "".join(reversed(self.steps))
 
 
 class ByteReader:
@@ -52,7 +36,7 @@ class ByteReader:
         """Step into a record, an array, a map or a union with so many values."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise Malformed(Code.DEPTH, TOO_DEEP)
+            raise Malformed(TOO_DEEP, Code.DEPTH)
         self._spend(values)
 
     def leave(self) -> None:
@@ -70,7 +54,7 @@ class ByteReader:
     def finish(self) -> None:
         """Check that nothing is left."""
         if rest := len(self.data) - self.at:
-            raise Malformed(Code.SYNTAX, f"expected the end of the record at byte {self.at}, got {_bytes(rest)} more")
+            raise Malformed(f"expected the end of the record at byte {self.at}, got {_bytes(rest)} more")
 
     def read_null(self) -> None:
         """Nothing is written."""
@@ -79,7 +63,7 @@ class ByteReader:
         """One byte, 0 or 1."""
         byte = self.span(1)[0]
         if byte > 1:
-            raise Malformed(Code.SYNTAX, f"expected boolean as 0 or 1, got byte {byte:#04x}")
+            raise Malformed(f"expected boolean as 0 or 1, got byte {byte:#04x}")
         return byte == 1
 
     def read_int(self) -> int:
@@ -111,21 +95,20 @@ class ByteReader:
             return data.decode()
         except UnicodeDecodeError as error:
             detail = f"expected UTF-8, got byte {data[error.start]:#04x} at {error.start}"
-            raise Malformed(Code.ENCODING, detail) from None
+            raise Malformed(detail, Code.ENCODING) from None
 
     def read_index(self, count: int, of: str) -> int:
         """The index of a symbol or of a branch, of so many."""
         index = self.read_int()
         if not 0 <= index < count:
-            raise Malformed(Code.SYNTAX, f"expected an index below {count} in {of}, got {index}")
+            raise Malformed(f"expected an index below {count} in {of}, got {index}")
         return index
 
     def read_key(self, seen: set[str]) -> str:
         """The key of a map, which none of those seen repeats."""
         key = self.read_string()
         if key in seen:
-            detail = f"expected each key once, got {printable(key)} again"
-            raise Malformed(Code.DUPLICATE_KEY, detail)
+            raise Malformed(f"expected each key once, got {printable(key)} again", Code.DUPLICATE_KEY)
         seen.add(key)
         return key
 
@@ -140,7 +123,7 @@ class ByteReader:
             for _ in range(count):
                 yield None
             if size is not None and self.at - start != size:
-                raise Malformed(Code.SYNTAX, f"expected a block of {_bytes(size)}, got {self.at - start}")
+                raise Malformed(f"expected a block of {_bytes(size)}, got {self.at - start}")
 
     def span(self, size: int) -> bytes:
         """The next so many bytes."""
@@ -154,9 +137,9 @@ class ByteReader:
 
     def _length(self, size: int) -> int:
         if size < 0:
-            raise Malformed(Code.SYNTAX, f"expected a length before byte {self.at}, got {size}")
+            raise Malformed(f"expected a length before byte {self.at}, got {size}")
         if size > (rest := len(self.data) - self.at):
-            raise Malformed(Code.SYNTAX, f"expected {_bytes(size)} at byte {self.at}, got {rest}")
+            raise Malformed(f"expected {_bytes(size)} at byte {self.at}, got {rest}")
         return size
 
     def _zigzag(self, most: int, bits: int) -> int:
@@ -174,14 +157,14 @@ class ByteReader:
                 self.at = start + shift // 7
                 return (value >> 1) ^ -(value & 1)
         if shift < 7 * most and not value >> bits:
-            raise Malformed(Code.SYNTAX, f"expected an integer at byte {start}, got the end of the record")
-        raise Malformed(Code.SYNTAX, f"expected an integer of {bits} bits at byte {start}, got more")
+            raise Malformed(f"expected an integer at byte {start}, got the end of the record")
+        raise Malformed(f"expected an integer of {bits} bits at byte {start}, got more")
 
     def _spend(self, values: int) -> None:
         self._left -= values
         if self._left < 0:
             detail = f"expected at most {self._most} values in {_bytes(len(self.data))}, got more"
-            raise Malformed(Code.TOO_LARGE, detail)
+            raise Malformed(detail, Code.TOO_LARGE)
 
 
 def _bytes(count: int) -> str:

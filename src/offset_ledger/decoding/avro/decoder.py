@@ -1,35 +1,44 @@
-"""The decoder of Avro records, for one writer's schema, keys in Avro that name an event, and the fields of a schema."""
+"""The decoder of Avro records, for one writer's schema, and keys in Avro that name an event.
 
-from __future__ import annotations
+Its exact reader defines, value by value, what the bytes of a record say. What is left of a record, where its columns
+have taken theirs, is read in a second pass over its bytes.
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
+A path leads through records, the keys of maps and the branches of unions. What no path leads to is stepped over: how it
+is written is checked, what is in its texts and bytes is not.
+"""
 
-from offset_ledger.config.model import JsonPath, Limits, RecordShape
-from offset_ledger.decoding.avro.byte_reader import ByteReader, Malformed
-from offset_ledger.decoding.avro.reader import AvroReader, branch_at
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import pyarrow as pa
+
+from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding.avro.byte_reader import ByteReader
+from offset_ledger.decoding.avro.lockstep import LockstepReader, NotInLockstep
 from offset_ledger.decoding.avro.schema import (
+    Array,
     AvroType,
     Field,
     Map,
     Record,
     Scalar,
     Union,
-    branches_of,
     full_name,
+    has_path,
     parse,
     record_or_union,
     shown,
 )
-from offset_ledger.decoding.avro.steps import read_scalar
+from offset_ledger.decoding.avro.steps import ABSENT, Fields, Parts, ReadMap, Step, TakeBranch, read_scalar
 from offset_ledger.decoding.framed import HeadedDecoder, OtherKind
-from offset_ledger.decoding.kinds import EVENT_ID
-from offset_ledger.decoding.outcome import Code, Decoder, Mismatch
-from offset_ledger.decoding.typed.conversions import conversion
-from offset_ledger.decoding.typed.decoder import TypedDecoder
-from offset_ledger.decoding.typed.types import MAX_NESTED, SchemaField, SchemaProblem, TypeName, ValueType, at_most
+from offset_ledger.decoding.kinds import EVENT_ID, Flags
+from offset_ledger.decoding.outcome import Code, Decoder, Mismatch, Proven, Reason, RecordRefused, step_of
+from offset_ledger.decoding.shape import Node
+from offset_ledger.decoding.typed.conversions import Convert, conversion
+from offset_ledger.decoding.typed.decoder import Found, Malformed, TypedDecoder
+from offset_ledger.decoding.typed.types import SchemaProblem, TypeName, ValueType
 from offset_ledger.model.writer_schema import WriterSchema
 
 
@@ -68,6 +77,34 @@ def _of_record(written: Record, record: RecordShape, limits: Limits) -> Decoder:
     return TypedDecoder(record, limits, lambda root_of: AvroReader(written, root_of(partial(has_path, written))))
 
 
+def branch_at(union: Union, payload: bytes) -> tuple[int, int]:
+    """Return the index of the payload's branch, and where the value begins.
+
+    Raises:
+        Malformed: it does not begin with the index of a branch.
+    """
+    reader = ByteReader(payload)
+    return reader.read_index(len(union.branches), "union"), reader.at
+
+
+def branch_reader(schema: WriterSchema) -> Callable[[bytes], tuple[str, int]]:
+    """Return what reads the full name of the record, or branch, that a payload is, and where it begins, or raises
+    Mismatch.
+
+    Raises:
+        SchemaProblem: the schema is not valid, or neither a record nor a union with one.
+    """
+    root = record_or_union(schema)
+    if not isinstance(root, Union):
+        return lambda _: (root.name, 0)
+
+    def read(payload: bytes) -> tuple[str, int]:
+        index, at = branch_at(root, payload)
+        return full_name(root.branches[index]), at
+
+    return read
+
+
 _NAMES_AN_EVENT = (TypeName.TEXT, TypeName.INTEGER, TypeName.UUID)
 
 
@@ -84,109 +121,273 @@ def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
 
     def text(key: bytes) -> str:
         reader = ByteReader(key)
-        try:
-            value = read(reader)
-            reader.finish()
-        except Malformed as malformed:
-            raise Mismatch(malformed.code, malformed.detail) from None
+        value = read(reader)
+        reader.finish()
         return str(convert(value))
 
     return text
 
 
-MAX_ALIASES = 100
-"""Paths that a field had before; aliases at each of many levels make more of them than can be counted."""
+class AvroReader:
+    """Reads the records of one writer's schema; see :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
 
+    def __init__(self, record: Record, root: Node) -> None:
+        self._record, self._root = record, root
+        self._read = _Compiler().fill(record, root)
 
-def schema_fields(schema: WriterSchema, name: str | None = None) -> tuple[SchemaField, ...]:
-    """The fields in the schema's order, of a union those of the record of this full name, or of its first one.
+    def read(self, payload: bytes, reading: Found) -> None:
+        """Fill the slots; raises RecordRefused."""
+        reader = ByteReader(payload, reading)
+        try:
+            self._read(reader)
+            reader.finish()
+        except Malformed as malformed:
+            raise malformed.refused() from None
 
-    A record that contains itself, or has no fields, is one field.
+    def rest(self, payload: bytes) -> dict[str, Any]:
+        """Return what is left of a record; raises RecordRefused."""
+        if self._rest is None:
+            return {}
+        try:
+            left = self._rest(ByteReader(payload))
+        except Malformed as malformed:  # a text that was stepped over before
+            raise malformed.refused() from None
+        return left if isinstance(left, dict) else {}
 
-    Raises:
-        SchemaProblem: the schema is not valid, has no such record, or too many fields.
-    """
-    records = _records(schema)
-    if name is not None and name not in records:
-        raise SchemaProblem(f"expected record {name} in the schema, which has {', '.join(records)}")
-    record = records[name] if name else next(iter(records.values()))
-    return at_most(_members(record, _At(), (record,)))
+    @cached_property
+    def _rest(self) -> Step | None:
+        return _RestCompiler().left(self._record, self._root)
 
+    def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
+        """Return the records that are certainly read without a reason; None where they cannot walk together."""
+        return self._lockstep.prove(values, candidates) if self._lockstep else None
 
-def record_names(schema: WriterSchema) -> tuple[str, ...]:
-    """The full name of the record, or of each record of a union.
-
-    Raises:
-        SchemaProblem: the schema is not valid, or has no record.
-    """
-    return tuple(_records(schema))
-
-
-def _records(schema: WriterSchema) -> dict[str, Record]:
-    return {each.name: each for each in branches_of(record_or_union(schema)) if isinstance(each, Record)}
-
-
-def has_path(type_: AvroType, path: JsonPath) -> bool:
-    """Return whether a path leads to a field, in some branch of the unions on its way; a map can have any key."""
-    if not path:
-        return True
-    match type_:
-        case Record():
-            return any(field.name == path[0] and has_path(field.type, path[1:]) for field in type_.fields)
-        case Union():
-            return any(has_path(branch, path) for branch in type_.branches)
-        case Map():
-            return has_path(type_.values, path[1:])
-        case _:
-            return False
+    @cached_property
+    def _lockstep(self) -> LockstepReader | None:
+        try:
+            return LockstepReader(self._record, self._root)
+        except NotInLockstep:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
-class _At:
-    """A place in the schema: its path, those that it had before, and whether it can be null or missing."""
+class _Fill:
+    """Reads a value, and puts it into the slots of the leaves, or the reason against it."""
 
-    path: JsonPath = ()
-    aliases: tuple[JsonPath, ...] = ()
-    nullable: bool = False
+    read: Step
+    slots: tuple[tuple[int, Convert], ...]
+    path: str
 
-    def member(self, field: Field) -> _At:
-        """The place of a field of the record here."""
-        every = ((*before, name) for name in (field.name, *field.aliases) for before in (self.path, *self.aliases))
-        path, *aliases = islice(every, 1 + MAX_ALIASES)
-        return _At(path, tuple(dict.fromkeys(aliases)), self.nullable)
-
-    def field(self, type_: ValueType | None, shown_: str) -> SchemaField:
-        """The field here."""
-        return SchemaField(self.path, type_, shown_, self.nullable, self.aliases)
-
-
-def _members(record: Record, at: _At, within: tuple[Record, ...]) -> Iterator[SchemaField]:
-    for field in record.fields:
-        yield from _field(field.type, at.member(field), within)
+    def fill(self, reader: ByteReader) -> None:
+        reader.against = None
+        value = self.read(reader)
+        for slot, convert in self.slots:
+            try:
+                if reader.against is not None:
+                    raise reader.against
+                reader.reading.slots[slot] = convert(value)
+            except Mismatch as mismatch:
+                reader.reading.reasons.append((slot, mismatch.at(self.path)))
 
 
-def _field(type_: AvroType, at: _At, within: tuple[Record, ...]) -> Iterator[SchemaField]:
-    match type_:
-        case Scalar() if type_.value.name is TypeName.NULL:
-            yield replace(at, nullable=True).field(None, type_.value.shown)
-        case Scalar():
-            yield at.field(type_.value, type_.value.shown)
-        case Union():
-            yield from _union(type_, at, within)
-        case Record() if type_.fields and type_ not in within and len(at.path) < MAX_NESTED:
-            yield from _members(type_, at, (*within, type_))
-        case _:
-            yield at.field(None, shown(type_))
+@dataclass(frozen=True, slots=True)
+class _Refuse:
+    """Notes what is against the slots of leaves that are not here."""
+
+    reasons: tuple[tuple[int, Reason], ...]
+
+    def refuse(self, reader: ByteReader) -> None:
+        reader.reading.reasons.extend(self.reasons)
 
 
-def _union(union: Union, at: _At, within: tuple[Record, ...]) -> Iterator[SchemaField]:
-    values = [branch for branch in union.branches if not _is_null(branch)]
-    at = replace(at, nullable=at.nullable or len(values) < len(union.branches))
-    if len(values) == 1:
-        yield from _field(values[0], at, within)
-    else:
-        yield at.field(None, f"union of {', '.join(map(shown, values))}" if values else "null")
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Takes several steps: one behind the other, or each of them ``again`` over the same value."""
+
+    steps: tuple[Step, ...]
+    again: bool = False
+
+    def take_steps(self, reader: ByteReader) -> None:
+        start = reader.mark()
+        for step in self.steps:
+            if self.again:
+                reader.back(start)
+            step(reader)
 
 
-def _is_null(type_: AvroType) -> bool:
-    return isinstance(type_, Scalar) and type_.value.name is TypeName.NULL
+@dataclass(frozen=True, slots=True)
+class _FillEntries:
+    """Reads the entries of a map that paths lead to, and passes over the others."""
+
+    steps: dict[str, Step]
+    skip: Step
+    absent: dict[str, Step]
+
+    def fill_entries(self, reader: ByteReader) -> None:
+        reader.enter(1)
+        seen = set[str]()
+        for _ in reader.items():
+            key = reader.read_key(seen)
+            try:
+                self.steps.get(key, self.skip)(reader)
+            except Malformed as malformed:
+                malformed.steps.append(step_of(key))
+                raise
+        reader.leave()
+        for name, missing in self.absent.items():
+            if name not in seen:
+                missing(reader)
+
+
+class _Compiler:
+    """Makes the steps through one schema along one tree of paths."""
+
+    def __init__(self) -> None:
+        self._parts = Parts()
+        self._records: dict[tuple[Record, int], Step] = {}
+
+    def fill(self, type_: AvroType, node: Node) -> Step:
+        """Return what reads a value and fills the slots that the node leads to."""
+        match type_:
+            case Scalar() if type_.value.name is TypeName.NULL:
+                return _absent(node, Code.NULL, "got null")
+            case Scalar():
+                slots = tuple((leaf.slot, conversion(type_.value, leaf.kind).convert) for leaf in node.leaves)
+                fill = _Fill(read_scalar(type_), slots, node.path).fill
+                return _Steps((fill, refusal)).take_steps if (refusal := _no_members(type_, node)) else fill
+            case Union():
+                return TakeBranch(type_, lambda each: self.fill(each, node)).take_branch
+            case Array():
+                refusal = _no_members(type_, node)
+                skipped = _Steps((self._parts.skip(type_), refusal)).take_steps if refusal else None
+                return self._whole(type_, TypeName.ARRAY, node, skipped)
+            case Map():
+                if not node.members:
+                    return self._whole(type_, TypeName.OBJECT, node, None)
+                steps = {name: self.fill(type_.values, member) for name, member in node.members.items()}
+                absent = {name: _absent(each, Code.MISSING, "got nothing") for name, each in node.members.items()}
+                entries = _FillEntries(steps, self._parts.skip(type_.values), absent).fill_entries
+                return self._whole(type_, TypeName.OBJECT, node, entries)
+            case Record():
+                if (type_, id(node)) not in self._records:
+                    fields = self._fields(type_, node) if node.members else None
+                    self._records[type_, id(node)] = self._whole(type_, TypeName.OBJECT, node, fields)
+                return self._records[type_, id(node)]
+
+    def _fields(self, record: Record, node: Node) -> Step:
+        def step_for(field: Field) -> Step:
+            member = node.members.get(field.name)
+            return self.fill(field.type, member) if member else self._parts.skip(field.type)
+
+        known = {field.name for field in record.fields}
+        absent = [
+            _absent(member, Code.MISSING, "the schema has no such field")
+            for name, member in node.members.items()
+            if name not in known
+        ]
+        fields = Fields(record, step_for).take_fields
+        return _Steps((fields, *absent)).take_steps if absent else fields
+
+    def _whole(self, type_: AvroType, name: TypeName, node: Node, parts: Step | None) -> Step:
+        """Fills the leaves with the whole value, by reading it a second time where paths lead on into its parts."""
+        steps: list[Step] = []
+        for leaf in node.leaves:
+            read = self._parts.value(type_) if leaf.kind.name == "jsonb" else self._parts.skip(type_)
+            convert = conversion(ValueType(name, shown(type_)), leaf.kind).convert
+            steps.append(_Fill(read, ((leaf.slot, convert),), node.path).fill)
+        steps += [parts] if parts else []
+        if not steps:
+            return self._parts.skip(type_)
+        return steps[0] if len(steps) == 1 else _Steps(tuple(steps), again=True).take_steps
+
+
+def _absent(node: Node, code: Code, instead: str) -> Step:
+    """Leaves the slots below the node empty; a reason against each that has to have a value."""
+    reason = Reason(node.path, code, f"expected a value, {instead}")
+    return _Refuse(tuple((leaf.slot, reason) for leaf in node.descendants() if not leaf.nullable)).refuse
+
+
+def _no_members(type_: AvroType, node: Node) -> Step | None:
+    """Refuses the slots that paths lead to through a value without members."""
+    reason = Reason(node.path, Code.TYPE, f"expected a record or a map, got {shown(type_)}")
+    against = [(leaf.slot, reason) for member in node.members.values() for leaf in member.descendants()]
+    return _Refuse(tuple(against)).refuse if against else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """Passes over a value, of which nothing is left."""
+
+    skip: Step
+
+    def pass_over(self, reader: ByteReader) -> object:
+        self.skip(reader)
+        return ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftIn:
+    """Reads what is left of an object, ABSENT where no member is."""
+
+    read: Step
+
+    def read_left(self, reader: ByteReader) -> object:
+        return self.read(reader) or ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftWhole:
+    """Reads a value that is left, and refuses one that no jsonb can hold."""
+
+    read: Step
+    path: str
+
+    def read_left_whole(self, reader: ByteReader) -> object:
+        value = self.read(reader)
+        if reader.against is not None:
+            raise RecordRefused(reader.against.at(self.path))
+        return value
+
+
+class _RestCompiler:
+    """Makes the steps through one schema that read what no path of the tree leads to or through."""
+
+    def __init__(self) -> None:
+        self._parts = Parts()
+
+    def left(self, type_: AvroType, node: Node) -> Step | None:
+        """Return what reads the rest of a value at this place, ABSENT where nothing is; None where nothing ever is."""
+        if node.leaves:
+            return None
+        match type_:
+            case Union():
+                branches = {each: self.left(each, node) for each in type_.branches}
+                if not any(branches.values()):
+                    return None
+                return TakeBranch(
+                    type_, lambda each: branches[each] or _Over(self._parts.skip(each)).pass_over
+                ).take_branch
+            case Record():
+                fields = {field.name: self._member(field.type, node, field.name) for field in type_.fields}
+                if not any(fields.values()):
+                    return None
+                return _LeftIn(
+                    Fields(
+                        type_, lambda field: fields[field.name] or _Over(self._parts.skip(field.type)).pass_over
+                    ).read_object
+                ).read_left
+            case Map():
+                over, whole = _Over(self._parts.skip(type_.values)).pass_over, self._parts.value(type_.values)
+                entries = {name: self._member(type_.values, node, name) or over for name in node.members}
+                return _LeftIn(
+                    ReadMap(
+                        lambda key: entries.get(key) or _LeftWhole(whole, node.path + step_of(key)).read_left_whole
+                    ).read_map
+                ).read_left
+            case _:
+                return None
+
+    def _member(self, type_: AvroType, node: Node, name: str) -> Step | None:
+        if member := node.members.get(name):
+            return self.left(type_, member)
+        return _LeftWhole(self._parts.value(type_), node.path + step_of(name)).read_left_whole

@@ -5,25 +5,21 @@ contain themselves, arrays in arrays, and more than a few items) is left to the 
 that is not as most are written: it takes none that the exact reader would refuse or read otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.avro.byte_reader import ByteReader, Malformed
+from offset_ledger.decoding.avro.byte_reader import ByteReader
 from offset_ledger.decoding.avro.schema import Array, AvroType, Map, Record, Scalar, Union
 from offset_ledger.decoding.avro.steps import Parts, Step
 from offset_ledger.decoding.kinds import Flags, content, staged_type, valid_flags
-from offset_ledger.decoding.lockstep import Cursors
+from offset_ledger.decoding.lockstep import Cursors, masked
 from offset_ledger.decoding.outcome import Mismatch, Proven
 from offset_ledger.decoding.shape import Leaf, Node
-from offset_ledger.decoding.texts import utf8
 from offset_ledger.decoding.typed.conversions import Build, conversion, json_text
 from offset_ledger.decoding.typed.types import TypeName
 
@@ -46,10 +42,6 @@ class Walk:
     def __init__(self, values: pa.BinaryArray, candidates: Flags, slots: int) -> None:
         self.cursors = Cursors(values, candidates)
         self.columns: list[list[pa.Array]] = [[] for _ in range(slots)]
-
-    def check(self, flags: Flags, where: Where) -> None:
-        """Leave the records that take the step and have no flag to the exact reader."""
-        self.cursors.good &= flags if where is None else flags | ~where
 
 
 WalkStep = Callable[[Walk, Where], object]
@@ -196,7 +188,7 @@ class WalkItems:
         open_ = cursors.good.copy() if where is None else cursors.good & where
         while open_.any():
             count = cursors.zigzags(open_)
-            walk.check((count >= 0) & (count <= rest), open_)
+            cursors.check((count >= 0) & (count <= rest), open_)
             open_ = cursors.good & open_ & (count > 0)
             rest -= np.where(open_, count, 0)
             for number in range(int(np.max(count, initial=0, where=open_))):
@@ -219,7 +211,7 @@ class FillColumns:
             staged, flags = build(column)
             walk.columns[slot].append(staged)
             if flags is not None:
-                walk.check(flags, where)
+                walk.cursors.check(flags, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,25 +226,25 @@ class FillDocuments:
         start = walk.cursors.places()
         self.pass_over(walk, where)
         spans = walk.cursors.since(start, where)
-        documents = [None if span is None else self._document(span) for span in spans.to_pylist()]
+        documents: list[str | None] = [None] * len(spans)
+        for place, span in enumerate(spans.to_pylist()):
+            if span is None:
+                continue
+            reader = ByteReader(span)
+            try:
+                value = self.read(reader)
+                documents[place] = None if reader.against else json_text(value)
+            except Mismatch:
+                continue
         column = pa.array(documents, pa.string())
-        walk.check(valid_flags(column), where)
+        walk.cursors.check(valid_flags(column), where)
         for slot in self.slots:
             walk.columns[slot].append(column)
-
-    def _document(self, span: bytes) -> str | None:
-        """The JSON of a value, None where there is a reason against it."""
-        reader = ByteReader(span)
-        try:
-            value = self.read(reader)
-            return None if reader.against else json_text(value)
-        except (Malformed, Mismatch):
-            return None
 
 
 def leave(walk: Walk, where: Where) -> None:
     """Leave these records to the exact reader."""
-    walk.check(np.zeros(len(walk.cursors.good), np.bool_), where)
+    walk.cursors.check(np.zeros(len(walk.cursors.good), np.bool_), where)
 
 
 def skip_step(scalar: Scalar) -> WalkStep:
@@ -300,21 +292,9 @@ def integers_32(cursors: Cursors, where: Where) -> npt.NDArray[np.int64]:
     return values
 
 
-def _masked(values: npt.NDArray[Any], where: Where) -> pa.Array:
-    """The values as a column, null where a record takes no such step."""
-    return pa.array(values) if where is None else pa.array(values, mask=~where)
-
-
-def _texts(cursors: Cursors, where: Where) -> pa.StringArray:
-    texts, flags = utf8(cursors.spans(cursors.zigzags(where), where))
-    if flags is not None:
-        cursors.good &= flags if where is None else flags | ~where
-    return texts
-
-
 def _symbols(symbols: pa.StringArray, cursors: Cursors, where: Where) -> pa.StringArray:
     index = indexes(cursors, len(symbols), where)
-    return symbols.take(pa.array(index, mask=~(cursors.good if where is None else cursors.good & where)))
+    return symbols.take(masked(index, cursors.good if where is None else cursors.good & where))
 
 
 def _spans(scalar: Scalar, cursors: Cursors, where: Where) -> pa.BinaryArray:
@@ -326,7 +306,7 @@ def _unscaled(cursors: Cursors, where: Where, spans: pa.BinaryArray) -> pa.Int64
     """Two's complement of 1 to 8 bytes, the highest first."""
     sizes = pc.fill_null(pc.binary_length(spans), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     fits = (sizes >= 1) & (sizes <= 8)
-    cursors.good &= fits if where is None else fits | ~where
+    cursors.check(fits, where)
     data = np.concatenate([np.zeros(8, np.uint8), content(spans)])
     words = np.ndarray((len(data) - 7,), np.dtype(">i8"), data.data, 0, (1,))
     shift = 64 - 8 * np.where(fits, sizes, 8)
@@ -335,10 +315,10 @@ def _unscaled(cursors: Cursors, where: Where, spans: pa.BinaryArray) -> pa.Int64
 
 
 _READ: dict[str, ReadColumn] = {
-    "boolean": lambda cursors, where: _masked(cursors.booleans(where), where),
-    "int": lambda cursors, where: _masked(integers_32(cursors, where), where),
-    "long": lambda cursors, where: _masked(cursors.zigzags(where), where),
-    "float": lambda cursors, where: _masked(cursors.fixed(4, where).view("<f4").reshape(-1), where),
-    "double": lambda cursors, where: _masked(cursors.fixed(8, where).view("<f8").reshape(-1), where),
-    "string": _texts,
+    "boolean": lambda cursors, where: masked(cursors.booleans(where), where),
+    "int": lambda cursors, where: masked(integers_32(cursors, where), where),
+    "long": lambda cursors, where: masked(cursors.zigzags(where), where),
+    "float": lambda cursors, where: masked(cursors.fixed(4, where).view("<f4").reshape(-1), where),
+    "double": lambda cursors, where: masked(cursors.fixed(8, where).view("<f8").reshape(-1), where),
+    "string": lambda cursors, where: cursors.texts(cursors.spans(cursors.zigzags(where), where)),
 }

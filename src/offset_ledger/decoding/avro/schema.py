@@ -1,16 +1,19 @@
-"""The text of an Avro schema -> its types, strictly; what Java's parser takes is what is valid."""
+"""The text of an Avro schema -> its types, strictly, and its fields; what Java's parser takes is what is valid."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import msgspec
 
+from offset_ledger.config.model import JsonPath
 from offset_ledger.decoding.outcome import printable
-from offset_ledger.decoding.typed.types import SchemaProblem, TypeName, ValueType
+from offset_ledger.decoding.typed.types import MAX_NESTED as MAX_NESTED_RECORDS
+from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem, TypeName, ValueType, at_most
 from offset_ledger.model.writer_schema import WriterSchema
 
 MAX_SCHEMA_BYTES = 4 * 1024 * 1024
@@ -67,7 +70,11 @@ class _Names:
         if isinstance(said, str):
             return self._named(said, namespace, place)
         if isinstance(said, list):
-            return _union([self.parse(each, namespace, place, depth + 1) for each in said], place)
+            branches = tuple(self.parse(each, namespace, place, depth + 1) for each in said)
+            kinds = [full_name(branch) for branch in branches]
+            if len(set(kinds)) < len(kinds) or "union" in kinds:
+                raise _problem(place, "a union of different types and no unions", kinds)
+            return Union(branches)
         kind = said.get("type") if isinstance(said, dict) else None
         if not isinstance(kind, str):
             raise _problem(place, "a type", said)
@@ -108,7 +115,9 @@ class _Names:
                 raise _problem(name, "a field with a name", each)
             at = f"{name}.{field_name}"
             type_ = self.parse(_needed(each, "type", at), inside, at, depth + 1)
-            record.fields.append(Field(field_name, type_, _aliases(each)))
+            before = each["aliases"] if isinstance(each.get("aliases"), list) else []
+            aliases = (alias for alias in before if isinstance(alias, str) and _NAME.fullmatch(alias))
+            record.fields.append(Field(field_name, type_, tuple(dict.fromkeys(aliases))))
         if len({each.name for each in record.fields}) < len(fields):
             raise _problem(name, "fields of different names", [each.name for each in record.fields])
         return record
@@ -117,20 +126,6 @@ class _Names:
         if name in self._defined or name in PRIMITIVES:
             raise _problem(place, "a new name", name)
         self._defined[name] = type_
-
-
-def _aliases(field: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names that a field had before; what is no name says nothing about records."""
-    said = field.get("aliases")
-    names = said if isinstance(said, list) else []
-    return tuple(dict.fromkeys(each for each in names if isinstance(each, str) and _NAME.fullmatch(each)))
-
-
-def _union(branches: list[AvroType], place: str) -> Union:
-    kinds = [full_name(branch) for branch in branches]
-    if len(set(kinds)) < len(kinds) or "union" in kinds:
-        raise _problem(place, "a union of different types and no unions", kinds)
-    return Union(tuple(branches))
 
 
 def _enum(name: str, said: Mapping[str, Any]) -> Scalar:
@@ -210,22 +205,18 @@ def meaning(wire: str, size: int, plain: ValueType, attributes: Mapping[str, Any
     if name == "decimal" and wire in ("bytes", "fixed"):
         # So many bytes of two's complement certainly hold so many decimal digits.
         digits = int((8 * size - 1) * 0.30102999566398120) if size else 0
-        return _decimal(attributes, digits if wire == "fixed" else None) or plain
+        precision, scale = attributes.get("precision"), attributes.get("scale", 0)
+        if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
+            return plain
+        if wire == "fixed" and precision > digits:
+            return plain
+        return ValueType(TypeName.DECIMAL, f"decimal({precision},{scale})", scale=scale)
     if wire == "fixed" and (name, size) in _ON_FIXED:
         return ValueType(_ON_FIXED[name, size], name)
     if (wire, name) in _ON_INTEGERS:
         type_name, nanoseconds = _ON_INTEGERS[wire, name]
         return ValueType(type_name, name, nanoseconds=nanoseconds)
     return plain
-
-
-def _decimal(attributes: Mapping[str, Any], digits: int | None) -> ValueType | None:
-    precision, scale = attributes.get("precision"), attributes.get("scale", 0)
-    if type(precision) is not int or type(scale) is not int:
-        return None
-    if not 0 <= scale <= precision or precision < 1 or (digits is not None and precision > digits):
-        return None
-    return ValueType(TypeName.DECIMAL, f"decimal({precision},{scale})", scale=scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,3 +288,93 @@ def shown(type_: AvroType) -> str:
     if isinstance(type_, Scalar):
         return type_.value.shown
     return f"record {type_.name}" if isinstance(type_, Record) else type(type_).__name__.lower()
+
+
+MAX_ALIASES = 100
+"""Paths that a field had before; aliases at each of many levels make more of them than can be counted."""
+
+
+def schema_fields(schema: WriterSchema, name: str | None = None) -> tuple[SchemaField, ...]:
+    """The fields in the schema's order, of a union those of the record of this full name, or of its first one.
+
+    A record that contains itself, or has no fields, is one field.
+
+    Raises:
+        SchemaProblem: the schema is not valid, has no such record, or too many fields.
+    """
+    records = _records(schema)
+    if name is not None and name not in records:
+        raise SchemaProblem(f"expected record {name} in the schema, which has {', '.join(records)}")
+    record = records[name] if name else next(iter(records.values()))
+    return at_most(_members(record, _At(), (record,)))
+
+
+def record_names(schema: WriterSchema) -> tuple[str, ...]:
+    """The full name of the record, or of each record of a union.
+
+    Raises:
+        SchemaProblem: the schema is not valid, or has no record.
+    """
+    return tuple(_records(schema))
+
+
+def _records(schema: WriterSchema) -> dict[str, Record]:
+    return {each.name: each for each in branches_of(record_or_union(schema)) if isinstance(each, Record)}
+
+
+def has_path(type_: AvroType, path: JsonPath) -> bool:
+    """Return whether a path leads to a field, in some branch of the unions on its way; a map can have any key."""
+    if not path:
+        return True
+    match type_:
+        case Record():
+            return any(field.name == path[0] and has_path(field.type, path[1:]) for field in type_.fields)
+        case Union():
+            return any(has_path(branch, path) for branch in type_.branches)
+        case Map():
+            return has_path(type_.values, path[1:])
+        case _:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """A place in the schema: its path, those that it had before, and whether it can be null or missing."""
+
+    path: JsonPath = ()
+    aliases: tuple[JsonPath, ...] = ()
+    nullable: bool = False
+
+    def member(self, field: Field) -> _At:
+        """The place of a field of the record here."""
+        every = ((*before, name) for name in (field.name, *field.aliases) for before in (self.path, *self.aliases))
+        path, *aliases = islice(every, 1 + MAX_ALIASES)
+        return _At(path, tuple(dict.fromkeys(aliases)), self.nullable)
+
+    def field(self, type_: ValueType | None, shown_: str) -> SchemaField:
+        """The field here."""
+        return SchemaField(self.path, type_, shown_, self.nullable, self.aliases)
+
+
+def _members(record: Record, at: _At, within: tuple[Record, ...]) -> Iterator[SchemaField]:
+    for each in record.fields:
+        yield from _field(each.type, at.member(each), within)
+
+
+def _field(type_: AvroType, at: _At, within: tuple[Record, ...]) -> Iterator[SchemaField]:
+    match type_:
+        case Scalar() if type_.value.name is TypeName.NULL:
+            yield replace(at, nullable=True).field(None, type_.value.shown)
+        case Scalar():
+            yield at.field(type_.value, type_.value.shown)
+        case Union():
+            values = [each for each in type_.branches if not (isinstance(each, Scalar) and each.wire == "null")]
+            at = replace(at, nullable=at.nullable or len(values) < len(type_.branches))
+            if len(values) == 1:
+                yield from _field(values[0], at, within)
+            else:
+                yield at.field(None, f"union of {', '.join(map(shown, values))}" if values else "null")
+        case Record() if type_.fields and type_ not in within and len(at.path) < MAX_NESTED_RECORDS:
+            yield from _members(type_, at, (*within, type_))
+        case _:
+            yield at.field(None, shown(type_))

@@ -4,18 +4,16 @@ Values are read as a jsonb has them. A step is a method of a small class, so tha
 object that is called would take two of Python's frames, and records are nested deep.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from offset_ledger.config.json_path import format_path
-from offset_ledger.decoding.avro.byte_reader import ByteReader, Malformed
+from offset_ledger.decoding.avro.byte_reader import ByteReader
 from offset_ledger.decoding.avro.schema import Array, AvroType, Field, Map, Record, Scalar, Union, shown
-from offset_ledger.decoding.outcome import Code, Mismatch, printable
+from offset_ledger.decoding.outcome import Code, Mismatch, step_of
 from offset_ledger.decoding.typed.conversions import Convert, json_value
+from offset_ledger.decoding.typed.decoder import Malformed
 from offset_ledger.decoding.typed.types import TypeName
 
 Step = Callable[[ByteReader], Any]
@@ -43,23 +41,9 @@ def read_scalar(scalar: Scalar) -> Step:
     return ReadUnscaled(read).read_unscaled if scalar.value.name is TypeName.DECIMAL else read
 
 
-def skip_scalar(scalar: Scalar) -> Step:
-    """Return what passes over the value; what is in a text or in bytes is not looked at."""
-    if scalar.wire in ("string", "bytes"):
-        return skip_bytes
-    if scalar.wire in ("float", "double", "fixed"):
-        return Fixed({"float": 4, "double": 8}.get(scalar.wire, scalar.size)).skip_fixed
-    return read_scalar(scalar)
-
-
 def skip_bytes(reader: ByteReader) -> None:
     """Pass over a length and so many bytes."""
     reader.skip(reader.read_long())
-
-
-def step_of(name: str) -> str:
-    """Return a member's name as a step of a path, for messages."""
-    return printable(format_path((name,))[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +79,7 @@ class ReadUnscaled:
     def read_unscaled(self, reader: ByteReader) -> int:
         written = self.read(reader)
         if not 0 < len(written) <= MAX_DECIMAL_BYTES:
-            detail = f"expected decimal of 1 to {MAX_DECIMAL_BYTES} bytes, got {len(written)}"
-            raise Malformed(Code.RANGE, detail)
+            raise Malformed(f"expected decimal of 1 to {MAX_DECIMAL_BYTES} bytes, got {len(written)}", Code.RANGE)
         return int.from_bytes(written, signed=True)
 
 
@@ -237,8 +220,12 @@ class Parts:
     def skip(self, type_: AvroType) -> Step:
         """Return what checks how the value is written and passes over it."""
         match type_:
+            case Scalar("string" | "bytes"):  # what is in them is not looked at
+                return skip_bytes
+            case Scalar("float" | "double" | "fixed" as wire):
+                return Fixed({"float": 4, "double": 8}.get(wire, type_.size)).skip_fixed
             case Scalar():
-                return skip_scalar(type_)
+                return read_scalar(type_)
             case Record():
                 if type_ not in self._skips:
                     self._skips[type_] = Fields(type_, lambda field: self.skip(field.type)).take_fields

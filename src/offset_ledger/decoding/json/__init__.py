@@ -1,1 +1,1 @@
-"""JSON: ``decoder`` reads value by value; ``wire``, ``proofs`` and ``unique`` prove whole columns at once."""
+"""JSON: ``decoder`` reads value by value; ``wire`` and ``unique`` prove whole columns at once."""

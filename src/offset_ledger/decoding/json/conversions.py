@@ -1,7 +1,5 @@
 """The conversions of JSON: for each kind of value how one text of it is read, and how a column of them is built."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,27 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding import decimals, jsonb
-from offset_ledger.decoding.decimals import single_text
+from offset_ledger.decoding import decimals, jsonb, kinds
 from offset_ledger.decoding.jsonb import number, shown
-from offset_ledger.decoding.kinds import (
-    EPOCH,
-    EPOCH_UNITS,
-    FIRST_MOMENT,
-    INTEGER_BITS,
-    INTEGERS,
-    LAST_MOMENT,
-    MOMENT,
-    Built,
-    ColumnKind,
-    as_flags,
-    check_event_id,
-    event_ids,
-    kept,
-    staged_type,
-)
+from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch
-from offset_ledger.decoding.texts import TextForm, text, text_form
+from offset_ledger.decoding.texts import text, text_form
 
 Values = Sequence[Any]
 
@@ -81,19 +63,21 @@ def conversion(kind: ColumnKind) -> Conversion:
     if kind.name in INTEGER_BITS:
         bits = INTEGER_BITS[kind.name]
         wire: Any = Annotated[int, msgspec.Meta(ge=-(1 << (bits - 1)), le=(1 << (bits - 1)) - 1)]
-        type_ = INTEGERS[kind.name]
+        type_ = kinds.INTEGERS[kind.name]
         return Conversion(lambda raw: _integer(raw, bits), wire, lambda values: (pa.array(values, type_), None))
     if kind.encoding in EPOCH_UNITS:
         unit = EPOCH_UNITS[kind.encoding]
-        wire = Annotated[int, msgspec.Meta(ge=FIRST_MOMENT // unit, le=LAST_MOMENT // unit)]
+        wire = Annotated[int, msgspec.Meta(ge=kinds.FIRST_MOMENT // unit, le=kinds.LAST_MOMENT // unit)]
         return Conversion(
             lambda raw: _epoch(raw, unit),
             wire,
-            lambda values: (pc.multiply(pa.array(values, pa.int64()), unit).cast(MOMENT), None),
+            lambda values: (pc.multiply(pa.array(values, pa.int64()), unit).cast(kinds.MOMENT), None),
         )
     form = text_form(kind)
     assert form is not None
-    return Conversion(partial(_read_text, form), str, lambda values: form.build(pa.array(values, pa.string())))
+    return Conversion(
+        lambda raw: form.read(string(raw, form.wanted)), str, lambda values: form.build(pa.array(values, pa.string()))
+    )
 
 
 def json_kind(raw: bytes) -> str:
@@ -123,13 +107,9 @@ def numeric(raw: bytes, precision: int | None = None, scale: int = 0) -> Decimal
     return decimals.numeric(number(expect(raw, "number", "number")), lambda: shown(raw), precision, scale)
 
 
-def _read_text(form: TextForm, raw: bytes) -> Any:
-    return form.read(string(raw, form.wanted))
-
-
 def _event_id(raw: bytes) -> str:
     """A text or an integer, as the text that names the event."""
-    return check_event_id(_integer_text(raw) if raw[:1] in b"-0123456789" else text(string(raw)))
+    return kinds.check_event_id(_integer_text(raw) if raw[:1] in b"-0123456789" else text(string(raw)))
 
 
 def _integer_text(raw: bytes) -> str:
@@ -151,7 +131,7 @@ def _integer(raw: bytes, bits: int) -> int:
 def _epoch(raw: bytes, microseconds: int) -> datetime:
     """A moment, as the number of units of so many microseconds since 1970."""
     try:
-        return EPOCH + timedelta(microseconds=_integer(raw, 64) * microseconds)
+        return kinds.EPOCH + timedelta(microseconds=_integer(raw, 64) * microseconds)
     except OverflowError:
         raise Mismatch(Code.RANGE, f"expected moment in the years 1 to 9999, got {shown(raw)}") from None
 
@@ -159,7 +139,7 @@ def _epoch(raw: bytes, microseconds: int) -> datetime:
 def _floating(raw: bytes, single: bool = False) -> float:
     """A float whose shortest text is the very number that was written."""
     written, value = number(expect(raw, "number", "number")), float(raw)
-    shortest = single_text(value) if single else repr(value)
+    shortest = decimals.single_text(value) if single else repr(value)
     if Decimal(shortest) == written:
         return decimals.single(value) if single else value
     name = "real" if single else "double precision"
@@ -172,7 +152,7 @@ def _event_ids(values: Values) -> Built:
         column = pa.array(values, pa.string())
     except pa.ArrowTypeError:
         column = pa.array([value if isinstance(value, str) else str(value) for value in values], pa.string())
-    return column, event_ids(column)
+    return column, kinds.event_ids(column)
 
 
 def _raw_texts(values: Values) -> pa.StringArray:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -13,28 +12,14 @@ import pyarrow as pa
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import FieldCondition, JsonPath, Limits, RecordShape
-from offset_ledger.decoding import jsonb
+from offset_ledger.decoding import jsonb, outcome
 from offset_ledger.decoding.json import conversions
 from offset_ledger.decoding.json.conversions import conversion, json_kind
 from offset_ledger.decoding.json.unique import duplicate_path, lone_surrogate
 from offset_ledger.decoding.json.wire import FAILURES, Wire
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, row_of, slot_count, tombstone_outcome
 from offset_ledger.decoding.kinds import kinds
-from offset_ledger.decoding.outcome import (
-    WHOLE,
-    Code,
-    DecodedRow,
-    Mismatch,
-    Places,
-    Proven,
-    Reason,
-    Refusal,
-    RestRefused,
-    Skip,
-    joined,
-    printable,
-    with_rest,
-)
+from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Skip, Timestamp
 from offset_ledger.decoding.shape import Node, places, tree, tree_at
 
 _BOM = b"\xef\xbb\xbf"
@@ -57,21 +42,39 @@ class JsonDecoder:
         self._where = Comparison(record.where) if record.where else None
         self._slots = slot_count(record)
 
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """The row of a record, or every reason against it; never raises."""
         if value is None:
             return tombstone_outcome(self.record, key, timestamp)
         try:
             self._check_whole(value)
-            return self._row(value, key, timestamp)
+            wanted = self._where.check(value) if self._where else True
+            if isinstance(wanted, Reason):
+                return Refusal((wanted,))
+            if not wanted:
+                return Skip()
+            deleted = self._deletes.check(value) if self._deletes else False
+            if isinstance(deleted, Reason):
+                return Refusal((deleted,))
+            slots: list[object] = [None] * self._slots
+            reasons: list[Reason] = []
+            raw, record = value.strip(), self.record
+            trees = self._markers if deleted else self._trees
+            root = trees.of(trees.choice(raw))
+            _read(root, raw, self._readers, slots, reasons)
+            if record.rest and not deleted:
+                try:
+                    slots[-1] = rest_text(root, raw)
+                except outcome.RecordRefused as refused:
+                    reasons.append(refused.reason)
+            reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
+            return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)
         except Mismatch as mismatch:
-            return Refusal((Reason(WHOLE, mismatch.code, mismatch.detail),))
-        except _Refused as refused:
+            return Refusal((mismatch.at(outcome.WHOLE),))
+        except outcome.RecordRefused as refused:
             return Refusal((refused.reason,))
         except RecursionError:
-            return Refusal((Reason(WHOLE, Code.DEPTH, jsonb.TOO_DEEP),))
+            return Refusal((Reason(outcome.WHOLE, Code.DEPTH, jsonb.TOO_DEEP),))
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
@@ -80,7 +83,7 @@ class JsonDecoder:
         if proven is not None and self._trees:
             proven = self._aliased.prove(values, most, proven)
         if proven is not None and self.record.rest:
-            return with_rest(values, proven, self._slots - 1, self._rest_text)
+            return outcome.with_rest(values, proven, self._slots - 1, self._rest_text)
         return proven
 
     def _rest_text(self, value: bytes) -> str | None:
@@ -113,42 +116,11 @@ class JsonDecoder:
         except msgspec.DecodeError as error:
             if "\\u" in text and (lone := lone_surrogate(text)):
                 detail = f"expected whole characters, got a lone surrogate ({lone[1]}), half of one"
-                raise _Refused(Reason(lone[0], Code.ENCODING, detail)) from None
-            raise Mismatch(Code.SYNTAX, f"expected a JSON object: {printable(str(error))}") from None
+                raise outcome.RecordRefused(Reason(lone[0], Code.ENCODING, detail)) from None
+            raise Mismatch(Code.SYNTAX, f"expected a JSON object: {outcome.printable(str(error))}") from None
         jsonb.check_depth(value)
         if path := duplicate_path(text):
-            raise _Refused(Reason(path, Code.DUPLICATE_KEY, "expected each member once, got it again"))
-
-    def _row(
-        self, value: bytes, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
-        wanted = self._where.check(value) if self._where else True
-        if isinstance(wanted, Reason):
-            return Refusal((wanted,))
-        if not wanted:
-            return Skip()
-        deleted = self._deletes.check(value) if self._deletes else False
-        if isinstance(deleted, Reason):
-            return Refusal((deleted,))
-        slots: list[object] = [None] * self._slots
-        reasons: list[Reason] = []
-        raw, record = value.strip(), self.record
-        trees = self._markers if deleted else self._trees
-        root = trees.of(trees.choice(raw))
-        _read(root, raw, self._readers, slots, reasons)
-        if record.rest and not deleted:
-            try:
-                slots[-1] = rest_text(root, raw)
-            except RestRefused as refused:
-                reasons.append(refused.reason)
-        reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
-        return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)
-
-
-class _Refused(Exception):
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(reason)
-        self.reason = reason
+            raise outcome.RecordRefused(Reason(path, Code.DUPLICATE_KEY, "expected each member once, got it again"))
 
 
 def _read(
@@ -159,7 +131,7 @@ def _read(
         try:
             slots[leaf.slot] = readers[leaf.slot](raw)
         except Mismatch as mismatch:
-            reasons.append(Reason(node.path, mismatch.code, mismatch.detail))
+            reasons.append(mismatch.at(node.path))
     if not node.members:
         return
     if raw[:1] != b"{":
@@ -191,35 +163,29 @@ class AliasedWires:
         left = np.ones(len(values), np.bool_)
         left[proven.places] = False
         left[proven.skipped] = False
-        return joined([proven, *self._groups(values, np.flatnonzero(left), value_bytes)])
-
-    def _groups(self, values: pa.BinaryArray, places: Places, value_bytes: int) -> Iterator[Proven]:
+        places = np.flatnonzero(left)
         groups: dict[Choice, list[int]] = {}
         for place, text in zip(places.tolist(), values.take(pa.array(places)).to_pylist(), strict=True):
-            if text is not None and len(text) <= value_bytes and (choice := self._choice(text)):
-                groups.setdefault(choice, []).append(place)
+            if text is None or len(text) > value_bytes:
+                continue
+            try:
+                groups.setdefault(self._trees.choice(text.strip()), []).append(place)
+            except FAILURES:
+                continue
+        parts = [proven]
         for choice, group in groups.items():
-            if wire := self._wire(choice):
-                yield wire.prove(values.take(pa.array(group)), value_bytes).at(np.array(group))
-
-    def _choice(self, text: bytes) -> Choice | None:
-        try:
-            return self._trees.choice(text.strip())
-        except FAILURES:
-            return None
-
-    def _wire(self, choice: Choice) -> Wire | None:
-        if choice not in self._wires and len(self._wires) < MAX_TREES:
-            self._wires[choice] = Wire.of(self._trees.of(choice), self._record)
-        return self._wires.get(choice)
+            if choice not in self._wires and len(self._wires) < MAX_TREES:
+                self._wires[choice] = Wire.of(self._trees.of(choice), self._record)
+            if wire := self._wires.get(choice):
+                parts.append(wire.prove(values.take(pa.array(group)), value_bytes).at(np.array(group)))
+        return outcome.joined(parts)
 
 
 class Comparison:
     """Says of the records of one pipeline which delete their event, or which are its records at all."""
 
     def __init__(self, when: FieldCondition) -> None:
-        self._path = when.path
-        self._equals = when.equals
+        self._path, self._equals = when.path, when.equals
         equals = when.equals
         number_or_boolean = conversions.boolean if isinstance(equals, bool) else conversions.numeric
         self._read: Callable[[bytes], object] = conversions.string if isinstance(equals, str) else number_or_boolean
@@ -237,7 +203,7 @@ class Comparison:
         try:
             return self._read(raw) == self._equals
         except Mismatch as mismatch:
-            return Reason(format_path(self._path), mismatch.code, mismatch.detail)
+            return mismatch.at(format_path(self._path))
 
 
 _encode = msgspec.json.Encoder().encode
@@ -249,13 +215,13 @@ def rest_text(root: Node, document: bytes) -> str | None:
     The document is a valid JSON object that the tree reads.
 
     Raises:
-        RestRefused: no jsonb can hold one of them.
+        RecordRefused: no jsonb can hold one of them.
     """
     text = _left(root, document)
     try:
         jsonb.check_size(text)
     except Mismatch as mismatch:
-        raise RestRefused.by(root.path, mismatch) from None
+        raise outcome.RecordRefused(mismatch.at(root.path)) from None
     return text or None
 
 
@@ -268,7 +234,7 @@ def _left(node: Node, raw: bytes) -> str:
         try:
             left += [jsonb.document(_encode(name) + b":" + value)] if value else []
         except Mismatch as mismatch:
-            raise RestRefused.by(node.path + printable(format_path((name,))[1:]), mismatch) from None
+            raise outcome.RecordRefused(mismatch.at(node.path + outcome.step_of(name))) from None
     return f"{{{','.join(left)}}}" if left else ""
 
 
@@ -290,7 +256,16 @@ class Trees:
 
     def choice(self, document: bytes) -> Choice:
         """Where the document, a valid JSON object without blanks around it, has the values that can be elsewhere."""
-        has = partial(_has, document)
+
+        def has(path: JsonPath) -> bool:
+            """Return whether the document has a member at the path, null or not."""
+            raw = document
+            for name in path:
+                if raw[:1] != b"{" or (member := _object(raw).get(name)) is None:
+                    return False
+                raw = bytes(member)
+            return True
+
         return tuple(place.path(has) for place in self._aliased)
 
     def of(self, choice: Choice) -> Node:
@@ -302,12 +277,3 @@ class Trees:
             paths = [next(chosen) if place.leaf.aliased else place.paths[0] for place in self._places]
             self._known[choice] = tree_at(self._places, paths)
         return self._known[choice]
-
-
-def _has(raw: bytes, path: JsonPath) -> bool:
-    """Return whether the document has a member at the path, null or not."""
-    for name in path:
-        if raw[:1] != b"{" or (member := _object(raw).get(name)) is None:
-            return False
-        raw = bytes(member)
-    return True

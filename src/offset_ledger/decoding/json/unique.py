@@ -14,20 +14,16 @@ has to be the same as well: it has every brace between two names, unless an arra
 share an object.
 """
 
-from __future__ import annotations
-
 import json
 import re
-from dataclasses import dataclass
 from operator import add
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from offset_ledger.config.json_path import format_path
 from offset_ledger.decoding.kinds import Flags
-from offset_ledger.decoding.outcome import Code, Mismatch, printable
+from offset_ledger.decoding.outcome import Code, Mismatch, printable, step_of
 
 Positions = npt.NDArray[np.int64]
 
@@ -38,14 +34,6 @@ _PAD = 8
 _NAME = re.compile(rb'"[A-Za-z0-9_.$@/\x80-\xff-]+":')
 _BETWEEN = b"{}[],: \t\r\n"
 _IS_BETWEEN = np.isin(np.arange(256, dtype=np.uint8), np.frombuffer(_BETWEEN, np.uint8))
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """The bytes before each colon; ``nested`` where they include all punctuation."""
-
-    tokens: tuple[bytes, ...]
-    nested: bool
 
 
 class UniqueNames:
@@ -78,53 +66,48 @@ class UniqueNames:
             if not left.size:
                 break
             pending[left[0]] = False
-            shape = self._shape(int(left[0]))
-            if shape is not None:
-                same = self._having(shape, left)
+            if shape := self._shape(int(left[0])):
+                same = self._having(*shape, left)
                 proven[same] = True
                 pending[same] = False
         return proven
 
-    def _shape(self, row: int) -> _Shape | None:
+    def _shape(self, row: int) -> tuple[list[bytes], bool] | None:
+        """The bytes before each colon of a text, and whether they include all punctuation; None: it has no shape."""
         start = int(self._bounds[row])
         text = self._bytes[start : int(self._bounds[row + 1])].tobytes()
         colons = [int(colon) - start for colon in self._colons[self._first[row] : self._first[row + 1]]]
         quotes = [text.rfind(b'"', 0, colon - 1) for colon in colons]
-        tokens = tuple(text[quote : colon + 1] for quote, colon in zip(quotes, colons, strict=True))
+        tokens = [text[quote : colon + 1] for quote, colon in zip(quotes, colons, strict=True)]
         if not all(map(_NAME.fullmatch, tokens)):
             return None
         if len(set(tokens)) == len(tokens):
-            return _Shape(tokens, nested=False)
+            return tokens, False
         parts = [text[start:quote] for start, quote in zip([0, *colons], quotes, strict=False)]
         between = [part[len(part.rstrip(_BETWEEN)) :] for part in parts]
         escaped = not all(between)  # a name begins after punctuation: this quote is inside of one
         if escaped or any(b"]" in part for part in between) or duplicate_path(text.decode()) is not None:
             return None
-        return _Shape(tuple(map(add, between, tokens)), nested=True)
+        return list(map(add, between, tokens)), True
 
-    def _having(self, shape: _Shape, rows: Positions) -> Positions:
+    def _having(self, tokens: list[bytes], nested: bool, rows: Positions) -> Positions:
         """Return those of the rows that have the shape."""
-        width = len(shape.tokens)
+        width = len(tokens)
         rows = rows[self._counts[rows] == width]
         ends = self._colons[self._first[rows][:, None] + np.arange(width)]
-        same = self._ends_with(ends, shape.tokens)
-        if shape.nested:
-            before = ends[:, 1:] - [len(token) for token in shape.tokens[1:]]
-            same &= ~_IS_BETWEEN[self._bytes[np.maximum(before, 0)]].any(axis=1)
-        return rows[same]
-
-    def _ends_with(self, ends: Positions, tokens: tuple[bytes, ...]) -> Flags:
-        """Return which rows have each token right up to its position, compared in words of 8 bytes."""
+        # Each token right up to its colon, compared in words of 8 bytes.
         wanted = np.array([int.from_bytes(token[-8:].rjust(8, b"\0"), "little") for token in tokens], np.uint64)
         shift = np.array([8 * max(8 - len(token), 0) for token in tokens], np.uint64)
-        words = self._words[ends - 7] >> shift << shift
-        same: Flags = (words == wanted).all(axis=1)
+        same: Flags = (self._words[ends - 7] >> shift << shift == wanted).all(axis=1)
         for column, token in enumerate(tokens):
             for begin in range(0, max(len(token) - 8, 0), 8):
                 word = np.uint64(int.from_bytes(token[begin : begin + 8], "little"))
                 places = np.maximum(ends[:, column] - (len(token) - 1 - begin), 0)
                 same &= self._words[places] == word
-        return same
+        if nested:
+            before = ends[:, 1:] - [len(token) for token in tokens[1:]]
+            same &= ~_IS_BETWEEN[self._bytes[np.maximum(before, 0)]].any(axis=1)
+        return rows[same]
 
 
 _LONE = re.compile("[\ud800-\udfff]")  # in a text that was read: what stands in a pair is one character there
@@ -175,9 +158,9 @@ def _find_duplicate(root: Any) -> str:
             names = set[str]()
             for name, _ in value:
                 if name in names:
-                    return path + _step(name)
+                    return path + step_of(name)
                 names.add(name)
-            pending += [(path + _step(name), member) for name, member in value]
+            pending += [(path + step_of(name), member) for name, member in value]
         elif isinstance(value, list):
             pending += [(f"{path}[{index}]", member) for index, member in enumerate(value)]
     raise AssertionError("expected a repeated name, found none")
@@ -194,12 +177,8 @@ def lone_surrogate(text: str) -> tuple[str, str] | None:
         if isinstance(value, str) and (half := _LONE.search(value)):
             return path, printable(half[0])
         if isinstance(value, _Members):
-            steps = [(path + _step(name), name, member) for name, member in value]
+            steps = [(path + step_of(name), name, member) for name, member in value]
             pending += [each for at, name, member in reversed(steps) for each in ((at, member), (at, name))]
         elif isinstance(value, list):
             pending += [(f"{path}[{index}]", member) for index, member in reversed([*enumerate(value)])]
     return None
-
-
-def _step(name: str) -> str:
-    return printable(format_path((name,))[1:])

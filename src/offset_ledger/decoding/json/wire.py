@@ -52,26 +52,24 @@ class Wire:
 
     def prove(self, values: pa.BinaryArray, value_bytes: int) -> Proven:
         """Return the values that certainly decode, and those that certainly are skipped."""
-        starts = range(0, max(len(values), 1), _PART)
-        parts = [self._part(values.slice(start, _PART), value_bytes) for start in starts]
-        places = np.concatenate([part.places + start for part, start in zip(parts, starts, strict=True)])
-        skipped = np.concatenate([part.skipped + start for part, start in zip(parts, starts, strict=True)])
+        parts = []
+        for start in range(0, max(len(values), 1), _PART):
+            part = values.slice(start, _PART)
+            texts = part.to_pylist()
+            places, others = np.flatnonzero(_candidates(part, texts, value_bytes)), np.zeros(0, np.int64)
+            if self._where:
+                places, others = self._where.split(texts, places)
+            if self._deletes:
+                _, places = self._deletes.split(texts, places)
+            places, read = self._row.read(texts, places)
+            unique = _unique(part, texts, [places, others])
+            sure = unique[places]
+            columns = [self._row.column(slot, column, sure) for slot, column in enumerate(read)]
+            parts.append(Proven(places + start, columns, others[unique[others]] + start).kept(sure))
         slots = zip(*(part.columns for part in parts), strict=True)
         columns = [None if pieces[0] is None else pa.concat_arrays(pieces) for pieces in slots]
-        return Proven(places, columns, skipped)
-
-    def _part(self, values: pa.BinaryArray, value_bytes: int) -> Proven:
-        texts = values.to_pylist()
-        places, others = np.flatnonzero(_candidates(values, texts, value_bytes)), np.zeros(0, np.int64)
-        if self._where:
-            places, others = self._where.split(texts, places)
-        if self._deletes:
-            _, places = self._deletes.split(texts, places)
-        places, read = self._row.read(texts, places)
-        unique = _unique(values, texts, [places, others])
-        sure = unique[places]
-        columns = [self._row.column(slot, column, sure) for slot, column in enumerate(read)]
-        return Proven(places, columns, others[unique[others]]).kept(sure)
+        places = np.concatenate([part.places for part in parts])
+        return Proven(places, columns, np.concatenate([part.skipped for part in parts]))
 
 
 class _Compared:
@@ -154,7 +152,13 @@ class Structs:
             try:
                 records = [self._decode(texts[place]) for place in chunk]
             except FAILURES:
-                chunk, records = self._decode_each(texts, chunk)
+                chunk, records, doubtful = [], [], chunk
+                for place in doubtful:
+                    try:
+                        records.append(self._decode(texts[place]))
+                        chunk.append(place)
+                    except FAILURES:
+                        continue
             read += chunk
             _collect(self._members, records, values)
         return np.array(read, np.int64), values
@@ -169,16 +173,6 @@ class Structs:
         if built.null_count and not self._nullable[slot]:
             sure &= valid_flags(built)
         return built
-
-    def _decode_each(self, texts: list[Any], places: list[int]) -> tuple[list[int], list[Any]]:
-        read, records = [], []
-        for place in places:
-            try:
-                records.append(self._decode(texts[place]))
-                read.append(place)
-            except FAILURES:
-                continue
-        return read, records
 
     def _struct(self, node: Node) -> tuple[type[msgspec.Struct], tuple[_Member, ...]]:
         fields: list[Any] = []

@@ -1,9 +1,6 @@
 """The decoder of JSON Schema: jsonschema-rs validates, the decoder of JSON makes the row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -15,25 +12,17 @@ import pyarrow as pa
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding import outcome
 from offset_ledger.decoding.json.conversions import json_kind
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kinds import check_event_id
-from offset_ledger.decoding.outcome import (
-    WHOLE,
-    Code,
-    DecodedRow,
-    Mismatch,
-    Proven,
-    Reason,
-    Refusal,
-    Skip,
-    printable,
-)
+from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Skip, Timestamp
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
 
 MAX_REASONS = 10
 _values = msgspec.json.Decoder(Any, float_hook=Decimal).decode
+_NO_VALUES = (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError)
 
 
 class JsonSchemaDecoder:
@@ -50,19 +39,17 @@ class JsonSchemaDecoder:
         self._json = JsonDecoder(record, limits)
         self._validator = schema_validator(schema)
 
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """The row of a record, or every reason against it; never raises."""
-        outcome = self._json.decode(value, key, timestamp)
-        known = outcome.reasons if isinstance(outcome, Refusal) else ()
+        decoded = self._json.decode(value, key, timestamp)
+        known = decoded.reasons if isinstance(decoded, Refusal) else ()
         if (
             value is None
-            or isinstance(outcome, Skip)
-            or any(reason.path == WHOLE for reason in known)
+            or isinstance(decoded, Skip)
+            or any(reason.path == outcome.WHOLE for reason in known)
             or not (invalid := self._reasons(value))
         ):
-            return outcome
+            return decoded
         return Refusal((*known, *invalid))
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
@@ -70,29 +57,23 @@ class JsonSchemaDecoder:
         proven = self._json.prove(values)
         if proven is None:
             return None
-        texts = values.take(pa.array(proven.places)).to_pylist()
-        return proven.kept(np.fromiter(map(self._is_valid, texts), np.bool_, len(texts)))
-
-    def _is_valid(self, text: bytes) -> bool:
-        try:
-            return bool(self._validator.is_valid(_values(text)))
-        except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
-            return False
+        valid = np.zeros(len(proven.places), np.bool_)
+        for number, text in enumerate(values.take(pa.array(proven.places)).to_pylist()):
+            try:
+                valid[number] = self._validator.is_valid(_values(text))
+            except _NO_VALUES:
+                continue
+        return proven.kept(valid)
 
     def _reasons(self, text: bytes) -> list[Reason]:
         """Return what the schema has against a record that is valid JSON."""
         try:
             errors = islice(self._validator.iter_errors(_values(text)), MAX_REASONS)
-            return [
-                Reason(
-                    printable(format_path(tuple(map(str, error.instance_path)))),
-                    Code.SCHEMA,
-                    printable(error.message, 200),
-                )
-                for error in errors
-            ]
-        except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError) as error:
-            return [Reason(WHOLE, Code.SCHEMA, f"expected what a schema can validate: {printable(str(error))}")]
+            paths = ((outcome.printable(format_path(tuple(map(str, each.instance_path)))), each) for each in errors)
+            return [Reason(path, Code.SCHEMA, outcome.printable(each.message, 200)) for path, each in paths]
+        except _NO_VALUES as error:
+            detail = f"expected what a schema can validate: {outcome.printable(str(error))}"
+            return [Reason(outcome.WHOLE, Code.SCHEMA, detail)]
 
 
 def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
@@ -130,6 +111,6 @@ def schema_validator(schema: WriterSchema) -> Any:
         registry = jsonschema_rs.Registry(references)
         return jsonschema_rs.validator_for(schema.text, registry=registry, validate_formats=False, offline=True)
     except jsonschema_rs.ValidationError as error:
-        raise SchemaProblem(f"it is no JSON Schema: {printable(error.message, 200)}") from None
+        raise SchemaProblem(f"it is no JSON Schema: {outcome.printable(error.message, 200)}") from None
     except (ValueError, jsonschema_rs.ReferencingError, msgspec.DecodeError) as error:
-        raise SchemaProblem(f"it is no JSON Schema: {printable(str(error), 200)}") from None
+        raise SchemaProblem(f"it is no JSON Schema: {outcome.printable(str(error), 200)}") from None

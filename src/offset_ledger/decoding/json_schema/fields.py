@@ -4,8 +4,6 @@ What a schema says by ``$ref`` and ``allOf`` counts as if it stood there; ``anyO
 of their branches are null. Conditions, patterns and properties without a type say nothing about columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -17,12 +15,12 @@ from offset_ledger.decoding.outcome import printable
 from offset_ledger.decoding.typed.types import (
     MAX_FIELDS,
     MAX_NESTED,
+    TOO_MANY_FIELDS,
     SchemaField,
     SchemaProblem,
     TypeName,
     ValueType,
     at_most,
-    too_many,
 )
 from offset_ledger.model.writer_schema import WriterSchema
 
@@ -72,8 +70,10 @@ class _Merged:
 
     @property
     def shown(self) -> str:
-        """The types as the schema names them."""
-        return " or ".join(sorted((self.types or {"any value"}) - {"null"})) or "null"
+        """The types as the schema names them, a text with its format."""
+        types = " or ".join(sorted((self.types or {"any value"}) - {"null"})) or "null"
+        word = self.said.get("format") or self.said.get("contentEncoding")
+        return f"{types} ({printable(word)})" if types == "string" and isinstance(word, str) else types
 
 
 class _Reader:
@@ -85,8 +85,13 @@ class _Reader:
         """The properties of an object at this path."""
         for name, (document, said) in merged.properties.items():
             member = self.merged(document, said, merged.within)
-            absent = name not in merged.required or member.types is None or "null" in member.types
-            yield from self._field(member, (*path, name), nullable or absent)
+            absent = nullable or name not in merged.required or member.types is None or "null" in member.types
+            types, at = (member.types or set()) - {"null"}, (*path, name)
+            if types == {"object"} and member.properties and not member.circular and len(at) < MAX_NESTED:
+                yield from self.members(member, at, absent)
+            else:
+                type_ = _scalar(next(iter(types)), member.said) if len(types) == 1 else None
+                yield SchemaField(at, type_, member.shown, absent)
 
     def merged(self, document: str, said: Any, within: tuple[tuple[str, str], ...]) -> _Merged:
         """Return all that a part of a document says of its value."""
@@ -94,20 +99,12 @@ class _Reader:
         self._merge(document, said, merged)
         return merged
 
-    def _field(self, merged: _Merged, path: JsonPath, nullable: bool) -> Iterator[SchemaField]:
-        types = (merged.types or set()) - {"null"}
-        if types == {"object"} and merged.properties and not merged.circular and len(path) < MAX_NESTED:
-            yield from self.members(merged, path, nullable)
-            return
-        name = next(iter(types)) if len(types) == 1 else ""
-        yield SchemaField(path, _scalar(name, merged.said), _shown(merged), nullable)
-
     def _merge(self, document: str, said: Any, merged: _Merged) -> None:
         if not isinstance(said, dict):
             return
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise too_many()
+            raise SchemaProblem(TOO_MANY_FIELDS)
         if isinstance(reference := said.get("$ref"), str):
             self._follow(document, reference, merged)
         merged.said.update(said)
@@ -141,14 +138,10 @@ class _Reader:
             merged.narrow({"object"})
         elif name in self.documents:
             merged.within = (*merged.within, (name, pointer))
-            self._merge(name, _at(self.documents[name], pointer), merged)
-
-
-def _at(document: Any, pointer: str) -> Any:
-    """Return what a JSON pointer leads to; None where it leads nowhere."""
-    for step in unquote(pointer).split("/")[1:]:
-        document = _mapping(document).get(step.replace("~1", "/").replace("~0", "~"))
-    return document
+            said = self.documents[name]
+            for step in unquote(pointer).split("/")[1:]:
+                said = _mapping(said).get(step.replace("~1", "/").replace("~0", "~"))
+            self._merge(name, said, merged)
 
 
 def _types(said: Mapping[str, Any]) -> set[str]:
@@ -169,11 +162,6 @@ def _scalar(name: str, said: Mapping[str, Any]) -> ValueType | None:
     low, high = said.get("minimum"), said.get("maximum")
     small = type(low) is int and type(high) is int and -(1 << 31) <= low <= high < 1 << 31
     return ValueType(_SCALARS[name], name, bits=(32 if small else 64) if name == "integer" else 0)
-
-
-def _shown(merged: _Merged) -> str:
-    word = merged.said.get("format") or merged.said.get("contentEncoding")
-    return f"{merged.shown} ({printable(word)})" if merged.shown == "string" and isinstance(word, str) else merged.shown
 
 
 def _mapping(said: Any) -> Mapping[str, Any]:

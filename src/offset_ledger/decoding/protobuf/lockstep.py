@@ -9,12 +9,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.decoding.kinds import ColumnKind, Flags, staged_type, valid_flags
-from offset_ledger.decoding.lockstep import Cursors
+from offset_ledger.decoding.lockstep import Cursors, masked
 from offset_ledger.decoding.outcome import Mismatch, Places, Proven
 from offset_ledger.decoding.protobuf.parse import Parser
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
@@ -27,9 +26,8 @@ from offset_ledger.decoding.protobuf.values import (
     Values,
     is_plain_message,
 )
-from offset_ledger.decoding.protobuf.wire import Malformed, Wire
+from offset_ledger.decoding.protobuf.wire import Wire
 from offset_ledger.decoding.shape import Leaf, Node
-from offset_ledger.decoding.texts import utf8
 from offset_ledger.decoding.typed.conversions import Build, conversion
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 
@@ -138,26 +136,24 @@ class LockstepReader:
 
     def _repeated(self, field: Field) -> Step:
         packed_tag = field.number << 3 | Wire.LEN if field.scalar and field.scalar.packable else 0
+        read = column_reader(field) if field.scalar else None
 
         def step(state: Walk) -> None:
+            cursors = state.cursors
             for _ in range(ROUNDS):
                 here, packed = state.at(field.tag), state.at(packed_tag) if packed_tag else None
                 if not here.any() and (packed is None or not packed.any()):
                     return
-                self._pass(field, state, here)
+                if read:
+                    read(cursors, here, here)
+                elif here.any():
+                    spans = cursors.spans(cursors.varints(here), here)
+                    state.inner(spans, here, {}, self._steps_of(str(field.message)))
                 state.read_on(here)
                 if packed is not None and packed.any():
                     _pass_packed(field, state, packed)
 
         return step
-
-    def _pass(self, field: Field, state: Walk, here: Flags) -> None:
-        cursors = state.cursors
-        if field.scalar:
-            column_reader(field)(cursors, here, here)
-        elif here.any():
-            spans = cursors.spans(cursors.varints(here), here)
-            state.inner(spans, here, {}, self._steps_of(str(field.message)))
 
 
 def _absent(node: Node) -> Step:
@@ -237,46 +233,31 @@ class Documents:
         """
         if any(leaf.kind != _JSONB for leaf in leaves):
             raise Unprovable
-        read, nullable = self._reader(message, field), all(leaf.nullable for leaf in leaves)
+        nullable = all(leaf.nullable for leaf in leaves)
+        get, convert = self._values.getter(field), conversion(self._values.type_of(field), _JSONB).convert
+        self._count += 1
+
+        def read(span: bytes) -> tuple[str | None, bool]:
+            """The JSON of the field in some bytes, and whether it certainly is what it should be."""
+            self._values.room = SPARE_FILLED // self._count
+            try:
+                value = get(self._parser.parse_some(span, message))
+                text = None if value is None else str(convert(value))
+            except Mismatch:
+                return None, False
+            return text, nullable or text is not None
 
         def step(state: Walk) -> None:
             starts = state.tag_starts()
             pass_over(state)
             spans = state.cursors.between(starts, state.tag_starts(), state.exists)
-            column, good = _column(read, spans, nullable)
-            state.cursors.good &= np.array(good, np.bool_) | ~state.exists
+            known = {None: (None, False), b"": read(b"")}  # no message; one without the field
+            readings = [known.get(span) or read(span) for span in spans.to_pylist()]
+            column = pa.array([text for text, _ in readings], pa.string())
+            state.cursors.check(np.array([sure for _, sure in readings], np.bool_), state.exists)
             state.slots.update(dict.fromkeys((leaf.slot for leaf in leaves), column))
 
         return step
-
-    def _reader(self, message: Message, field: Field) -> Callable[[bytes], str | None]:
-        """What gives the JSON of a field that stands in some bytes, None where it is not set; raises Mismatch."""
-        get, convert = self._values.getter(field), conversion(self._values.type_of(field), _JSONB).convert
-        self._count += 1
-
-        def read(span: bytes) -> str | None:
-            self._values.room = SPARE_FILLED // self._count
-            value = get(self._parser.parse_some(span, message))
-            return None if value is None else str(convert(value))
-
-        return read
-
-
-def _column(
-    read: Callable[[bytes], str | None], spans: pa.BinaryArray, nullable: bool
-) -> tuple[pa.StringArray, list[bool]]:
-    """The JSON of each span, and which of them certainly have what they should; null where there is no message."""
-    known = {None: (None, False), b"": _read(read, b"", nullable)}
-    readings = [known.get(span) or _read(read, span, nullable) for span in spans.to_pylist()]
-    return pa.array([text for text, _ in readings], pa.string()), [sure for _, sure in readings]
-
-
-def _read(read: Callable[[bytes], str | None], span: bytes, nullable: bool) -> tuple[str | None, bool]:
-    try:
-        text = read(span)
-    except (Malformed, Mismatch):
-        return None, False
-    return text, nullable or text is not None
 
 
 MAX_DEPTH = 8
@@ -362,16 +343,18 @@ def column_reader(field: Field) -> ReadColumn:
     scalar, type_ = field.scalar, field.scalar.type
     match scalar.wire:
         case Wire.LEN:
-            return _strings if type_.name is TypeName.TEXT else _bytes
+            if type_.name is TypeName.TEXT:
+                return lambda cursors, here, valid: cursors.texts(_bytes(cursors, here, valid))
+            return _bytes
         case Wire.I32 | Wire.I64:
             form = "f" if type_.name is TypeName.FLOAT else "i" if type_.signed else "u"
             return partial(_fixed, layout=np.dtype(f"<{form}{type_.bits // 8}"))
     if type_.name is TypeName.BOOLEAN:
         return lambda cursors, here, valid: masked(cursors.booleans(here), valid)
     bits = 32 if field.symbols else type_.bits
-    if type_.shown.startswith("sint"):
-        return partial(_zigzags, bits=bits)
-    return partial(_varints, bits=bits, signed=type_.signed)
+    if not type_.signed:
+        return partial(_unsigned, bits=bits)
+    return partial(_signed, bits=bits, zigzag=type_.shown.startswith("sint"))
 
 
 def symbols_of(field: Field, numbers: pa.Int64Array, good: Flags) -> pa.StringArray:
@@ -385,24 +368,14 @@ def symbols_of(field: Field, numbers: pa.Int64Array, good: Flags) -> pa.StringAr
     return names.take(pa.array(places, mask=~valid_flags(numbers)))
 
 
-def masked(values: npt.NDArray[np.generic], valid: Flags) -> pa.Array:
-    """Return the values as a column, null where they are not valid."""
-    return pa.array(values) if valid.all() else pa.array(values, mask=~valid)
+def _unsigned(cursors: Cursors, here: Flags, valid: Flags, bits: int) -> pa.Array:
+    values = cursors.varints(here)
+    cursors.good &= values <= (1 << bits) - 1
+    return masked(values if bits == 64 else values.view(np.int64), valid)
 
 
-def _varints(cursors: Cursors, here: Flags, valid: Flags, bits: int, signed: bool) -> pa.Array:
-    raw = cursors.varints(here)
-    if not signed:
-        cursors.good &= raw <= (1 << bits) - 1
-        return masked(raw if bits == 64 else raw.view(np.int64), valid)
-    return _within(cursors, raw.view(np.int64), valid, bits)
-
-
-def _zigzags(cursors: Cursors, here: Flags, valid: Flags, bits: int) -> pa.Array:
-    return _within(cursors, cursors.zigzags(here), valid, bits)
-
-
-def _within(cursors: Cursors, values: npt.NDArray[np.int64], valid: Flags, bits: int) -> pa.Array:
+def _signed(cursors: Cursors, here: Flags, valid: Flags, bits: int, zigzag: bool) -> pa.Array:
+    values = cursors.zigzags(here) if zigzag else cursors.varints(here).view(np.int64)
     bound = 1 << (bits - 1)
     cursors.good &= (values >= -bound) & (values <= bound - 1)
     return masked(values, valid)
@@ -420,13 +393,6 @@ def _bytes(cursors: Cursors, here: Flags, valid: Flags) -> pa.Array:
         return column
     zeros = valid & ~valid_flags(column)
     return pc.if_else(pa.array(zeros), pa.scalar(b"", pa.binary()), column) if zeros.any() else column
-
-
-def _strings(cursors: Cursors, here: Flags, valid: Flags) -> pa.Array:
-    texts, flags = utf8(_bytes(cursors, here, valid))
-    if flags is not None:
-        cursors.good &= flags
-    return texts
 
 
 Slots = dict[int, pa.Array]

@@ -1,28 +1,18 @@
 """A Protobuf message -> its fields by number, read strictly and as the specification says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 from offset_ledger.decoding.outcome import Code
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
-from offset_ledger.decoding.protobuf.wire import (
-    MAX_DEPTH,
-    TOO_DEEP,
-    TRUNCATED,
-    Malformed,
-    Scalar,
-    Wire,
-    skip,
-    span,
-    tag,
-)
+from offset_ledger.decoding.protobuf.wire import MAX_DEPTH, TOO_DEEP, TRUNCATED, Read, Wire, skip, span, tag
+from offset_ledger.decoding.typed.decoder import Malformed
 
 Parsed = dict[int, Any]
 """The fields that are set: scalars as :mod:`~offset_ledger.decoding.protobuf.wire` reads them (enums as numbers),
 messages as their own fields, repeated fields as lists."""
 _Store = Callable[[bytes, int, int, Parsed, int], int]
+_Plan = dict[int, tuple[str, _Store]]
 
 
 class Parser:
@@ -63,50 +53,66 @@ class Parser:
         """Read fields to the end, or to the end of the group."""
         if depth > MAX_DEPTH:
             raise Malformed(TOO_DEEP, Code.DEPTH)
-        plan = self._plan(name)
+        plan = self._plans.get(name) or self._plan(name)
         while at < end:
             field_tag, at = tag(data, at, end)
             if field_tag in plan:
-                field_name, store = plan[field_tag]
+                step, store = plan[field_tag]
                 try:
                     at = store(data, at, end, into, depth)
                 except Malformed as malformed:
-                    malformed.steps.append(field_name)
+                    malformed.steps.append(step)
                     raise
             elif field_tag == group:
                 return at
             else:
-                self._check_unknown(name, field_tag)
+                self._check_unknown(self._schema.message(name), field_tag)
                 at = skip(field_tag, data, at, end, depth)
         if group:
             raise Malformed(TRUNCATED)
         return at
 
-    def _check_unknown(self, name: str, field_tag: int) -> None:
-        message = self._schema.message(name)
+    def _check_unknown(self, message: Message, field_tag: int) -> None:
+        """Refuse a known field of another wire type, and any in the entry of a map."""
         field = message.by_number.get(field_tag >> 3)
         if message.is_entry and not field:
             raise Malformed(f"expected the key and the value of a map, got field {field_tag >> 3}")
         if field and field_tag & 7 != Wire.EGROUP:
             malformed = Malformed(f"expected {field.shown}, got wire type {field_tag & 7}", Code.TYPE)
-            malformed.steps.append(field.name)
+            malformed.steps.append(f".{field.name}")
             raise malformed
 
     def _plan(self, name: str) -> _Plan:
-        if name not in self._plans:
-            self._plans[name] = {}
-            for field in self._schema.message(name).fields:
-                if field.scalar is None:
-                    store = self._submessages(field)
-                else:
-                    store = _repeated(field, field.scalar) if field.repeated else _single(field, field.scalar)
-                self._plans[name][field.tag] = field.name, store
-                if field.scalar and field.repeated and field.scalar.packable:
-                    self._plans[name][field.number << 3 | Wire.LEN] = field.name, _packed(field, field.scalar)
-        return self._plans[name]
+        plan = self._plans[name] = {}
+        for field in self._schema.message(name).fields:
+            plan[field.tag] = f".{field.name}", self._store(field)
+            if field.scalar and field.repeated and field.scalar.packable:
+                plan[field.number << 3 | Wire.LEN] = f".{field.name}", _packed(field.number, field.scalar.read)
+        return plan
 
-    def _submessages(self, field: Field) -> _Store:
+    def _store(self, field: Field) -> _Store:
+        """Return what reads one value of the field, and puts it into the fields that are set."""
         name, number, peers = str(field.message), field.number, field.peers
+        if field.scalar:
+            read = field.scalar.read
+
+            def store_single(data: bytes, at: int, end: int, into: Parsed, _: int) -> int:
+                into[number], at = read(data, at, end)
+                return at
+
+            def store_one_of(data: bytes, at: int, end: int, into: Parsed, _: int) -> int:
+                into[number], at = read(data, at, end)
+                if not unknown_symbol(field, into[number]):
+                    for peer in peers:
+                        into.pop(peer, None)
+                return at
+
+            def store_repeated(data: bytes, at: int, end: int, into: Parsed, _: int) -> int:
+                value, at = read(data, at, end)
+                into.setdefault(number, []).append(value)
+                return at
+
+            return store_repeated if field.repeated else store_one_of if peers else store_single
         end_group = number << 3 | Wire.EGROUP if field.group else 0
 
         def store(data: bytes, at: int, end: int, into: Parsed, depth: int) -> int:
@@ -138,11 +144,8 @@ class Parser:
                     for inner in value if field.repeated else (value,):
                         self._check_required(self._schema.message(field.message), inner)
             except Malformed as malformed:
-                malformed.steps.append(field.name)
+                malformed.steps.append(f".{field.name}")
                 raise
-
-
-_Plan = dict[int, tuple[str, _Store]]
 
 
 def unknown_symbol(field: Field, value: object) -> bool:
@@ -150,37 +153,7 @@ def unknown_symbol(field: Field, value: object) -> bool:
     return field.symbols is not None and field.symbols.closed and value not in field.symbols.names
 
 
-def _single(field: Field, scalar: Scalar) -> _Store:
-    number, peers, read = field.number, field.peers, scalar.read
-
-    def store(data: bytes, at: int, end: int, into: Parsed, _: int) -> int:
-        into[number], at = read(data, at, end)
-        return at
-
-    def store_one_of(data: bytes, at: int, end: int, into: Parsed, _: int) -> int:
-        into[number], at = read(data, at, end)
-        if not unknown_symbol(field, into[number]):
-            for peer in peers:
-                into.pop(peer, None)
-        return at
-
-    return store_one_of if peers else store
-
-
-def _repeated(field: Field, scalar: Scalar) -> _Store:
-    number, read = field.number, scalar.read
-
-    def store(data: bytes, at: int, end: int, into: Parsed, _: int) -> int:
-        value, at = read(data, at, end)
-        into.setdefault(number, []).append(value)
-        return at
-
-    return store
-
-
-def _packed(field: Field, scalar: Scalar) -> _Store:
-    number, read = field.number, scalar.read
-
+def _packed(number: int, read: Read) -> _Store:
     def store(data: bytes, at: int, end: int, into: Parsed, _: int) -> int:
         at, last = span(data, at, end)
         values = into.setdefault(number, [])

@@ -1,21 +1,33 @@
-"""The messages of a .proto schema as values of our own, and Confluent's indexes, which name one of them."""
+"""The messages of a .proto schema as values of our own, compiled by protoc, and Confluent's indexes, which name one."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
 
-from offset_ledger.decoding.outcome import Code, Mismatch
-from offset_ledger.decoding.protobuf.protoc import SHIPPED, compile_proto
-from offset_ledger.decoding.protobuf.wire import ENUM_READ, SCALARS, Malformed, Scalar, Wire, varint
+from offset_ledger.decoding.outcome import Code, Mismatch, printable
+from offset_ledger.decoding.protobuf.wire import ENUM_READ, SCALARS, Scalar, Wire, varint
+from offset_ledger.decoding.typed.decoder import Malformed
 from offset_ledger.decoding.typed.types import SchemaProblem, TypeName, ValueType
 from offset_ledger.model.writer_schema import SchemaReference, WriterSchema
 
+MAX_BYTES = 4 * 1024 * 1024
+TIMEOUT = 30.0
+SHIPPED = "google/protobuf/"
+"""The files that come with protoc, the well-known types among them; no reference takes their place."""
+_MAX_NAME = 200
+_NOISE = re.compile(r": warning: |^WARNING: |^[IWEF][0-9]{4} ")  # warnings, and the form of absl's log
 _SCALAR_NAMES = {getattr(FieldDescriptor, f"TYPE_{name.upper()}"): name for name in SCALARS}
 
 
@@ -88,14 +100,9 @@ class ProtobufSchema:
         self._pool = DescriptorPool()
         self._messages: dict[str, Message] = {}
         try:
-            *_, self._file = [self._pool.AddSerializedFile(file.SerializeToString()) for file in files]
+            *_, self.file = [self._pool.AddSerializedFile(file.SerializeToString()) for file in files]
         except (TypeError, ValueError) as error:
             raise SchemaProblem(f"the runtime of Protobuf refuses the schema: {error}") from None
-
-    @property
-    def file(self) -> FileDescriptor:
-        """The schema's own file."""
-        return self._file
 
     def message(self, full_name: str) -> Message:
         """A message of the schema or of its imports; KeyError if there is none of this name."""
@@ -108,7 +115,7 @@ class ProtobufSchema:
     @property
     def message_names(self) -> tuple[str, ...]:
         """The full names of the file's own messages, each before those within it."""
-        pending, names = [*self._file.message_types_by_name.values()], list[str]()
+        pending, names = [*self.file.message_types_by_name.values()], list[str]()
         while pending:
             message = pending.pop(0)
             names.append(message.full_name)
@@ -117,16 +124,15 @@ class ProtobufSchema:
 
     def has_required(self, full_name: str) -> bool:
         """Return whether the message, or one that it can hold, has a required field."""
-        return any(field.required for message in self._reachable(full_name) for field in message.fields)
-
-    def _reachable(self, full_name: str) -> Iterator[Message]:
         seen, pending = {full_name}, [full_name]
         while pending:
             message = self.message(pending.pop())
-            yield message
+            if any(field.required for field in message.fields):
+                return True
             unseen = {field.message for field in message.fields if field.message} - seen
             seen |= unseen
             pending += unseen
+        return False
 
 
 def compile_schema(schema: WriterSchema) -> ProtobufSchema:
@@ -152,9 +158,7 @@ def message_named(schema: ProtobufSchema, full_name: str) -> Message:
     try:
         return schema.message(full_name)
     except KeyError:
-        names = ", ".join(
-            schema.file.message_types_by_name[name].full_name for name in schema.file.message_types_by_name
-        )
+        names = ", ".join(each.full_name for each in schema.file.message_types_by_name.values())
         raise SchemaProblem(f"expected message {full_name} in the schema, which has {names or 'none'}") from None
 
 
@@ -174,22 +178,18 @@ def _field(descriptor: FieldDescriptor) -> Field:
         required=descriptor.is_required,
         peers=tuple(each.number for each in oneof.fields if each.number != descriptor.number) if oneof else (),
     )
-    if descriptor.enum_type:
-        return _enum_field(field, descriptor.enum_type)
+    if enum := descriptor.enum_type:
+        names: dict[int, str] = {}
+        for value in enum.values:
+            names.setdefault(value.number, value.name)
+        type_ = ValueType(TypeName.TEXT, f"enum {enum.full_name}")
+        scalar = Scalar(type_, Wire.VARINT, enum.values[0].number, ENUM_READ)
+        return replace(field, scalar=scalar, symbols=Symbols(names, enum.is_closed))
     if message := descriptor.message_type:
         field = replace(field, message=message.full_name, map=field.repeated and is_entry(message))
         well_known = message.full_name if message.file.name.startswith(SHIPPED) else None
         return replace(field, group=descriptor.type == FieldDescriptor.TYPE_GROUP, well_known=well_known)
     return replace(field, scalar=SCALARS[_SCALAR_NAMES[descriptor.type]])
-
-
-def _enum_field(field: Field, enum: EnumDescriptor) -> Field:
-    names: dict[int, str] = {}
-    for value in enum.values:
-        names.setdefault(value.number, value.name)
-    type_ = ValueType(TypeName.TEXT, f"enum {enum.full_name}")
-    scalar = Scalar(type_, Wire.VARINT, enum.values[0].number, ENUM_READ)
-    return replace(field, scalar=scalar, symbols=Symbols(names, enum.is_closed))
 
 
 MAX_INDEXES = 100
@@ -229,7 +229,13 @@ def message_at(schema: ProtobufSchema, indexes: Sequence[int]) -> Message:
     """
     first, *rest = indexes
     top = [*schema.file.message_types_by_name.values()]
-    full_names = {at.full_name for entries in (True, False) if (at := _nested(top[first : first + 1], rest, entries))}
+    full_names = set[str]()
+    for with_entries in (True, False):
+        types = top[first : first + 1]
+        for index in rest:
+            inner = [each for at in types for each in at.nested_types if with_entries or not is_entry(each)]
+            types = inner[index : index + 1]
+        full_names |= {each.full_name for each in types if not is_entry(each)}
     if len(full_names) != 1:
         names = " and ".join(sorted(full_names)) or "none"
         raise Mismatch(Code.SYNTAX, f"expected the indexes of one message, got {[*indexes]}, which fit {names}")
@@ -246,13 +252,110 @@ def message_reader(schema: ProtobufSchema) -> Callable[[bytes], tuple[str, int]]
     return read
 
 
-def _nested(types: Sequence[Descriptor], indexes: Sequence[int], with_entries: bool) -> Descriptor | None:
-    for index in indexes:
-        inner = [each for at in types for each in at.nested_types if with_entries or not is_entry(each)]
-        types = inner[index : index + 1]
-    return types[0] if types and not is_entry(types[0]) else None
-
-
 def _zigzag(payload: bytes, at: int) -> tuple[int, int]:
     value, at = varint(payload, at, len(payload))
     return (value >> 1) ^ -(value & 1), at
+
+
+def compile_proto(text: str, references: tuple[SchemaReference, ...]) -> FileDescriptorSet:
+    """The files of a schema, each import before those that need it; the schema's own is the last.
+
+    protoc runs as a process of its own: some texts that people could register abort it.
+
+    Raises:
+        SchemaProblem: protoc refuses the text, or it is too large.
+    """
+    named = {reference.name: reference.text for reference in references}
+    files = {**known_files([text, *named.values()]), **named}
+    main = "schema.proto"
+    while main in files:
+        main = "_" + main
+    with TemporaryDirectory(prefix="offset-ledger-") as folder:
+        for name, content in _checked({**files, main: text}):
+            path = Path(folder, "files", name)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):  # a folder is another file's name
+                raise _wrong_name(name) from None
+        _run(folder, main)
+        try:
+            return FileDescriptorSet.FromString(Path(folder, "descriptors").read_bytes())
+        except DecodeError:
+            raise SchemaProblem(
+                "expected descriptors from protoc, got something else: are the messages too deep?"
+            ) from None
+
+
+def _checked(files: dict[str, str]) -> Iterator[tuple[str, bytes]]:
+    """The files to write, by names that stay in their folder."""
+    left = MAX_BYTES
+    for name, text in files.items():
+        path = PurePosixPath(name)
+        outside = path.is_absolute() or ".." in path.parts or str(path) != name
+        if outside or len(name.encode(errors="replace")) > _MAX_NAME or not name.isprintable() or "\\" in name:
+            raise _wrong_name(name)
+        try:
+            content = text.encode()
+        except UnicodeEncodeError:
+            raise SchemaProblem("expected a schema of whole characters, got a lone surrogate") from None
+        left -= len(content)
+        if left < 0:
+            raise SchemaProblem(f"expected a schema of at most {MAX_BYTES} bytes with its references, got more")
+        if not name.startswith(SHIPPED):
+            yield name, content
+
+
+def _wrong_name(name: str) -> SchemaProblem:
+    return SchemaProblem(f"expected the name of an imported file such as a/b.proto, got '{printable(name)}'")
+
+
+def _run(folder: str, main: str) -> None:
+    # -P: else Python would look for its modules among the references.
+    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}/files", "--include_imports"]
+    command += [f"--descriptor_set_out={folder}/descriptors", main]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        raise SchemaProblem(f"expected a schema that protoc compiles in {TIMEOUT:.0f} seconds") from None
+    if done.returncode < 0:
+        raise SchemaProblem(f"expected a schema that protoc compiles, it broke off with signal {-done.returncode}")
+    if done.returncode:
+        output = done.stderr.decode(errors="replace").replace(f"{folder}/files/", "")
+        error = next((line for line in output.splitlines() if not _NOISE.search(line)), "it does not say why")
+        raise SchemaProblem(f"protoc refuses the schema: {printable(error, 300)}")
+
+
+_HEAD = 'syntax = "proto3"; package'
+_META = f"""{_HEAD} confluent;
+import "google/protobuf/descriptor.proto";
+message Meta {{ string doc = 1; map<string, string> params = 2; repeated string tags = 3; repeated Rule rules = 4; }}
+message Rule {{ string name = 1; string doc = 2; string expr = 3; string sql = 4; }}
+extend google.protobuf.FileOptions {{ Meta file_meta = 1088; }}
+extend google.protobuf.MessageOptions {{ Meta message_meta = 1088; }}
+extend google.protobuf.FieldOptions {{ Meta field_meta = 1088; }}
+extend google.protobuf.EnumOptions {{ Meta enum_meta = 1088; }}
+extend google.protobuf.EnumValueOptions {{ Meta enum_value_meta = 1088; }}
+"""
+_CONFLUENT = {
+    "confluent/meta.proto": _META,
+    "confluent/type/decimal.proto": (
+        f"{_HEAD} confluent.type; message Decimal {{ bytes value = 1; uint32 precision = 2; int32 scale = 3; }}"
+    ),
+    "confluent/type/variant.proto": (
+        f"{_HEAD} confluent.type; message Variant {{ bytes metadata = 1; bytes value = 2; }}"
+    ),
+    "confluent/types/decimal.proto": 'syntax = "proto3"; import public "confluent/type/decimal.proto";',
+}
+_GOOGLE_TYPES = "google/type/"
+
+
+def known_files(texts: Iterable[str]) -> Mapping[str, str]:
+    """The files that one of the texts may import, by name; google/type/ where googleapis-common-protos is installed."""
+    whole = "\n".join(texts)
+    known = dict(_CONFLUENT) if "confluent/" in whole else {}
+    if _GOOGLE_TYPES in whole:
+        with suppress(ModuleNotFoundError):
+            proto_files = [each for each in files("google.type").iterdir() if each.name.endswith(".proto")]
+            known |= {_GOOGLE_TYPES + each.name: each.read_text() for each in proto_files}
+    return known

@@ -1,7 +1,5 @@
 """Parsed fields -> typed values, also of Google's well-known types, and messages as they stand in a jsonb."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,6 +15,8 @@ from offset_ledger.decoding.typed.types import TypeName, ValueType
 FILLED_PER_BYTE, SPARE_FILLED = 256, 1 << 16
 Get = Callable[[Parsed], Any]
 """The value of a field in a parsed message, None where it has none; raises Mismatch."""
+Value = Callable[[Any], Any]
+"""What a parsed message or scalar stands for; raises Mismatch."""
 
 
 def is_plain_message(field: Field) -> bool:
@@ -84,8 +84,13 @@ class Values:
         if not field.map:
             in_json = self._in_json(field)
             return lambda parsed: [in_json(item) for item in parsed.get(number, ())]
-        key, value = self._schema.message(str(field.message)).fields
-        name, item = _key_of(key), _with_zero(value, self._in_json(value))
+        key_field, value = self._schema.message(str(field.message)).fields
+        key, item = _with_zero(key_field, _same), _with_zero(value, self._in_json(value))
+        is_bool = key_field.shown == "bool"
+
+        def name(entry: Parsed) -> str:
+            return str(key(entry)).lower() if is_bool else str(key(entry))
+
         return lambda parsed: unique_members((name(entry), item(entry)) for entry in parsed.get(number, ()))
 
     def _object(self, name: str, parsed: Parsed) -> dict[str, Any]:
@@ -116,16 +121,6 @@ def _with_zero(field: Field, value: Value) -> Get:
     return lambda parsed: value(parsed.get(number, zero))
 
 
-def _key_of(key: Field) -> Callable[[Parsed], str]:
-    get = _with_zero(key, _same)
-
-    def name(entry: Parsed) -> str:
-        entry_key = get(entry)
-        return str(entry_key).lower() if isinstance(entry_key, bool) else str(entry_key)
-
-    return name
-
-
 def _symbol_of(field: Field) -> Value:
     assert field.symbols
     names, shown = field.symbols.names, field.shown
@@ -141,9 +136,6 @@ def _symbol_of(field: Field) -> Value:
 def _same(value: Any) -> Any:
     return value
 
-
-Value = Callable[[Any], Any]
-"""What a parsed message or scalar stands for; raises Mismatch."""
 
 _PACKAGE = "google.protobuf"
 TIMESTAMP = f"{_PACKAGE}.Timestamp"

@@ -1,15 +1,12 @@
 """Protobuf's wire format, read strictly: tags, varints, lengths, the scalar types, and what a reader does not know."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from offset_ledger.config.json_path import format_path
 from offset_ledger.decoding.outcome import Code
-from offset_ledger.decoding.typed.decoder import Unreadable
+from offset_ledger.decoding.typed.decoder import Malformed
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 
 MAX_DEPTH = 100
@@ -27,19 +24,6 @@ class Wire(IntEnum):
     SGROUP = 3
     EGROUP = 4
     I32 = 5
-
-
-class Malformed(Exception):
-    """Bytes that are not a message of the schema; the steps of its place are collected on the way out."""
-
-    def __init__(self, detail: str, code: Code = Code.SYNTAX) -> None:
-        super().__init__(detail, code)
-        self.detail, self.code = detail, code
-        self.steps: list[str] = []
-
-    def unreadable(self) -> Unreadable:
-        """The same with its path."""
-        return Unreadable(format_path(tuple(reversed(self.steps))), self.code, self.detail)
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
@@ -103,21 +87,17 @@ def skip(field_tag: int, data: bytes, at: int, end: int, depth: int) -> int:
     if wire == Wire.I32:
         return fixed(4, at, end)
     if wire == Wire.SGROUP:
-        return _skip_group(field_tag, data, at, end, depth + 1)
+        if depth >= MAX_DEPTH:
+            raise Malformed(TOO_DEEP, Code.DEPTH)
+        while at < end:
+            inner, at = tag(data, at, end)
+            if inner == field_tag + 1:
+                return at
+            at = skip(inner, data, at, end, depth + 1)
+        raise Malformed(TRUNCATED)
     if wire == Wire.EGROUP:
         raise Malformed(f"expected a field, got the end of group {field_tag >> 3}, which has not begun")
     raise Malformed(f"expected a wire type from 0 to 5, got {wire}")
-
-
-def _skip_group(start: int, data: bytes, at: int, end: int, depth: int) -> int:
-    if depth > MAX_DEPTH:
-        raise Malformed(TOO_DEEP, Code.DEPTH)
-    while at < end:
-        inner, at = tag(data, at, end)
-        if inner == start + 1:
-            return at
-        at = skip(inner, data, at, end, depth)
-    raise Malformed(TRUNCATED)
 
 
 Read = Callable[[bytes, int, int], tuple[object, int]]

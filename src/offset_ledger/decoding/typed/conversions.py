@@ -2,8 +2,6 @@
 other, exactly or not at all, and how a whole column does.
 """
 
-from __future__ import annotations
-
 import math
 from base64 import b64encode
 from collections.abc import Callable
@@ -19,25 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding import jsonb
+from offset_ledger.decoding import jsonb, kinds
 from offset_ledger.decoding.decimals import numeric, scaled, single, single_text
-from offset_ledger.decoding.kinds import (
-    DECIMAL_DIGITS,
-    EPOCH,
-    EPOCH_UNITS,
-    FIRST_MOMENT,
-    INTEGER_BITS,
-    INTEGERS,
-    LAST_MOMENT,
-    MOMENT,
-    TIME,
-    UUID_TYPE,
-    Built,
-    ColumnKind,
-    as_flags,
-    kept,
-    staged_type,
-)
+from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.texts import text_form, uuid_texts
 from offset_ledger.decoding.typed.types import TypeName, ValueType
@@ -50,7 +32,7 @@ _NANOSECONDS_PER_SECOND = 1_000_000_000
 _DAY_ZERO = date(1970, 1, 1).toordinal()
 _DAYS = -719_162, 2_932_896  # years 1 to 9999
 _LAST_MICROSECOND = 86_399_999_999
-_ZONELESS_EPOCH = EPOCH.replace(tzinfo=None)
+_ZONELESS_EPOCH = kinds.EPOCH.replace(tzinfo=None)
 _SPECIAL_IN_JSON = r'["\\\x00-\x1f]'
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _WANTED = {
@@ -110,7 +92,11 @@ class _Refuse:
 def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
     """Return how a value of that type becomes a value of that kind; a pair that never fits refuses every value."""
     if kind.name == "jsonb":
-        return _document(source)
+        in_json = json_value(source)
+        if isinstance(in_json, _Refuse):
+            return Conversion(in_json)
+        build = {TypeName.BOOLEAN: _as_text, TypeName.INTEGER: _as_text, TypeName.TEXT: _quoted}.get(source.name)
+        return Conversion(lambda value: json_text(in_json(value)), build)
     if kind.encoding in EPOCH_UNITS and source.name is TypeName.INTEGER:
         return _moments(EPOCH_UNITS[kind.encoding] * 1000)
     if source.name is TypeName.TEXT and (form := text_form(kind)):
@@ -154,7 +140,7 @@ def _integer(_: ValueType, kind: ColumnKind) -> Conversion:
 
     def build(column: pa.Array) -> Built:
         fitting, flags = kept(column, _between(column, -bound, bound - 1))
-        return fitting.cast(INTEGERS[kind.name]), flags
+        return fitting.cast(kinds.INTEGERS[kind.name]), flags
 
     return Conversion(convert, build)
 
@@ -203,7 +189,7 @@ def _numeric(source: ValueType, kind: ColumnKind) -> Conversion:
         fitting, flags = kept(column, fits)
         return _decimals(fitting, scale).cast(staged_type(kind)), flags
 
-    return Conversion(convert, build if 0 <= scale <= DECIMAL_DIGITS else None)
+    return Conversion(convert, build if 0 <= scale <= kinds.DECIMAL_DIGITS else None)
 
 
 def _decimals(column: pa.Array, scale: int) -> pa.Array:
@@ -212,7 +198,9 @@ def _decimals(column: pa.Array, scale: int) -> pa.Array:
     high = values >> 63 if pa.types.is_signed_integer(column.type) else np.zeros(len(values), np.int64)
     words = np.stack([values.view(np.int64), high], axis=1)
     validity = column.is_valid().buffers()[1] if column.null_count else None
-    return pa.Array.from_buffers(pa.decimal128(DECIMAL_DIGITS, scale), len(column), [validity, pa.py_buffer(words)])
+    return pa.Array.from_buffers(
+        pa.decimal128(kinds.DECIMAL_DIGITS, scale), len(column), [validity, pa.py_buffer(words)]
+    )
 
 
 def _date(_source: ValueType, _kind: ColumnKind) -> Conversion:
@@ -224,7 +212,7 @@ def _date(_source: ValueType, _kind: ColumnKind) -> Conversion:
 
 
 def _moments(nanoseconds: int) -> Conversion:
-    build = _counted(nanoseconds, (FIRST_MOMENT, LAST_MOMENT), MOMENT)
+    build = _counted(nanoseconds, (kinds.FIRST_MOMENT, kinds.LAST_MOMENT), kinds.MOMENT)
     return Conversion(partial(moment, nanoseconds=nanoseconds), build)
 
 
@@ -235,11 +223,12 @@ _TABLE: dict[tuple[str, TypeName], Callable[[ValueType, ColumnKind], Conversion]
     ("boolean", TypeName.BOOLEAN): lambda _source, _kind: Conversion(_same, _unchanged),
     ("date", TypeName.DATE): _date,
     ("time", TypeName.TIME): lambda source, _: Conversion(
-        partial(time_of_day, nanoseconds=source.nanoseconds), _counted(source.nanoseconds, (0, _LAST_MICROSECOND), TIME)
+        partial(time_of_day, nanoseconds=source.nanoseconds),
+        _counted(source.nanoseconds, (0, _LAST_MICROSECOND), kinds.TIME),
     ),
     ("timestamptz", TypeName.TIMESTAMP): lambda source, _: _moments(source.nanoseconds),
     ("uuid", TypeName.UUID): lambda _source, _kind: Conversion(
-        lambda value: UUID(bytes=value), lambda column: (column.cast(UUID_TYPE), None)
+        lambda value: UUID(bytes=value), lambda column: (column.cast(kinds.UUID_TYPE), None)
     ),
     ("bytea", TypeName.BYTES): lambda _source, _kind: Conversion(bytes, _unchanged),
     ("event_id", TypeName.INTEGER): lambda _source, _kind: Conversion(str, _as_text),
@@ -277,14 +266,6 @@ def _counted(nanoseconds: int, bounds: tuple[int, int], type_: pa.DataType) -> B
         return pc.multiply(pc.divide(fitting.cast(pa.int64()), divisor), factor).cast(type_), flags
 
     return build
-
-
-def _document(source: ValueType) -> Conversion:
-    in_json = json_value(source)
-    if isinstance(in_json, _Refuse):
-        return Conversion(in_json)
-    build = {TypeName.BOOLEAN: _as_text, TypeName.INTEGER: _as_text, TypeName.TEXT: _quoted}.get(source.name)
-    return Conversion(lambda value: json_text(in_json(value)), build)
 
 
 def _quoted(column: pa.StringArray) -> Built:
@@ -357,7 +338,7 @@ def moment(count: int, nanoseconds: int) -> datetime:
     """Return the moment so many units of ``nanoseconds`` after 1970."""
     microseconds = _microseconds(count * nanoseconds)
     try:
-        return EPOCH + timedelta(microseconds=microseconds)
+        return kinds.EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
         raise _far(count * nanoseconds) from None
 

@@ -1,10 +1,7 @@
 """The decoder of typed records: what a schema's reader finds at the declared paths becomes a row or a refusal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,33 +10,25 @@ import pyarrow.compute as pc
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import FieldCondition, Limits, RecordShape
+from offset_ledger.decoding import outcome
 from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, outcome_unread, row_of, slot_count
 from offset_ledger.decoding.kinds import Flags
-from offset_ledger.decoding.outcome import (
-    WHOLE,
-    Code,
-    DecodedRow,
-    Mismatch,
-    Places,
-    Proven,
-    Reason,
-    Refusal,
-    RestRefused,
-    Skip,
-    printable,
-    with_rest,
-)
+from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Skip, Timestamp
 from offset_ledger.decoding.shape import Has, Node, add_condition, holds, tree, tree_of
 from offset_ledger.decoding.typed.conversions import json_text
 
 
-class Unreadable(Exception):
-    """The record cannot be read to its end, whatever its columns are."""
+class Malformed(Mismatch):
+    """Bytes that are not of the schema; ``steps`` lead to the place, and are collected on the way out."""
 
-    def __init__(self, path: str, code: Code, detail: str) -> None:
-        super().__init__(path, code, detail)
-        self.reason = Reason(path, code, detail)
+    def __init__(self, detail: str, code: Code = Code.SYNTAX) -> None:
+        super().__init__(code, detail)
+        self.steps: list[str] = []
+
+    def refused(self) -> outcome.RecordRefused:
+        """Return the same as a reason against the record, with its path."""
+        return outcome.RecordRefused(self.at("$" + "".join(reversed(self.steps))))
 
 
 @dataclass(slots=True)
@@ -57,14 +46,14 @@ class Reader(Protocol):
         """Fill the slots, each with its value or a reason.
 
         Raises:
-            Unreadable: the bytes are not one record of the schema from the first to the last.
+            RecordRefused: the bytes are not one record of the schema from the first to the last.
         """
 
     def rest(self, payload: bytes) -> dict[str, Any]:
         """Return what is left of a record that ``read`` read, where the tree has taken its leaves, as JSON has it.
 
         Raises:
-            RestRefused: JSON cannot have it.
+            RecordRefused: JSON cannot have it.
         """
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
@@ -95,9 +84,7 @@ class TypedDecoder:
         self._rest = make_reader(lambda has: tree(record, has)) if own_rest else self._reader
         self._where = _Where(record.where, make_reader) if record.where else None
 
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """The row of a record, or every reason against it; never raises."""
         unread = outcome_unread(self.record, self._limits, value, key, timestamp)
         if unread is not None:
@@ -114,11 +101,19 @@ class TypedDecoder:
             if self.record.rest:
                 try:
                     reading.slots[self._slots - 1] = self._rest_text(value)
-                except RestRefused as refused:
+                except outcome.RecordRefused as refused:
                     reading.reasons.append((self._slots - 1, refused.reason))
-        except Unreadable as unreadable:
+        except outcome.RecordRefused as unreadable:
             return Refusal((unreadable.reason,))
-        return self._outcome(reading, key, timestamp)
+        record = self.record
+        deleted = _truth(record.delete_when, self._slots, reading) if record.delete_when else False
+        if isinstance(deleted, Reason):
+            return Refusal((deleted,))
+        reasons = [reason for slot, reason in reading.reasons if not deleted or slot < 2]
+        slots = reading.slots[: self._slots]
+        slots = [*slots[:2], *([None] * len(record.columns))] if deleted else slots
+        reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
+        return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(slots, deleted)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
@@ -145,29 +140,29 @@ class TypedDecoder:
             compared = columns[self._slots]
             assert compared is not None
             rows = rows.kept(~holds(self.record.delete_when, compared))
-        return with_rest(values, rows, self._slots - 1, self._rest_text) if self.record.rest else rows
+        return outcome.with_rest(values, rows, self._slots - 1, self._rest_text) if self.record.rest else rows
 
     def _rest_text(self, value: bytes) -> str | None:
-        return text_of(self._rest.rest(value))
+        """The JSON of what is left, None where nothing is; raises RecordRefused."""
+        left = self._rest.rest(value)
+        if not left:
+            return None
+        try:
+            return json_text(left)
+        except Mismatch as mismatch:
+            path = outcome.WHOLE
+            for name, member in reversed(left.items()):  # the first member that does not become JSON
+                try:
+                    json_text({name: member})
+                except Mismatch:
+                    path = outcome.printable(format_path((name,)))
+            raise outcome.RecordRefused(mismatch.at(path)) from None
 
     def _root(self, has: Has) -> Node:
         root = tree(self.record, has)
         if self.record.delete_when:
             add_condition(root, self.record.delete_when, self._slots)
         return root
-
-    def _outcome(
-        self, reading: Found, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
-        record = self.record
-        deleted = _truth(record.delete_when, self._slots, reading) if record.delete_when else False
-        if isinstance(deleted, Reason):
-            return Refusal((deleted,))
-        reasons = [reason for slot, reason in reading.reasons if not deleted or slot < 2]
-        slots = reading.slots[: self._slots]
-        slots = [*slots[:2], *([None] * len(record.columns))] if deleted else slots
-        reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
-        return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(slots, deleted)
 
 
 class _Where:
@@ -178,12 +173,12 @@ class _Where:
         self._reader = make_reader(lambda _: tree_of(condition))
 
     def check(self, payload: bytes) -> bool | Reason:
-        """Return whether it is, or why that cannot be told; raises Unreadable."""
+        """Return whether it is, or why that cannot be told; raises RecordRefused."""
         reading = Found([None])
         self._reader.read(payload, reading)
         return _truth(self._condition, 0, reading)
 
-    def prove(self, values: pa.BinaryArray, candidates: Flags) -> tuple[Places, Places] | None:
+    def prove(self, values: pa.BinaryArray, candidates: Flags) -> tuple[outcome.Places, outcome.Places] | None:
         """The places of those that certainly are, and of those that certainly are not."""
         proven = self._reader.prove(values, candidates)
         if proven is None:
@@ -197,23 +192,3 @@ class _Where:
 def _truth(condition: FieldCondition, slot: int, reading: Found) -> bool | Reason:
     """Return whether the condition holds of the record, or why that cannot be told."""
     return dict(reading.reasons).get(slot) or reading.slots[slot] == condition.equals
-
-
-def text_of(left: dict[str, Any]) -> str | None:
-    """The JSON of the members that are left, None where none is.
-
-    Raises:
-        RestRefused: no jsonb can hold one of them.
-    """
-    if not left:
-        return None
-    try:
-        return json_text(left)
-    except Mismatch as mismatch:
-        path = WHOLE
-        for name, value in reversed(left.items()):  # the first member that does not become JSON
-            try:
-                json_text({name: value})
-            except Mismatch:
-                path = printable(format_path((name,)))
-        raise RestRefused.by(path, mismatch) from None

@@ -1,13 +1,15 @@
 """The types that a writer's schema can give a value, what it has at a path, and what it can be wrong about."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
 from offset_ledger.config.model import JsonPath
+
+
+class SchemaProblem(Exception):
+    """A writer's schema that no record can be read with; its text is one line that says why."""
 
 
 class TypeName(StrEnum):
@@ -43,6 +45,7 @@ class ValueType:
 
 
 MAX_FIELDS = 10_000
+TOO_MANY_FIELDS = f"expected a schema of at most {MAX_FIELDS} fields, got more"
 MAX_NESTED = 100
 """Records within records; the fields of a deeper one are not looked at."""
 
@@ -62,11 +65,6 @@ class SchemaField:
     aliases: tuple[JsonPath, ...] = ()
 
 
-def too_many() -> SchemaProblem:
-    """Return what is wrong with a schema of more fields than anybody writes."""
-    return SchemaProblem(f"expected a schema of at most {MAX_FIELDS} fields, got more")
-
-
 def at_most(fields: Iterator[SchemaField]) -> tuple[SchemaField, ...]:
     """Return all fields of a schema; one that nests records twice at each level has more of them than can be counted.
 
@@ -75,9 +73,5 @@ def at_most(fields: Iterator[SchemaField]) -> tuple[SchemaField, ...]:
     """
     listed_fields = tuple(islice(fields, MAX_FIELDS + 1))
     if len(listed_fields) > MAX_FIELDS:
-        raise too_many()
+        raise SchemaProblem(TOO_MANY_FIELDS)
     return listed_fields
-
-
-class SchemaProblem(Exception):
-    """A writer's schema that no record can be read with; its text is one line that says why."""

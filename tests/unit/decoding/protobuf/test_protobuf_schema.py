@@ -13,10 +13,12 @@ from confluent_kafka.schema_registry.confluent.type import decimal_pb2, variant_
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from offset_ledger.decoding.outcome import Code, Mismatch
-from offset_ledger.decoding.protobuf.protoc import MAX_BYTES, compile_proto, known_files
 from offset_ledger.decoding.protobuf.schema import (
+    MAX_BYTES,
     ProtobufSchema,
+    compile_proto,
     compile_schema,
+    known_files,
     message_at,
     message_indexes,
     message_named,
