@@ -1,7 +1,5 @@
 """The facts of an audit about a topic: read once from the brokers, then checked by pure functions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

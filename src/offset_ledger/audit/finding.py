@@ -1,7 +1,5 @@
 """The report of an audit: findings with their severity, the rules that make them, and what has changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

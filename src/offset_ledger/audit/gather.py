@@ -1,7 +1,5 @@
 """Reads an audit's facts from the brokers, through the client of offset_ledger.kafka; open transactions among them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta

@@ -3,8 +3,6 @@
 A remedy is a text of lines. A line is a command to paste, or words; words before a command end with a colon.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Collection, Iterable

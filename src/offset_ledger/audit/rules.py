@@ -1,7 +1,5 @@
 """All rules in the order of the report."""
 
-from __future__ import annotations
-
 from offset_ledger.audit import rules_copies, rules_reading, rules_retention
 from offset_ledger.audit.facts import TopicFacts
 from offset_ledger.audit.finding import AuditFinding

@@ -1,7 +1,5 @@
 """Rules about copies, the brokers that have them, and reading from the closest. Pure: facts in, result out."""
 
-from __future__ import annotations
-
 from offset_ledger.audit import remedies
 from offset_ledger.audit.facts import BrokerFacts, TopicFacts
 from offset_ledger.audit.finding import AuditRule, RuleResult, Severity, counted, listed, numbered, ok

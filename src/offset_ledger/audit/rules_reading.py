@@ -1,7 +1,5 @@
 """Rules about what readers meet: sizes, keys, transactions, groups. Pure: facts in, result out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 

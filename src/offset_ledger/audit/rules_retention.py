@@ -1,7 +1,5 @@
 """Rules about how long records stay and what their timestamps do to that. Pure: facts in, result out."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from offset_ledger.audit import remedies

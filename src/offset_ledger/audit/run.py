@@ -1,7 +1,5 @@
 """One audit: facts from the brokers and the ledger, the rules, the results kept, and what changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta

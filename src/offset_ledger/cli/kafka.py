@@ -121,8 +121,7 @@ def _planned(arguments: Namespace) -> tuple[TopicSettings, dict[str, str]]:
     """The plan with the caller's own settings, and the same as Kafka's configuration."""
     from offset_ledger.connections import get_connection
     from offset_ledger.kafka.client import connect_kafka
-    from offset_ledger.topics.plan import Durability, TopicRequirements, plan
-    from offset_ledger.topics.settings import TopicSettings
+    from offset_ledger.topics.settings import Durability, TopicRequirements, TopicSettings, plan
     from offset_ledger.units import parse_size, parse_span
 
     volume, brokers = _volume(arguments), arguments.brokers
@@ -156,7 +155,7 @@ def _volume(arguments: Namespace) -> int | None:
 def _explained(name: str, settings: TopicSettings, head: str) -> Outcome:
     from tabulate import tabulate
 
-    from offset_ledger.topics.explain import explain
+    from offset_ledger.topics.settings import explain
 
     rows = explain(settings)
     data = [{"setting": e.setting, "value": e.value, "buys": e.gives} for e in rows]

@@ -1,7 +1,5 @@
 """Runs of one DAG through Airflow's REST API."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

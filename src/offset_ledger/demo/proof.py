@@ -1,7 +1,5 @@
 """The proof of the demo: the rows of the table and of the quarantine, compared with the CSV that they came from."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The demo: the flights of 2013 through the real stack and Airflow, and the proof that each arrived exactly once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

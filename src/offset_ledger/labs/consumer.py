@@ -4,8 +4,6 @@ Run as ``python -m offset_ledger.labs.consumer``, its orders as JSON on standard
 where the orders say.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

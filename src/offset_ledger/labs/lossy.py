@@ -1,7 +1,5 @@
 """A TCP proxy that cuts or stalls the network, and one that understands Kafka's frames and loses one of them."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading

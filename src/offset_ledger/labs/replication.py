@@ -1,7 +1,5 @@
 """Lab: what acks and min.insync.replicas keep when one and then two of three brokers die, and then the last copy."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager

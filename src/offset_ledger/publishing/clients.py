@@ -1,7 +1,5 @@
 """librdkafka's clients of this folder: how they log in, what they log, and their errors under Kafka's names."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing

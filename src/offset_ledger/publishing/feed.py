@@ -1,7 +1,5 @@
 """The flights of 2013, disturbances included, published to a topic of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from offset_ledger.cycles import rare_collections

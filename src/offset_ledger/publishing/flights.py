@@ -12,8 +12,6 @@ A flight is named by carrier, number, date and origin; that is unique in the fil
 The scheduled time is added for the reader's sake.
 """
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """Records from typed values, with event id and publish_at stamped where they are missing."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Partitioners beside librdkafka's own, which hashes keys as the Java client does."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence

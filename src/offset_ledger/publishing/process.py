@@ -1,7 +1,5 @@
 """Read, process, produce: the records written and how far was read change in one transaction, or not at all."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

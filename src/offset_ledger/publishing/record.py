@@ -1,7 +1,5 @@
 """A Kafka record before it has an offset, and how large it may be: for its topic, and for its readers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Numbers are big-endian, doubles IEEE 754, text and JSON UTF-8: what ``org.apache
 reads. None stays None. Nothing is rounded, cut or guessed: a value that does not fit is refused.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

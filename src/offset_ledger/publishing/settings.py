@@ -1,7 +1,5 @@
 """A producer's settings, and the rules for them: each unsafe combination names its danger, by which it is allowed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches

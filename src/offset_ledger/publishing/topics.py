@@ -1,7 +1,5 @@
 """Creating and deleting topics; each call returns once the whole cluster agrees."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -5,8 +5,6 @@ The login is ``admin`` with the password of ``<directory>/passwords.json``: one 
 token for the REST API. A second one, ``viewer``, may read and change nothing.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

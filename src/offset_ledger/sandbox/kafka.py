@@ -2,8 +2,6 @@
 folder, their settings and their JVM.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -5,8 +5,6 @@ For root the server runs as another user. Where that user cannot enter the folde
 On TCP its role has a password; the superuser comes in by a socket in a private folder, and nowhere else.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pwd

@@ -3,8 +3,6 @@
 The pid file keeps the moment the process started: a pid that the system has given to another process is not signalled.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Apicurio Registry on the loopback: a schema registry with Confluent's API, its schemas in a file of the stack."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import tarfile

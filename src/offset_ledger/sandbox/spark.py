@@ -4,8 +4,6 @@ Whoever may talk to either runs code as the user of the stack, so the server ask
 secret, which the connection has.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -4,8 +4,6 @@
 (``stack_home``).
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import shlex

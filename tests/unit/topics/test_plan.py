@@ -8,9 +8,7 @@ from datetime import timedelta
 import pytest
 
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.topics.explain import explain
-from offset_ledger.topics.plan import Durability, TopicRequirements, plan
-from offset_ledger.topics.settings import TopicSettings
+from offset_ledger.topics.settings import Durability, TopicRequirements, TopicSettings, explain, plan
 from offset_ledger.units import parse_size, parse_span, show_size, show_span
 
 DAY = timedelta(days=1)

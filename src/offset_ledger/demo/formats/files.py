@@ -1,7 +1,5 @@
 """The files of this demo: schemas, and a project folder for Airflow with a pipeline file for each topic."""
 
-from __future__ import annotations
-
 import os
 from importlib.resources import files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The proof of this demo: every row and every quarantined record, compared with what was published."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The three topics: schemas registered, records published, and where each record has come to lie."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Documents -> Avro, by fastavro; before that each value becomes one of its type, if it is that value exactly."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Documents -> JSON by a JSON Schema, which jsonschema-rs checks, with every digit as it is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from decimal import Decimal

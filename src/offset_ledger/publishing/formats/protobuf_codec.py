@@ -3,8 +3,6 @@
 Protobuf's own JSON mapping is laxer: it reads 5.0 and true as numbers, rounds to a double, and makes null a 0.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import re

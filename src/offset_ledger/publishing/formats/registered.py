@@ -1,7 +1,5 @@
 """The serializer of a schema that a registry has, or gets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
