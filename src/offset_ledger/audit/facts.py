@@ -74,14 +74,6 @@ class BrokerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFacts:
-    """A consumer group with offsets of the topic."""
-
-    group: str
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
 class ReaderFacts:
     """The pipeline that reads the topic, as far as the topic's settings matter to it.
 
@@ -105,7 +97,11 @@ class ReaderFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """One topic at one moment. ``own`` names the settings that are the topic's and not the brokers' defaults."""
+    """One topic at one moment.
+
+    ``own`` names the settings that are the topic's and not the brokers' defaults; ``groups`` are the states of the
+    consumer groups with offsets of it.
+    """
 
     topic: str
     topic_id: str
@@ -115,7 +111,7 @@ class TopicFacts:
     partitions: tuple[PartitionFacts, ...]
     settings: Mapping[str, str]
     own: frozenset[str] = frozenset()
-    groups: tuple[GroupFacts, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
     client: Mapping[str, str] = field(default_factory=dict)
     reader: ReaderFacts | None = None
 
@@ -144,10 +140,6 @@ class TopicFacts:
         """``retention.bytes`` of a partition; None if size deletes nothing."""
         return Retention.from_settings(self.settings).bytes
 
-    def broker_settings(self, name: str, default: str) -> tuple[str, ...]:
-        """A setting as each broker has it."""
-        return tuple(broker.settings.get(name, default) for broker in self.brokers)
-
     def broker_number(self, name: str, default: int) -> int:
         """The smallest of a setting over the brokers."""
-        return min(map(int, self.broker_settings(name, str(default))), default=default)
+        return min((int(broker.settings.get(name, default)) for broker in self.brokers), default=default)

@@ -42,21 +42,23 @@ class AuditFinding:
     remedy: str | None
 
 
-Check = Callable[[TopicFacts], RuleResult]
-
-
 @dataclass(frozen=True, slots=True)
 class AuditRule:
     """A check with its name, and what can happen where it fails."""
 
     name: str
     risk: str
-    check: Check
+    check: Callable[[TopicFacts], RuleResult]
 
     def apply(self, facts: TopicFacts) -> AuditFinding:
         """Check this topic."""
         result = self.check(facts)
         return AuditFinding(self.name, result.severity, result.finding, result.risk or self.risk, result.remedy)
+
+
+def rule(name: str, risk: str) -> Callable[[Callable[[TopicFacts], RuleResult]], AuditRule]:
+    """Make a rule of the check below."""
+    return lambda check: AuditRule(name, risk, check)
 
 
 def ok(finding: str) -> RuleResult:

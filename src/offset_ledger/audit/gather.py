@@ -3,17 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from offset_ledger.audit.facts import (
-    BrokerFacts,
-    GroupFacts,
-    OpenTransaction,
-    Owner,
-    PartitionFacts,
-    ReaderFacts,
-    TopicFacts,
-)
+from offset_ledger.audit.facts import BrokerFacts, OpenTransaction, Owner, PartitionFacts, ReaderFacts, TopicFacts
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied
 from offset_ledger.kafka.brokers import broker_settings, live_brokers
@@ -24,8 +15,7 @@ from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts
 from offset_ledger.kafka.python_client import Admin
 from offset_ledger.kafka.timestamps import first_timestamps, last_timestamps
 from offset_ledger.kafka.topics import describe_topic, topic_configs
-from offset_ledger.kafka.transactions import CoordinatedTransaction, coordinated_transactions, open_writes
-from offset_ledger.model import moments
+from offset_ledger.kafka.transactions import coordinated_transactions, open_writes
 from offset_ledger.model.moments import moment_or_none
 
 _BROKER_SETTINGS = (
@@ -71,9 +61,21 @@ def _read(admin: Admin, connection: Connection, topic: str, reading: Reading | N
             "grant its user DescribeConfigs on the topic and on the cluster"
         )
     topic_id = str(described["topic_id"])
-    of_this_topic = reading if reading and reading.topic_id == topic_id else None
-    cursors, since = (of_this_topic.cursors, of_this_topic.unread_since) if of_this_topic else ({}, {})
-    partitions = _partitions(admin, connection, topic, described["partitions"], cursors)
+    cursors, since = (reading.cursors, reading.unread_since) if reading and reading.topic_id == topic_id else ({}, {})
+    partitions = {
+        p["partition_index"]: PartitionFacts(
+            p["partition_index"],
+            int(p["leader_id"]) if p["leader_id"] >= 0 else None,
+            tuple(p["replica_nodes"]),
+            tuple(p["isr_nodes"]),
+            cursor=cursors.get(p["partition_index"]),
+            unread_since=since.get(p["partition_index"]),
+        )
+        for p in described["partitions"]
+    }
+    if led := {number: p for number, p in partitions.items() if p.leader is not None}:
+        with leader_changes_are_transient(topic):
+            partitions |= _with_log(admin, connection, topic, led)
     brokers = live_brokers(admin)
     settings = broker_settings(admin, [broker.node for broker in brokers], _BROKER_SETTINGS)
     return TopicFacts(
@@ -82,37 +84,13 @@ def _read(admin: Admin, connection: Connection, topic: str, reading: Reading | N
         taken_at=datetime.now(UTC),
         servers=bootstrap_servers(connection),
         brokers=tuple(BrokerFacts(each.node, each.rack, settings[each.node]) for each in brokers),
-        partitions=tuple(replace(p, unread_since=since.get(p.partition)) for p in partitions),
+        partitions=tuple(partitions[number] for number in sorted(partitions)),
         settings=configs.values,
         own=configs.own,
-        groups=tuple(GroupFacts(group, state) for group, state in groups_with_offsets(admin, topic).items()),
+        groups=groups_with_offsets(admin, topic),
         client=connection.extra,
         reader=reading.reader if reading else None,
     )
-
-
-def _partitions(
-    admin: Admin,
-    connection: Connection,
-    topic: str,
-    described: Iterable[Mapping[str, Any]],
-    cursors: Mapping[int, int],
-) -> tuple[PartitionFacts, ...]:
-    partitions = {
-        p["partition_index"]: PartitionFacts(
-            p["partition_index"],
-            int(p["leader_id"]) if p["leader_id"] >= 0 else None,
-            tuple(p["replica_nodes"]),
-            tuple(p["isr_nodes"]),
-            cursor=cursors.get(p["partition_index"]),
-        )
-        for p in described
-    }
-    led = {number: p for number, p in partitions.items() if p.leader is not None}
-    if led:
-        with leader_changes_are_transient(topic):
-            partitions |= _with_log(admin, connection, topic, led)
-    return tuple(partitions[number] for number in sorted(partitions))
 
 
 def _with_log(
@@ -164,21 +142,20 @@ def find_open_transactions(
     transactions: dict[int, tuple[OpenTransaction, ...]] = {}
     for write, last_ms in sorted(still.items()):
         known = coordinated.get((write.partition, write.producer_id)) if coordinated is not None else None
+        owner = None
+        if known:
+            begun_at, timeout = _moment_or_now(known.start_ms), timedelta(milliseconds=known.timeout_ms)
+            owner = Owner(known.transactional_id, known.state, begun_at, timeout)
         transaction = OpenTransaction(
             write.producer_id,
             write.start_offset,
             _moment_or_now(last_ms),
-            _owner(known) if known else None,
+            owner,
             hanging=coordinated is not None and known is None,
         )
         transactions[write.partition] = (*transactions.get(write.partition, ()), transaction)
     return transactions
 
 
-def _owner(known: CoordinatedTransaction) -> Owner:
-    begun_at, timeout = _moment_or_now(known.start_ms), timedelta(milliseconds=known.timeout_ms)
-    return Owner(known.transactional_id, known.state, begun_at, timeout)
-
-
 def _moment_or_now(milliseconds: int) -> datetime:
-    return moments.moment_or_none(milliseconds) or datetime.now(UTC)
+    return moment_or_none(milliseconds) or datetime.now(UTC)

@@ -9,7 +9,7 @@ from typing import Any
 from psycopg2.extras import execute_values
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from offset_ledger.audit.facts import ReaderFacts, TopicFacts
+from offset_ledger.audit.facts import ReaderFacts
 from offset_ledger.audit.finding import AuditFinding, Change, Severity, changes
 from offset_ledger.audit.gather import Reading, read_facts
 from offset_ledger.audit.rules import check_topic
@@ -50,8 +50,7 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
     with open_ledger(pipeline) as session:
-        facts = _facts(_kafka_of(pipeline), pipeline.source.topic, _reading(session, pipeline), elect)
-        return keep(session, _audit(facts), current_origin())
+        return keep(session, _audit_for(pipeline, session, elect), current_origin())
 
 
 def examine(pipeline: Pipeline) -> Audit:
@@ -61,11 +60,12 @@ def examine(pipeline: Pipeline) -> Audit:
         UnknownTopic, BrokerUnavailable, DatabaseUnavailable: as :func:`audit_pipeline`.
     """
     with open_ledger(pipeline) as session:
-        return _audit(_facts(_kafka_of(pipeline), pipeline.source.topic, _reading(session, pipeline), elect=False))
+        return _audit_for(pipeline, session)
 
 
-def _kafka_of(pipeline: Pipeline) -> Connection:
-    return get_connection(pipeline.source.connection)
+def _audit_for(pipeline: Pipeline, session: Session, elect: bool = False) -> Audit:
+    kafka = get_connection(pipeline.source.connection)
+    return _audit(kafka, pipeline.source.topic, _reading(session, pipeline), elect)
 
 
 def audit_topic(connection: Connection, topic: str, ledger: Connection | None = None, elect: bool = False) -> Audit:
@@ -75,18 +75,19 @@ def audit_topic(connection: Connection, topic: str, ledger: Connection | None = 
         UnknownTopic: the cluster has no such topic.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    facts = _facts(connection, topic, None, elect)
+    audit = _audit(connection, topic, None, elect)
     if ledger is None:
-        return _audit(facts)
+        return audit
     with open_ledger_at(ledger) as session:
-        return keep(session, _audit(facts), current_origin())
+        return keep(session, audit, current_origin())
 
 
-def _facts(connection: Connection, topic: str, reading: Reading | None, elect: bool) -> TopicFacts:
+def _audit(connection: Connection, topic: str, reading: Reading | None, elect: bool) -> Audit:
     if elect:
         with connect_kafka(connection) as kafka:
             elect_preferred(kafka, topic)
-    return read_facts(connection, topic, reading)
+    facts = read_facts(connection, topic, reading)
+    return Audit(facts.reader.pipeline if facts.reader else None, facts.topic, facts.taken_at, check_topic(facts))
 
 
 def _reading(session: Session, pipeline: Pipeline) -> Reading:
@@ -137,10 +138,6 @@ def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
     before = {row["rule"]: Severity(row["severity"]) for row in previous}
     changed = changes(before or None, {f.rule: f.severity for f in audit.findings})
     return replace(audit, changes=changed, previous_at=previous[0]["audited_at"] if previous else None)
-
-
-def _audit(facts: TopicFacts) -> Audit:
-    return Audit(facts.reader.pipeline if facts.reader else None, facts.topic, facts.taken_at, check_topic(facts))
 
 
 def elect_preferred(kafka: KafkaClient, topic: str) -> tuple[int, ...]:
