@@ -79,42 +79,33 @@ def fingerprint(cursor: Cursor) -> tuple[Any, ...]:
     return tuple(cursor.one())
 
 
-def prove(cursor: Cursor, answer: Expected, limit: int | None) -> list[Claim]:
+def prove(cursor: Cursor, answer: Expected, limit: int | None) -> Iterator[Claim]:
     """Every claim of the demo about table and quarantine; ``answer`` is what ``limit`` flights must come to."""
-    return [*_totals(cursor, limit), *_rows(cursor, limit), *_quarantine(cursor, answer), *_balance(cursor, answer)]
-
-
-def engines(cursor: Cursor, pipelines: Sequence[str]) -> Claim:
-    """Claim that Spark staged the large batches of these pipelines, and the task itself the others."""
-    cursor.execute(named_sql("demo/engines"), {"pipelines": list(pipelines)})
-    batches = cursor.fetchall()
-    below = Stage().process_below
-    wanted = {each["batch_id"]: "process" if each["offsets"] < below else "spark" for each in batches}
-    staged = {each["batch_id"]: each["engine"] for each in batches}
-    return Claim(f"what staged each batch (spark from {below:,} offsets on)", wanted, staged)
-
-
-def _totals(cursor: Cursor, limit: int | None) -> list[Claim]:
     cursor.execute(named_sql("demo/flight_totals"))
-    rows, cancelled, departures, mean = cursor.one()
+    count, cancelled, departures, mean = cursor.one()
     if limit is not None:
-        return [Claim("rows", limit, rows)]
-    return [
-        Claim("rows, one for each flight of the CSV", 336_776, rows),
-        Claim("cancelled", 8_255, cancelled),
-        Claim("departures", 328_521, departures),
-        Claim("mean departure delay in minutes", "12.6391", str(mean)),
-    ]
-
-
-def _rows(cursor: Cursor, limit: int | None) -> list[Claim]:
+        yield Claim("rows", limit, count)
+    else:
+        yield Claim("rows, one for each flight of the CSV", 336_776, count)
+        yield Claim("cancelled", 8_255, cancelled)
+        yield Claim("departures", 328_521, departures)
+        yield Claim("mean departure delay in minutes", "12.6391", str(mean))
     cursor.execute(named_sql("demo/flights"))
     rows = {tuple(row) for row in cursor.fetchall()}
-    wanted = {_row(event) for event in winning_events(limit)}
-    return [
-        Claim("flights whose newest state is not in the table", 0, len(wanted - rows)),
-        Claim("rows that are no flight's newest state", 0, len(rows - wanted)),
-    ]
+    newest = {_row(event) for event in winning_events(limit)}
+    yield Claim("flights whose newest state is not in the table", 0, len(newest - rows))
+    yield Claim("rows that are no flight's newest state", 0, len(rows - newest))
+    cursor.execute(named_sql("demo/quarantined"))
+    quarantined = Counter((bytes(row[0]), row[1]) for row in cursor.fetchall())
+    refused = Counter({(value, malformation.path): 1 for value, malformation in answer.refused.items()})
+    yield Claim("malformed records not in quarantine with the right reason", 0, (refused - quarantined).total())
+    yield Claim("records in quarantine that are not malformed", 0, (quarantined - refused).total())
+    cursor.execute(named_sql("demo/balance_totals"))
+    inserted, others, in_quarantine, rest = map(int, cursor.one())
+    yield Claim("balance sheet: inserted", answer.flights, inserted)
+    yield Claim("balance sheet: updated, superseded and duplicate", answer.superseded, others)
+    yield Claim("balance sheet: quarantined", len(answer.refused), in_quarantine)
+    yield Claim("balance sheet: deleted and skipped", 0, rest)
 
 
 def _row(event: Event) -> tuple[Any, ...]:
@@ -127,22 +118,11 @@ def _row(event: Event) -> tuple[Any, ...]:
     )
 
 
-def _quarantine(cursor: Cursor, answer: Expected) -> list[Claim]:
-    cursor.execute(named_sql("demo/quarantined"))
-    quarantined = Counter((bytes(row[0]), row[1]) for row in cursor.fetchall())
-    wanted = Counter({(value, malformation.path): 1 for value, malformation in answer.refused.items()})
-    return [
-        Claim("malformed records not in quarantine with the right reason", 0, (wanted - quarantined).total()),
-        Claim("records in quarantine that are not malformed", 0, (quarantined - wanted).total()),
-    ]
-
-
-def _balance(cursor: Cursor, answer: Expected) -> list[Claim]:
-    cursor.execute(named_sql("demo/balance_totals"))
-    inserted, others, quarantined, rest = map(int, cursor.one())
-    return [
-        Claim("balance sheet: inserted", answer.flights, inserted),
-        Claim("balance sheet: updated, superseded and duplicate", answer.superseded, others),
-        Claim("balance sheet: quarantined", len(answer.refused), quarantined),
-        Claim("balance sheet: deleted and skipped", 0, rest),
-    ]
+def engines(cursor: Cursor, pipelines: Sequence[str]) -> Claim:
+    """Claim that Spark staged the large batches of these pipelines, and the task itself the others."""
+    cursor.execute(named_sql("demo/engines"), {"pipelines": list(pipelines)})
+    batches = cursor.fetchall()
+    below = Stage().process_below
+    wanted = {each["batch_id"]: "process" if each["offsets"] < below else "spark" for each in batches}
+    staged = {each["batch_id"]: each["engine"] for each in batches}
+    return Claim(f"what staged each batch (spark from {below:,} offsets on)", wanted, staged)

@@ -14,8 +14,7 @@ from offset_ledger.ledger.database import connect, migrate, named_sql, rows, tra
 from offset_ledger.ledger.pipelines import read_cursors
 from offset_ledger.model.request import NOTHING_NEW
 from offset_ledger.progress import progress
-from offset_ledger.publishing.disturbances import Expected, expected
-from offset_ledger.publishing.feed import publish_flights
+from offset_ledger.publishing.disturbances import Expected, expected, publish_flights
 from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.stack import Stack
 

@@ -4,8 +4,6 @@ Whatever is drawn, the newest well-formed and committed event of a flight is its
 late ones are older, aborted ones are never committed, malformed ones are no events.
 """
 
-from __future__ import annotations
-
 import heapq
 import re
 from collections import Counter
@@ -19,8 +17,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from offset_ledger.cycles import rare_collections
+from offset_ledger.progress import OnProgress
 from offset_ledger.publishing.flights import Actual, Event, Status, events_of, read_rows
+from offset_ledger.publishing.producer import Publisher, Summary, publish_aborted
 from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
 
 COPIED_SHARE = 0.01  # of the events
 LATE_SHARE = 0.02  # of the flights
@@ -30,6 +32,9 @@ COPIED_WITHIN = 12 * 60  # minutes from an event to its copy
 LATE_BY = 6 * 60  # minutes from the newest event of a flight to the late one, at most
 ABORTED_TRANSACTION = 250  # records in one aborted transaction
 ABORTED_AHEAD = timedelta(days=365)  # from the newest event of a flight to the aborted one
+PARTITIONS = 8
+# Timestamps are those of 2013: by default retention would delete every segment, and each week would begin a new one.
+TOPIC_CONFIGS: Mapping[str, str] = {"retention.ms": "-1", "segment.ms": str(100 * 365 * 24 * 3600 * 1000)}
 
 
 class Disturbance(StrEnum):
@@ -40,6 +45,15 @@ class Disturbance(StrEnum):
     LATE = "late"
     ABORTED = "aborted"
     MALFORMED = "malformed"
+
+
+@dataclass(frozen=True, slots=True)
+class Malformation:
+    """A way to spoil a record. ``path`` is where the reason must point; ``$`` is the record as a whole."""
+
+    name: str
+    path: str
+    spoil: Callable[[bytes], bytes]
 
 
 class PlannedEvent(NamedTuple):
@@ -115,17 +129,17 @@ def _flights_steps(seed: int, limit: int | None) -> Iterator[list[_Step]]:
             older = random.randrange(len(steps) - 1)
             late = newest.minute + random.randint(1, LATE_BY)
             steps[older] = _Step(late, Disturbance.LATE, steps[older].event)
-        steps += [_copy(random, step) for step in steps if random.random() < COPIED_SHARE]
+        steps += [
+            _Step(step.minute + random.randint(0, COPIED_WITHIN), Disturbance.COPY, step.event)
+            for step in steps
+            if random.random() < COPIED_SHARE
+        ]
         if random.random() < ABORTED_SHARE:
             steps.append(_Step(newest.minute, Disturbance.ABORTED, _falsified(newest.event)))
         if random.random() < MALFORMED_SHARE:
             malformation = MALFORMATIONS[next(malformations) % len(MALFORMATIONS)]
             steps.append(_Step(newest.minute, Disturbance.MALFORMED, newest.event, malformation))
         yield steps
-
-
-def _copy(random: Random, step: _Step) -> _Step:
-    return _Step(step.minute + random.randint(0, COPIED_WITHIN), Disturbance.COPY, step.event)
 
 
 def _falsified(event: Event) -> Event:
@@ -159,22 +173,8 @@ def _value(step: _Step) -> bytes:
     return step.malformation.spoil(value) if step.malformation else value
 
 
-@dataclass(frozen=True, slots=True)
-class Malformation:
-    """One way. ``path`` is where the reason must point; ``$`` is the record as a whole."""
-
-    name: str
-    path: str
-    spoil: Callable[[bytes], bytes]
-
-
 def _replacing(pattern: bytes, replacement: bytes) -> Callable[[bytes], bytes]:
-    find = re.compile(pattern)
-
-    def spoil(value: bytes) -> bytes:
-        return find.sub(lambda _: replacement, value, count=1)
-
-    return spoil
+    return lambda value: re.sub(pattern, lambda _: replacement, value, count=1)
 
 
 _PUBLISH_AT = rb'"publish_at":"[^"]*"'
@@ -194,3 +194,42 @@ MALFORMATIONS = (
     Malformation("fraction", "$.schedule.arr_time", _replacing(rb'"arr_time":\d+', b'"arr_time":0.5')),
     Malformation("number_too_large", "$.distance", _replacing(rb'"distance":\d+', b'"distance":99999999999999999999')),
 )
+
+
+def publish_flights(
+    extra: Mapping[str, str],
+    topic: str,
+    seed: int,
+    limit: int | None = None,
+    *,
+    replication_factor: int,
+    on_progress: OnProgress | None = None,
+) -> Summary:
+    """Create the topic and publish ``plan_events(seed, limit)`` to it, in that order.
+
+    The summary leaves the aborted records out.
+
+    Raises:
+        TopicMismatch: the topic exists with another number of partitions.
+        PublishFailed, TransactionOutcomeUnknown, BrokerUnavailable: as :func:`producer.publish`.
+    """
+    durable = {**TOPIC_CONFIGS, "min.insync.replicas": str(min(2, replication_factor))}
+    create_topic(extra, topic, PARTITIONS, replication_factor, durable)
+    aborted: list[Record] = []
+
+    def abort() -> None:
+        publish_aborted(aborted, extra, topic, transactional_id=f"{topic}-aborted")
+        aborted.clear()
+
+    with rare_collections(), Publisher(extra, topic, on_progress=on_progress) as publisher:
+        for planned in plan_events(seed, limit):
+            if planned.kind is not Disturbance.ABORTED:
+                publisher.send(planned.record)
+                continue
+            aborted.append(planned.record)
+            if len(aborted) == ABORTED_TRANSACTION:
+                abort()
+        publisher.finish()
+    if aborted:
+        abort()
+    return publisher.summary

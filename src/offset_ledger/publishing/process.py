@@ -107,7 +107,7 @@ class _Reader:
         self._away: float | None = None  # since when no broker answers
         settings = {"auto.offset.reset": "earliest", "enable.partition.eof": True, "error_cb": self._note}
         self._consumer = group_consumer(extra, group, **settings)
-        self._consumer.subscribe([source], on_assign=self._assigned, on_revoke=self._revoke)
+        self._consumer.subscribe([source], on_assign=lambda *_: self._at_end.clear(), on_revoke=self._revoke)
 
     def close(self) -> None:
         self._consumer.close()
@@ -115,9 +115,6 @@ class _Reader:
     def _note(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._away = self._away or time.monotonic()
-
-    def _assigned(self, _consumer: object, _partitions: object) -> None:
-        self._at_end.clear()
 
     def _revoke(self, _consumer: object, _partitions: object) -> None:
         self._revoked = True
@@ -133,8 +130,10 @@ class _Reader:
             if batch.records and batch.membership is None:
                 # Where partitions were taken away meanwhile, some of these records may be another member's now.
                 batch.membership = membership if self._revoked else self._consumer.consumer_group_metadata()
-            if len(batch.records) == before and (batch.records or (self._stop is None and self._has_read_all())):
-                break
+            if len(batch.records) == before:
+                assigned = {each.partition for each in self._consumer.assignment()}
+                if batch.records or (self._stop is None and assigned and assigned <= self._at_end):
+                    break
             if self._away and time.monotonic() > self._away + _AWAY_SECONDS:
                 raise self._unavailable(KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN)))
         return batch
@@ -156,10 +155,6 @@ class _Reader:
                 batch.positions[partition] = message.offset()  # behind the markers of transactions
         elif not is_transient(as_kafka_error(KafkaException(error))):
             raise self._unavailable(KafkaException(error))
-
-    def _has_read_all(self) -> bool:
-        assigned = {each.partition for each in self._consumer.assignment()}
-        return bool(assigned) and assigned <= self._at_end
 
     def _unavailable(self, error: KafkaException) -> OffsetLedgerError:
         return unavailable(self._servers, as_kafka_error(error))

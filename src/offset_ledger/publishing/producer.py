@@ -386,22 +386,19 @@ class Publisher:
     ) -> None:
         try:
             if self._open_transaction:
-                self._give_up()
+                self._open_transaction = False
+                try:
+                    self._end("abort")
+                except TransactionOutcomeUnknown as unknown:
+                    log.warning("%s; the broker aborts it by itself after its timeout", unknown)
+                except ProducerFenced:
+                    log.info("nothing to abort: a newer producer has done that")
             elif error is None:
                 self._settle()
             else:
                 self._wait(_CLOSE_SECONDS)
         finally:
             self._producer = None  # which closes it: nothing else refers to it
-
-    def _give_up(self) -> None:
-        self._open_transaction = False
-        try:
-            self._end("abort")
-        except TransactionOutcomeUnknown as unknown:
-            log.warning("%s; the broker aborts it by itself after its timeout", unknown)
-        except ProducerFenced:
-            log.info("nothing to abort: a newer producer has done that")
 
     # -- the answers -------------------------------------------------------------------------------------------
 

@@ -85,19 +85,12 @@ def _write_double(value: Any) -> bytes:
     return _DOUBLE.pack(_of(value, exact))
 
 
-def _write_bytes(value: Any) -> bytes:
-    return bytes(_of(value, isinstance(value, bytes | bytearray | memoryview)))
-
-
-def _write_json(value: Any) -> bytes:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
-
-
 def _no_constant(name: str) -> Any:
     raise ValueError(name)
 
 
 _DOUBLE = struct.Struct(">d")
+_encode_json = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 STRING = Serializer(
     "string", "a text", lambda value: _of(value, isinstance(value, str)).encode(), lambda data: data.decode(), str
 )
@@ -107,9 +100,19 @@ LONG = _number("long", ">q", 64)
 DOUBLE = Serializer(
     "double", "a number that 64 bits hold exactly", _write_double, lambda data: float(_DOUBLE.unpack(data)[0]), float
 )
-BYTES = Serializer("bytes", "bytes", _write_bytes, bytes, lambda text: base64.b64decode(text, validate=True))
+BYTES = Serializer(
+    "bytes",
+    "bytes",
+    lambda value: bytes(_of(value, isinstance(value, bytes | bytearray | memoryview))),
+    bytes,
+    lambda text: base64.b64decode(text, validate=True),
+)
 JSON = Serializer(
-    "json", "what JSON can say", _write_json, lambda data: json.loads(data.decode(), parse_constant=_no_constant), str
+    "json",
+    "what JSON can say",
+    lambda value: _encode_json(value).encode(),
+    lambda data: json.loads(data.decode(), parse_constant=_no_constant),
+    str,
 )
 
 SERIALIZERS: Mapping[str, Serializer] = {

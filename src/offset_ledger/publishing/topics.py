@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
@@ -31,7 +30,21 @@ def create_topic(
     """
     asked = {"num_partitions": partitions, "replication_factor": replication_factor, "configs": dict(configs or {})}
     with _admin(extra) as admin:
-        created = _create(admin, name, asked)
+        try:
+            admin.create_topics({name: dict(asked)})
+            created = True
+        except kafka_errors.TopicAlreadyExistsError:
+            created = False
+        except (
+            kafka_errors.InvalidTopicError,
+            kafka_errors.InvalidPartitionsError,
+            kafka_errors.InvalidReplicationFactorError,
+            kafka_errors.InvalidConfigurationError,
+        ) as error:
+            raise TopicMismatch(
+                f"topic {name!r} cannot be created with {asked} ({error_line(error)}); "
+                "ask for no more replicas than there are brokers, and for names and settings that Kafka knows"
+            ) from error
         expectation = f"topic {name!r} should have a leader for every partition"
         existing = _poll(lambda: _led_partitions(admin, name), expectation)
     if existing != partitions:
@@ -53,24 +66,6 @@ def delete_topic(extra: Mapping[str, str], name: str) -> bool:
         except kafka_errors.UnknownTopicOrPartitionError:
             return False
         _poll(lambda: _is_gone(admin, name), f"topic {name!r} was deleted and should not be listed")
-    return True
-
-
-def _create(admin: KafkaAdminClient, name: str, asked: Mapping[str, Any]) -> bool:
-    try:
-        admin.create_topics({name: dict(asked)})
-    except kafka_errors.TopicAlreadyExistsError:
-        return False
-    except (
-        kafka_errors.InvalidTopicError,
-        kafka_errors.InvalidPartitionsError,
-        kafka_errors.InvalidReplicationFactorError,
-        kafka_errors.InvalidConfigurationError,
-    ) as error:
-        raise TopicMismatch(
-            f"topic {name!r} cannot be created with {dict(asked)} ({error_line(error)}); "
-            "ask for no more replicas than there are brokers, and for names and settings that Kafka knows"
-        ) from error
     return True
 
 

@@ -12,8 +12,7 @@ from kafka.admin import KafkaAdminClient
 
 from offset_ledger.errors import PublishFailed, TopicMismatch
 from offset_ledger.publishing import producer
-from offset_ledger.publishing.disturbances import Disturbance, expected, plan_events
-from offset_ledger.publishing.feed import PARTITIONS, publish_flights
+from offset_ledger.publishing.disturbances import PARTITIONS, Disturbance, expected, plan_events, publish_flights
 from offset_ledger.publishing.flights import winning_events
 from offset_ledger.publishing.producer import Publisher, publish, publish_aborted
 from offset_ledger.publishing.record import Record

@@ -107,7 +107,14 @@ class _Values:
             case "union":
                 return self._union(kind["branches"], value)
             case "record" | "error":
-                return self._record(kind, value)
+                if not isinstance(value, Mapping):
+                    refuse(f"record {kind['name']}", value)
+                row = {each["name"]: at(each["name"], self._member, each, value) for each in kind["fields"]}
+                if unknown := next((name for name in value if name not in row), None):
+                    misfit = Misfit(f"expected a field of {kind['name']}, found none of this name")
+                    misfit.steps.append(unknown)
+                    raise misfit
+                return row
             case "array":
                 return exact.items(value, lambda each: self.value(kind["items"], each))
             case "map":
@@ -115,14 +122,6 @@ class _Values:
                 return {exact.text(name, "string"): each for name, each in made.items()}
             case _:
                 return self._scalar(kind, value)
-
-    def _record(self, kind: Mapping[str, Any], value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            refuse(f"record {kind['name']}", value)
-        made = {each["name"]: at(each["name"], self._member, each, value) for each in kind["fields"]}
-        if unknown := next((name for name in value if name not in made), None):
-            at(unknown, _refuse_unknown, kind["name"])
-        return made
 
     def _member(self, field: Mapping[str, Any], value: Mapping[str, Any]) -> Any:
         name = field["name"]
@@ -207,10 +206,6 @@ def _latin(value: Any) -> bytes:
         return str(value).encode("latin-1") if isinstance(value, str) else refuse("a text of bytes", value)
     except UnicodeEncodeError:
         return refuse("a text of bytes", value)
-
-
-def _refuse_unknown(record: str) -> None:
-    raise Misfit(f"expected a field of {record}, found none of this name")
 
 
 def _branch_name(said: Any) -> str:

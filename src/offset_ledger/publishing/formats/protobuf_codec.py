@@ -164,11 +164,11 @@ def _add_member(made: dict[str, Any], message: Descriptor, name: str, value: Any
 
 
 def _member(field: FieldDescriptor, value: Any) -> Any:
-    if value is None and (field.is_repeated or not field.has_presence):
+    if value is None:
+        if not field.is_repeated and field.has_presence:
+            return None  # the same as no value, or a value
         wanted = "array" if field.is_repeated else _NAMES[field.type]
         raise Misfit(f"expected {wanted}, found null, which would be read as its default")
-    if value is None:  # the same as no value, or a value
-        return None
     if field.message_type and is_entry(field.message_type):
         key, of = (field.message_type.fields_by_name[name] for name in ("key", "value"))
         entries = exact.members(value, "map", lambda each: _single(of, each))
@@ -203,17 +203,13 @@ def _scalar(field: FieldDescriptor, value: Any) -> Any:
         return exact.text(value, name)
     if field.type == FieldDescriptor.TYPE_BOOL:
         return exact.boolean(value)
-    return _float(value, name, field.type == FieldDescriptor.TYPE_FLOAT)
-
-
-def _float(value: Any, name: str, single: bool = False) -> Any:
     if isinstance(value, str):
         if value in _NO_NUMBERS:
             return value
         value = Decimal(value) if _NUMBER.fullmatch(value) else value
     if type(value) is float and not math.isfinite(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    return exact.floating(value, name, single)
+    return exact.floating(value, name, field.type == FieldDescriptor.TYPE_FLOAT)
 
 
 def _symbol(enum: EnumDescriptor, value: Any) -> Any:

@@ -1,14 +1,16 @@
-"""The three topics: schemas registered, records published, and where each record has come to lie."""
+"""The three topics: schemas, pipeline files in a project folder for Airflow, and the records published to them."""
 
+import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
 
 from offset_ledger.connections import Connection
-from offset_ledger.demo.formats import files
 from offset_ledger.demo.formats.flights import Flight, Sending
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
-from offset_ledger.publishing.feed import TOPIC_CONFIGS
+from offset_ledger.publishing.disturbances import TOPIC_CONFIGS
 from offset_ledger.publishing.formats.framing import framed
 from offset_ledger.publishing.formats.registered import compile_codec
 from offset_ledger.publishing.producer import publish
@@ -17,6 +19,37 @@ from offset_ledger.publishing.topics import create_topic
 from offset_ledger.schema_registry.client import Registry
 
 PARTITIONS = 4
+AVRO, PROTOBUF, JSON_SCHEMA = "flights_avro", "flights_protobuf", "flights_json_schema"
+PIPELINES = (AVRO, PROTOBUF, JSON_SCHEMA)
+_DAGS = '''"""An Airflow ingest DAG for each pipeline file of the demo."""
+
+from pathlib import Path
+
+from offset_ledger import ingest_dags
+
+globals().update(ingest_dags(Path(__file__).parent / "pipelines"))
+'''
+
+
+def text(name: str) -> str:
+    """The text of one file."""
+    return files("offset_ledger.demo.formats").joinpath("files", name).read_text()
+
+
+def write_dags(folder: Path) -> None:
+    """The DAG file and the pipelines, Avro's as it begins."""
+    (folder / "pipelines").mkdir(parents=True)
+    for name, file in ((AVRO, f"{AVRO}.1"), (PROTOBUF, PROTOBUF), (JSON_SCHEMA, JSON_SCHEMA)):
+        (folder / "pipelines" / f"{name}.yaml").write_text(text(f"{file}.yaml"))
+    (folder / "formats.py").write_text(_DAGS)
+
+
+def change_avro(folder: Path, version: int) -> None:
+    """Bring the pipeline of Avro to this version, and let Airflow parse it at once."""
+    draft = folder / "pipelines" / "draft"
+    draft.write_text(text(f"{AVRO}.{version}.yaml"))
+    draft.replace(folder / "pipelines" / f"{AVRO}.yaml")
+    os.utime(folder / "formats.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +65,9 @@ class Published:
 
 # The language of each topic's schemas, and their files by version.
 SCHEMAS: Mapping[str, tuple[SchemaLanguage, Mapping[int, str]]] = {
-    files.AVRO: (SchemaLanguage.AVRO, {version: f"flight.{version}.avsc" for version in (1, 2, 3)}),
-    files.PROTOBUF: (SchemaLanguage.PROTOBUF, {1: "flight.proto"}),
-    files.JSON_SCHEMA: (SchemaLanguage.JSON, {1: "flight.json"}),
+    AVRO: (SchemaLanguage.AVRO, {version: f"flight.{version}.avsc" for version in (1, 2, 3)}),
+    PROTOBUF: (SchemaLanguage.PROTOBUF, {1: "flight.proto"}),
+    JSON_SCHEMA: (SchemaLanguage.JSON, {1: "flight.json"}),
 }
 
 
@@ -43,7 +76,7 @@ class Writer:
 
     def __init__(self, topic: str, version: int, schema_id: int) -> None:
         language, by_version = SCHEMAS[topic]
-        schema = WriterSchema(schema_id, language, files.text(by_version[version]))
+        schema = WriterSchema(schema_id, language, text(by_version[version]))
         codec = compile_codec(schema)
         self.schema_id, self._fields, self._serializer = schema_id, codec.cells, framed(topic, schema, codec)
 
@@ -70,7 +103,13 @@ class Topic:
         Raises:
             PublishFailed, BrokerUnavailable, SchemaRejected, RegistryUnavailable: it is not possible.
         """
-        records = [self._record(sending) for sending in sendings]
+        records = []
+        for sending in sendings:
+            value = self._writer(sending.version).value(sending.flight)
+            key = sending.flight.event_id.encode()
+            moment = int(sending.flight.published_at.timestamp() * 1000)
+            spoiled = sending.poison.spoil(value) if sending.poison else value
+            records.append(Record(key, spoiled, timestamp_ms=moment, partition=zlib.crc32(key) % PARTITIONS))
         places: list[tuple[int, int]] = []
         publish(records, self._extra, self.name, on_ack=lambda _, *place: places.append(place))
         for sending, record, (partition, offset) in zip(sendings, records, places, strict=True):
@@ -89,16 +128,9 @@ class Topic:
                 ends[each.partition] = each.offset + 1
         return ends
 
-    def _record(self, sending: Sending) -> Record:
-        value = self._writer(sending.version).value(sending.flight)
-        key = sending.flight.event_id.encode()
-        moment = int(sending.flight.published_at.timestamp() * 1000)
-        spoiled = sending.poison.spoil(value) if sending.poison else value
-        return Record(key, spoiled, timestamp_ms=moment, partition=zlib.crc32(key) % PARTITIONS)
-
     def _writer(self, version: int) -> Writer:
         if version not in self._writers:
             language, by_version = SCHEMAS[self.name]
-            schema_id = self._registry.register(f"{self.name}-value", language, files.text(by_version[version]))
+            schema_id = self._registry.register(f"{self.name}-value", language, text(by_version[version]))
             self._writers[version] = Writer(self.name, version, schema_id)
         return self._writers[version]
