@@ -140,10 +140,7 @@ def auto_created(facts: TopicFacts) -> RuleResult:
         )
     if not creating:
         return ok("topics are created on purpose only")
-    defaults = {
-        "num.partitions": len(facts.partitions),
-        "default.replication.factor": facts.replication_factor,
-    }
+    defaults = {"num.partitions": len(facts.partitions), "default.replication.factor": facts.replication_factor}
     as_created = not facts.own and all(facts.broker_number(name, 1) == value for name, value in defaults.items())
     doubt = "; this one has the brokers' defaults in everything, as a topic created so would" if as_created else ""
     remedy = remedies.server_properties("auto.create.topics.enable=false", creating)

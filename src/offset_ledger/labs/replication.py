@@ -13,17 +13,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.labs.trial import (
-    BROKERS,
-    Replication,
-    Sent,
-    Trial,
-    TrialPlan,
-    TrialStep,
-    close_producer,
-    read_ends,
-    read_values,
-)
+from offset_ledger.labs.trial import BROKERS, Sent, Trial, TrialPlan, TrialStep, close_producer, read_ends, read_values
 from offset_ledger.sandbox.java import find_java
 from offset_ledger.sandbox.kafka import Kafka
 from offset_ledger.sandbox.layout import Ports, free_ports
@@ -87,7 +77,7 @@ class _Lab:
                 time.sleep(0.2)
 
 
-def replication(plan: TrialPlan, folder: Path, say: Callable[[str], None]) -> tuple[Replication, ...]:
+def replication(plan: TrialPlan, folder: Path, say: Callable[[str], None]) -> tuple[Trial, ...]:
     """Kill the leader, the next one and the last one, then make a copy the leader that lacks records."""
     ports = free_ports(7)
     settings = {"auto.leader.rebalance.enable": "false"}
@@ -97,12 +87,21 @@ def replication(plan: TrialPlan, folder: Path, say: Callable[[str], None]) -> tu
         kafka.up(find_java(), Launch(say))
         say(f"brokers {plan.order} run, with node 1, the controller, which has no copy and stays")
         with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap.split(","))) as admin:
-            _create(admin, lab)
+            min_insync = {_FLUSH: 1} | {trial.topic: trial.min_insync for trial in lab.trials}
+            admin.create_topics(
+                {
+                    topic: {
+                        "assignments": {0: list(plan.order)},
+                        "configs": {"min.insync.replicas": str(count), "unclean.leader.election.enable": "false"},
+                    }
+                    for topic, count in min_insync.items()
+                }
+            )
         _run(lab)
     finally:
         for each in reversed(kafka.brokers):
             each.kill()  # their data are not needed again
-    return tuple(trial.result() for trial in sorted(lab.trials, key=lambda t: (str(t.acks), t.min_insync)))
+    return tuple(sorted(lab.trials, key=lambda t: (str(t.acks), t.min_insync)))
 
 
 def _run(lab: _Lab) -> None:
@@ -221,16 +220,3 @@ def _send_with_few_retries(lab: _Lab, step: TrialStep) -> None:
         settings = {"retries": 5, "enable_idempotence": False, "delivery_timeout_ms": 60_000}
         with closing(lab.producer(trial.acks, **settings)) as producer:
             trial.record_answers(step, _send(producer, lab, trial, step), _SECONDS)
-
-
-def _create(admin: KafkaAdminClient, lab: _Lab) -> None:
-    min_insync = {_FLUSH: 1} | {trial.topic: trial.min_insync for trial in lab.trials}
-    admin.create_topics(
-        {
-            topic: {
-                "assignments": {0: list(lab.plan.order)},
-                "configs": {"min.insync.replicas": str(count), "unclean.leader.election.enable": "false"},
-            }
-            for topic, count in min_insync.items()
-        }
-    )

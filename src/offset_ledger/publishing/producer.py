@@ -27,21 +27,9 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.errors import unavailable
 from offset_ledger.kafka.topics import topic_configs
 from offset_ledger.progress import OnProgress
-from offset_ledger.publishing.clients import (
-    as_kafka_error,
-    client_log,
-    connection_of,
-    group_metadata,
-    login,
-)
+from offset_ledger.publishing.clients import as_kafka_error, client_log, connection_of, group_metadata, login
 from offset_ledger.publishing.partitioner import Partitioner
-from offset_ledger.publishing.record import (
-    Record,
-    RecordLimits,
-    RecordTooLarge,
-    check_timestamp,
-    fetch_bytes,
-)
+from offset_ledger.publishing.record import Record, RecordLimits, RecordTooLarge, check_timestamp, fetch_bytes
 from offset_ledger.publishing.settings import ProducerSettings, dotted, read_settings
 
 log = logging.getLogger(__name__)

@@ -114,7 +114,14 @@ class Airflow:
         settings = self.directory / "config" / "airflow_local_settings.py"
         settings.parent.mkdir(exist_ok=True)
         settings.write_text(_LOCAL_SETTINGS)
-        self._migrate(env, launch)
+        # Unless the database is where the last migration by this version left it.
+        release = version("apache-airflow")  # importing Airflow would take seconds and set up logging
+        marker = self.directory / "migrated"
+        if not marker.exists() or marker.read_text() != f"{release} {self._revision()}":
+            launch.say("migrating the Airflow database")
+            migrate = [self.python, "-m", "airflow", "db", "migrate"]
+            run(migrate, env, self.directory / "migrate.log", "airflow db migrate")
+            marker.write_text(f"{release} {self._revision()}")
         for daemon in missing:
             command = [self.python, "-m", "airflow", daemon.name, *_COMPONENTS[daemon.name]]
             launch.start(daemon, command, env, cwd=self.project)
@@ -184,17 +191,6 @@ class Airflow:
             write_private(self.passwords, json.dumps(logins))
             write_private(path, json.dumps({**keys, "fernet_key": Fernet.generate_key().decode()}))
         return dict(json.loads(path.read_text()))
-
-    def _migrate(self, env: Mapping[str, str], launch: Launch) -> None:
-        """``airflow db migrate``, unless the database is where the last one of this version left it."""
-        release = version("apache-airflow")  # importing Airflow would take seconds and set up logging
-        marker = self.directory / "migrated"
-        if marker.exists() and marker.read_text() == f"{release} {self._revision()}":
-            return
-        launch.say("migrating the Airflow database")
-        command = [self.python, "-m", "airflow", "db", "migrate"]
-        run(command, env, self.directory / "migrate.log", "airflow db migrate")
-        marker.write_text(f"{release} {self._revision()}")
 
     def _revision(self) -> str | None:
         connection = psycopg2.connect(**postgres_arguments(self.postgres.connection(self.database)))

@@ -20,7 +20,7 @@ from offset_ledger.machine_files import cache_root
 from offset_ledger.sandbox.jars import kafka_jars
 from offset_ledger.sandbox.java import find_java
 from offset_ledger.sandbox.layout import HOST, PortChoice, Ports, accepts, require_free
-from offset_ledger.sandbox.process import Daemon, Launch, Server, run, silent
+from offset_ledger.sandbox.process import Daemon, Launch, Server, run
 from offset_ledger.stage.class_archive import ClassArchive, class_archive
 from offset_ledger.stage.spark_home import JavaRuntime
 
@@ -39,7 +39,6 @@ class Broker(Server):
 
     @property
     def daemon(self) -> Daemon:
-        """Its process."""
         return Daemon(f"kafka-{self.node}", self.directory)
 
     @property
@@ -49,7 +48,7 @@ class Broker(Server):
 
     def start(self, java: JavaRuntime | None = None, launch: Launch | None = None) -> None:
         """Start it on the data it has; returns before it is ready."""
-        launch = launch or Launch(silent)
+        launch = launch or Launch()
         logging = f"-Dlog4j2.configurationFile={self.directory.parent / LOGGING_FILE}"
         main = ["kafka.Kafka", str(self.directory / SETTINGS_FILE)]
         command = kafka_command(java or find_java(), main, (logging, *self.jvm))
@@ -117,7 +116,7 @@ class Kafka:
             StackError: one ended, or they were not there in time.
         """
         daemons = [broker.daemon for broker in self.brokers]
-        (launch or Launch(silent)).wait(daemons, self.ready, _READY_SECONDS)
+        (launch or Launch()).wait(daemons, self.ready, _READY_SECONDS)
 
     def down(self) -> bool:
         """Stop the brokers, the controller last; False if none ran."""
@@ -177,7 +176,7 @@ def _record(java: JavaRuntime, say: Callable[[str], None], option: str) -> None:
     say("archiving the classes of a Kafka broker (once)")
     with tempfile.TemporaryDirectory(prefix="offset-ledger-") as folder:
         kafka = Kafka(Path(folder), 1, Ports.choose(PortChoice.any_free()), jvm=(option,))
-        launch = Launch(silent)
+        launch = Launch()
         try:
             kafka.up(java, launch)
         finally:

@@ -30,7 +30,7 @@ from offset_ledger.extras import require
 from offset_ledger.machine_files import kept_secret, only_one, write_private
 from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.sandbox.layout import HOST, require_free
-from offset_ledger.sandbox.process import Daemon, Launch, Server, run, silent
+from offset_ledger.sandbox.process import Daemon, Launch, Server, run
 
 ROLE = "offset_ledger"
 DATA_DATABASE = "offset_ledger"
@@ -71,7 +71,6 @@ class Postgres(Server):
 
     @property
     def daemon(self) -> Daemon:
-        """Its process."""
         return Daemon("postgres", self.directory)
 
     @property
@@ -119,7 +118,7 @@ class Postgres(Server):
 
     def start(self, launch: Launch | None = None) -> None:
         """Start it on the data it has; returns before it is ready."""
-        launch = launch or Launch(silent)
+        launch = launch or Launch()
         try:
             self._sockets.mkdir(0o700)
         except FileExistsError:
@@ -140,7 +139,7 @@ class Postgres(Server):
         Raises:
             StackError: it ended, or did not answer in time.
         """
-        (launch or Launch(silent)).wait([self.daemon], self.ready, _READY_SECONDS)
+        (launch or Launch()).wait([self.daemon], self.ready, _READY_SECONDS)
 
     def stop(self, immediate: bool = False) -> bool:
         """A fast shutdown, or an immediate one that leaves recovery to the next start; False if it did not run."""

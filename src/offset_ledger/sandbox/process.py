@@ -80,7 +80,7 @@ class Daemon:
             _wait([process], grace)
         _signal(members, signal.SIGKILL)
         _wait(members, grace)
-        self._forget()
+        self._pid_file.unlink(missing_ok=True)
         return bool(members)
 
     def kill(self) -> None:
@@ -88,7 +88,7 @@ class Daemon:
         members = self._members()
         _signal(members, signal.SIGKILL)
         _wait(members, 10)
-        self._forget()
+        self._pid_file.unlink(missing_ok=True)
 
     def pause(self) -> None:
         """SIGSTOP it and everything it started: alive, sockets open, no answers."""
@@ -151,9 +151,6 @@ class Daemon:
             with suppress(psutil.NoSuchProcess):
                 members |= {child.pid: child for child in each.children(recursive=True)}
         return list(members.values())
-
-    def _forget(self) -> None:
-        self._pid_file.unlink(missing_ok=True)
 
 
 class Server(ABC):
@@ -233,7 +230,7 @@ def _wait(processes: list[psutil.Process], timeout: float) -> None:
 class Launch:
     """One ``up``; ``say`` takes a line for each thing it does."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None] = silent) -> None:
         self.say = say
         self._started: list[Daemon] = []
         self._cancelled = threading.Event()
@@ -258,10 +255,6 @@ class Launch:
         if self._cancelled.is_set():
             raise StackError("not started: another part of the stack failed")
 
-    def started(self, daemon: Daemon) -> bool:
-        """Return whether this launch started it (else it was found running)."""
-        return daemon in self._started
-
     def undo(self) -> None:
         """Stop what was started, the last first, and let nothing more start."""
         with self._lock:
@@ -279,14 +272,11 @@ class Launch:
         deadline = time.monotonic() + timeout
         while not ready():
             self.check()
-            for daemon in daemons:
-                if daemon.pid() is None:
-                    raise StackError(
-                        f"{daemon.name} ended while it started; end of {daemon.log}:\n{daemon.last_lines()}"
-                    )
+            if ended := next((daemon for daemon in daemons if daemon.pid() is None), None):
+                raise StackError(f"{ended.name} ended while it started; end of {ended.log}:\n{ended.last_lines()}")
             if time.monotonic() > deadline:
                 names = ", ".join(f"{daemon.name} (pid {daemon.pid()})" for daemon in daemons)
-                own = all(self.started(daemon) for daemon in daemons)
+                own = all(daemon in self._started for daemon in daemons)
                 advice = (
                     "it was stopped again" if own else "run `offset-ledger stack down`, then `offset-ledger stack up`"
                 )

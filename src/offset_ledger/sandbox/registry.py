@@ -35,7 +35,6 @@ class Registry(Server):
 
     @property
     def daemon(self) -> Daemon:
-        """Its process."""
         return Daemon("registry", self.directory)
 
     @property

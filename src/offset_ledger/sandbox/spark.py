@@ -34,7 +34,6 @@ class SparkConnect(Server):
 
     @property
     def daemon(self) -> Daemon:
-        """Its process."""
         return Daemon("spark-connect", self.directory)
 
     @property

@@ -41,13 +41,11 @@ class AvroCodec(Codec):
         self.cell = self._cell(self._root)
 
     def write(self, value: Any) -> bytes:
-        """Return the bytes of a document."""
         file = BytesIO()
         schemaless_writer(file, self._root, self._values.value(self._root, value), strict=True)
         return file.getvalue()
 
     def read(self, data: bytes) -> Any:
-        """Return the document of bytes."""
         file = BytesIO(data)
         try:
             value = schemaless_reader(file, self._root, None)

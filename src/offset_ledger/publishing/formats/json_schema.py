@@ -38,7 +38,6 @@ class JsonCodec(Codec):
             self.cells = {name: Cell(string=_takes_texts(said)) for name, said in properties.items()}
 
     def write(self, value: Any) -> bytes:
-        """Return the bytes of a document."""
         try:
             data = _encode(_exact(value))
         except (TypeError, ValueError, OverflowError) as error:
@@ -47,7 +46,6 @@ class JsonCodec(Codec):
         return data
 
     def read(self, data: bytes) -> Any:
-        """Return the document of bytes."""
         try:
             document = _decode(data)
             self._check(document)

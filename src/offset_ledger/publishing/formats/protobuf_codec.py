@@ -47,7 +47,6 @@ class ProtobufCodec(Codec):
         self.cells = {each.name: _cell(each) for each in self._descriptor.fields}
 
     def write(self, value: Any) -> bytes:
-        """Return the bytes of a document."""
         document = message_value(self._descriptor, value)
         try:
             made = ParseDict(document, self._class(), descriptor_pool=self._pool)
@@ -56,7 +55,6 @@ class ProtobufCodec(Codec):
             raise Misfit(one_line(error)) from None
 
     def read(self, data: bytes) -> Any:
-        """Return the document of bytes."""
         try:
             made = self._class.FromString(data)
         except DecodeError as error:
