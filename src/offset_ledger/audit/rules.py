@@ -137,19 +137,17 @@ def timestamp_type(facts: TopicFacts) -> RuleResult:
 @rule("timestamp-range", "retention and windows of time miss records")
 def timestamp_range(facts: TopicFacts) -> RuleResult:
     """Timestamps from the future, older than retention keeps, or refused when records are published again."""
-    return _future(facts) or _old(facts) or _refused(facts) or ok("timestamps are within what retention expects")
-
-
-def _future(facts: TopicFacts) -> RuleResult | None:
     latest = max(((p.newest_at, p.partition) for p in facts.partitions if p.newest_at), default=None)
-    if latest is None or latest[0] <= facts.taken_at + _FUTURE:
-        return None
-    newest, partition = latest
-    ahead = show_span(newest - facts.taken_at)
-    refuse = remedies.set_topic(facts, "message.timestamp.after.max.ms=3600000")
-    remedy = remedies.lines("correct the producer's clock, and refuse what is over an hour ahead:", refuse)
-    risk = "retention counts from then, so the segment stays until then, and windows of time (replay --since) miss it"
-    return RuleResult(Severity.WARNING, f"partition {partition}: a record is {ahead} in the future", remedy, risk)
+    if latest is not None and latest[0] > facts.taken_at + _FUTURE:
+        newest, partition = latest
+        ahead = show_span(newest - facts.taken_at)
+        refuse = remedies.set_topic(facts, "message.timestamp.after.max.ms=3600000")
+        remedy = remedies.lines("correct the producer's clock, and refuse what is over an hour ahead:", refuse)
+        risk = (
+            "retention counts from then, so the segment stays until then, and windows of time (replay --since) miss it"
+        )
+        return RuleResult(Severity.WARNING, f"partition {partition}: a record is {ahead} in the future", remedy, risk)
+    return _old(facts) or _refused(facts) or ok("timestamps are within what retention expects")
 
 
 def _old(facts: TopicFacts) -> RuleResult | None:

@@ -1,7 +1,5 @@
 """Publishing by librdkafka, so that each record is acknowledged by all in-sync replicas, or reported as failed."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import deque
@@ -92,42 +90,6 @@ class Acknowledged(NamedTuple):
     offset: int
 
 
-def publish(records: Iterable[Record], extra: Mapping[str, str], topic: str, **options: Any) -> Summary:
-    """Publish all records; with a transactional id all in one transaction. Returns when each is acknowledged.
-
-    The options are those of :class:`Publisher`.
-
-    Raises:
-        PublishFailed: some were not acknowledged; a transaction was aborted.
-        TransactionOutcomeUnknown: the commit was not answered; read back before publishing again.
-        ProducerFenced: a newer producer has the transactional id.
-        BrokerUnavailable: no broker answered.
-        UnsafeSettings: the connection's extra names a setting that is refused.
-        ConfigurationError: the topic does not exist, or librdkafka cannot log in as the connection says.
-    """
-    return _publish(records, Publisher(extra, topic, **options), commit=True)
-
-
-def publish_aborted(
-    records: Iterable[Record], extra: Mapping[str, str], topic: str, *, transactional_id: str, **options: Any
-) -> Summary:
-    """Publish all records in one transaction and abort it, so that no reader of committed data meets them.
-
-    Raises:
-        PublishFailed, TransactionOutcomeUnknown, ProducerFenced, BrokerUnavailable: as :func:`publish`.
-    """
-    return _publish(records, Publisher(extra, topic, transactional_id=transactional_id, **options), commit=False)
-
-
-def _publish(records: Iterable[Record], publisher: Publisher, commit: bool) -> Summary:
-    with publisher:
-        send = publisher.send
-        for record in records:
-            send(record)
-        publisher.finish(commit)
-    return publisher.summary
-
-
 def librdkafka_settings(settings: ProducerSettings, transactional_id: str | None = None) -> dict[str, object]:
     """Return the settings under librdkafka's names."""
     values = {dotted(name): getattr(settings, name) for name in ProducerSettings.__dataclass_fields__}
@@ -198,7 +160,15 @@ class Publisher:
         self._began = time.monotonic()
         self._producer: Any = self._connect(settings)
         if transactional_id is not None:
-            self._begin()
+            # Which fences every producer that had the transactional id before.
+            try:
+                within(self._max_block, self._producer.init_transactions)
+                self._producer.begin_transaction()
+            except (KafkaException, TimeoutError) as error:
+                self._producer = None
+                cause = self._translated(error)
+                raise self._fenced(cause) or unavailable(extra["bootstrap.servers"], cause) from error
+            self._open_transaction = True
 
     def _connect(self, settings: ProducerSettings) -> Producer:
         connection = connection_of(self._extra)
@@ -218,17 +188,6 @@ class Publisher:
             return Producer({**configuration, "error_cb": self._note}, logger=client_log)
         except KafkaException as error:
             raise ConfigurationError(f"librdkafka refuses the settings: {as_kafka_error(error)}") from error
-
-    def _begin(self) -> None:
-        """Begin the transaction, and fence every producer that had the transactional id before."""
-        try:
-            within(self._max_block, self._producer.init_transactions)
-            self._producer.begin_transaction()
-        except (KafkaException, TimeoutError) as error:
-            self._producer = None
-            cause = self._translated(error)
-            raise self._fenced(cause) or unavailable(self._extra["bootstrap.servers"], cause) from error
-        self._open_transaction = True
 
     def _note(self, error: KafkaError) -> None:
         """Keep what the client says of itself: a record that ran out of time does not know why."""
@@ -473,6 +432,42 @@ class Publisher:
         return self._fenced(cause) or PublishFailed(
             self._topic, self._acknowledged, self._failed, one_line(cause), transactional, refused
         )
+
+
+def publish(records: Iterable[Record], extra: Mapping[str, str], topic: str, **options: Any) -> Summary:
+    """Publish all records; with a transactional id all in one transaction. Returns when each is acknowledged.
+
+    The options are those of :class:`Publisher`.
+
+    Raises:
+        PublishFailed: some were not acknowledged; a transaction was aborted.
+        TransactionOutcomeUnknown: the commit was not answered; read back before publishing again.
+        ProducerFenced: a newer producer has the transactional id.
+        BrokerUnavailable: no broker answered.
+        UnsafeSettings: the connection's extra names a setting that is refused.
+        ConfigurationError: the topic does not exist, or librdkafka cannot log in as the connection says.
+    """
+    return _publish(records, Publisher(extra, topic, **options), commit=True)
+
+
+def publish_aborted(
+    records: Iterable[Record], extra: Mapping[str, str], topic: str, *, transactional_id: str, **options: Any
+) -> Summary:
+    """Publish all records in one transaction and abort it, so that no reader of committed data meets them.
+
+    Raises:
+        PublishFailed, TransactionOutcomeUnknown, ProducerFenced, BrokerUnavailable: as :func:`publish`.
+    """
+    return _publish(records, Publisher(extra, topic, transactional_id=transactional_id, **options), commit=False)
+
+
+def _publish(records: Iterable[Record], publisher: Publisher, commit: bool) -> Summary:
+    with publisher:
+        send = publisher.send
+        for record in records:
+            send(record)
+        publisher.finish(commit)
+    return publisher.summary
 
 
 def within(seconds: float, act: Callable[[float], None]) -> None:

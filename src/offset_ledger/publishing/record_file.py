@@ -16,7 +16,7 @@ import msgspec
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import JsonPath
 from offset_ledger.errors import RecordFileError, UnserializableValue
-from offset_ledger.publishing.forms import EVENT_ID, PUBLISH_AT, Form, rfc3339, with_headers
+from offset_ledger.publishing.forms import EVENT_ID, PUBLISH_AT, Form, rfc3339
 from offset_ledger.publishing.record import Record, RecordLimits, RecordTooLarge, min_batch_bytes
 from offset_ledger.publishing.serializers import BYTES, JSON, SchemaSerializer, Serializer
 
@@ -189,7 +189,7 @@ class RecordFile:
                 value = _encode({**_decode_raw(value), **added})
             else:  # the others stay as they are, even a name that is there twice
                 value = value[:-1] + (b"," if document else b"") + _encode(added)[1:]
-        return Record(self.form.key.serialize(key), value, with_headers((), event_id, publish_at))
+        return Record(self.form.key.serialize(key), value, self.form.with_headers((), event_id, publish_at))
 
     def _at(self, path: JsonPath, document: Any, what: str) -> Any:
         for name in path:

@@ -167,18 +167,15 @@ def read_settings(
                 values[field_name] = _READERS.get(name, _whole_number)(text.strip())
             except ValueError as error:
                 mistakes.append(f"{name}={text} should be {error}")
-    values.setdefault("enable_idempotence", transactional or _may_be_idempotent(values))
+    # Off, as the Java client does, where a setting cannot go with it; the rules then say what that means.
+    in_flight = values.get("max_in_flight_requests_per_connection", MAX_IN_FLIGHT)
+    may = values.get("acks", "all") == "all" and values.get("retries", 1) > 0 and in_flight <= MAX_IN_FLIGHT
+    values.setdefault("enable_idempotence", transactional or may)
     settings = ProducerSettings(**values)
     mistakes += [str(problem) for problem in settings.problems(transactional) if problem.danger not in allow]
     if mistakes:
         raise UnsafeSettings(mistakes)
     return settings
-
-
-def _may_be_idempotent(values: Mapping[str, Any]) -> bool:
-    """Return False, as the Java client does, where a setting cannot go with it; the rules then say what that means."""
-    in_flight = values.get("max_in_flight_requests_per_connection", MAX_IN_FLIGHT)
-    return bool(values.get("acks", "all") == "all" and values.get("retries", 1) > 0 and in_flight <= MAX_IN_FLIGHT)
 
 
 def _whole_number(text: str) -> int:

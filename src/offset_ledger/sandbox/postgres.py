@@ -106,7 +106,8 @@ class Postgres(Server):
         """
         if self.daemon.pid() is None:
             require_free("Postgres", self.port)
-            self._initialise()
+            if not (self._data / "PG_VERSION").exists():
+                self._initialise()
             self.start(launch)
         elif not self._sockets.exists():
             raise StackError(
@@ -184,8 +185,6 @@ class Postgres(Server):
             session.close()
 
     def _initialise(self) -> None:
-        if (self._data / "PG_VERSION").exists():
-            return
         # Made under another name: an interrupted initdb must not pass for a server's data.
         draft = self.directory / "data.new"
         shutil.rmtree(draft, ignore_errors=True)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 import psutil
 
@@ -52,18 +53,8 @@ class Daemon:
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             try:
-                child = subprocess.Popen(
-                    argv,
-                    env=dict(env),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    cwd=cwd or self.directory,
-                    start_new_session=True,
-                    user=user,
-                    group=user,
-                    extra_groups=[] if user else None,
-                )
+                how = _surroundings(env, log, user, cwd or self.directory)
+                child = subprocess.Popen(argv, start_new_session=True, **how)
             except OSError as error:
                 raise StackError(f"{self.name} cannot be started: {error}; check that {argv[0]} may be run") from None
         _children[child.pid] = child
@@ -191,21 +182,16 @@ def run(
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
-        code = subprocess.run(
-            argv,
-            check=False,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=cwd or log.parent,
-            user=user,
-            group=user,
-            extra_groups=[] if user else None,
-        ).returncode
+        code = subprocess.run(argv, check=False, **_surroundings(env, output, user, cwd or log.parent)).returncode
     if code:
         lines = Daemon(log.stem, log.parent).last_lines()
         raise StackError(f"{what} failed with exit code {code}; end of {log}:\n{lines}")
+
+
+def _surroundings(env: Mapping[str, str], output: IO[bytes], user: str | None, cwd: Path) -> dict[str, Any]:
+    """The arguments of Popen that a server and a command of its user share."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+    return {"env": dict(env), **streams, "cwd": cwd, "user": user, "group": user, "extra_groups": [] if user else None}
 
 
 def _started(process: psutil.Process) -> float:

@@ -4,14 +4,12 @@ Distances are in millimetres, so that an int of 32 bits has room for a flight of
 third Avro schema, with a long, is the first that a flight to the west coast fits into.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import cycle
-from typing import Any
+from typing import Any, Self
 
 from offset_ledger.publishing.flights import Actual, Event, events_of, read_rows
 
@@ -34,7 +32,7 @@ class Flight:
     air_time: int | None
 
     @classmethod
-    def of(cls, event: Event) -> Flight:
+    def of(cls, event: Event) -> Self:
         """Return what the event says."""
         actual = event.actual if isinstance(event.actual, Actual) else Actual()
         which = event.flight

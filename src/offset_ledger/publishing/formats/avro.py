@@ -183,7 +183,12 @@ class _Values:
             return exact.decimal(value, kind["precision"], int(kind.get("scale", 0)))
         if (logical, size) == ("uuid", 16):
             return exact.uuid(value).bytes
-        data = _latin(value) if self.default else exact.binary(value, name)
+        if not self.default:
+            data = exact.binary(value, name)
+        elif isinstance(value, str) and all(character <= "\xff" for character in value):
+            data = value.encode("latin-1")
+        else:
+            refuse("a text of bytes", value)
         return data if size in (None, len(data)) else refuse(name, value)
 
 
@@ -197,13 +202,6 @@ def _whole(kind: str, logical: str | None, value: Any) -> int:
         return exact.moment(value, _UNITS[unit], name != "timestamp")
     bound = 2 ** (_BITS[kind] - 1)
     return exact.integer(value, kind, -bound, bound - 1)
-
-
-def _latin(value: Any) -> bytes:
-    try:
-        return str(value).encode("latin-1") if isinstance(value, str) else refuse("a text of bytes", value)
-    except UnicodeEncodeError:
-        return refuse("a text of bytes", value)
 
 
 def _branch_name(said: Any) -> str:

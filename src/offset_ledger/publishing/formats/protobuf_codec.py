@@ -90,16 +90,14 @@ def _indexes(message: Descriptor) -> bytes:
         siblings = outer.nested_types if outer else inner.file.message_types_by_name.values()
         places.insert(0, [each.full_name for each in siblings if not is_entry(each)].index(inner.full_name))
         inner = outer
-    return b"\0" if places == [0] else b"".join(map(_zigzag, [len(places), *places]))
-
-
-def _zigzag(value: int) -> bytes:
-    """Return a number that is not negative as zigzag and base 128."""
-    left, written = value << 1, bytearray()
-    while left > 0x7F:
-        written.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*written, left])
+    written = bytearray()
+    for value in [] if places == [0] else [len(places), *places]:
+        left = value << 1  # zigzag, of numbers that are not negative, and base 128
+        while left > 0x7F:
+            written.append(left & 0x7F | 0x80)
+            left >>= 7
+        written.append(left)
+    return bytes(written) or b"\0"
 
 
 def _cell(field: FieldDescriptor) -> Cell:

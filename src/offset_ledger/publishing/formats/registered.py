@@ -23,7 +23,6 @@ LANGUAGES: Mapping[str, SchemaLanguage] = {
     "protobuf": SchemaLanguage.PROTOBUF,
     "json_schema": SchemaLanguage.JSON,
 }
-_EXTRAS = {SchemaLanguage.AVRO: "avro", SchemaLanguage.PROTOBUF: "protobuf", SchemaLanguage.JSON: "json-schema"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def find_serializer(choice: SchemaChoice, registry: Registry) -> SchemaSerialize
         SchemaRejected, RegistryUnavailable, AccessDenied, UnusableSchema: as the registry's client.
     """
     language = LANGUAGES[choice.name]
-    require(_EXTRAS[language], f"a schema in {choice.name}")
+    require(choice.name.replace("_", "-"), f"a schema in {choice.name}")
     schema = _latest(choice, registry) if choice.file is None else _of_file(choice, choice.file, registry)
     if schema.language is not language:
         raise ConfigurationError(
