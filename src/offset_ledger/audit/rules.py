@@ -40,9 +40,15 @@ def retention_against_lag(facts: TopicFacts) -> RuleResult:
     reader = facts.reader
     if reader is None:
         return ok("no pipeline was named, so no cursor is known")
-    lost = [p for p in facts.partitions if p.cursor is not None and p.cursor < p.log_start]
-    if lost:
-        return _deleted(reader.pipeline, lost)
+    if lost := [p for p in facts.partitions if p.cursor is not None and p.cursor < p.log_start]:
+        gone = [(p.partition, p.cursor or 0, p.log_start) for p in lost]
+        text = listed(f"{first} to {after - 1} of partition {partition}" for partition, first, after in gone)
+        count = counted(sum(after - first for _, first, after in gone), "offset")
+        search = "look for the records elsewhere; if they are gone, set source.on_expired: earliest_after_approval"
+        approve = "where it is fail (the default), and approve the loss (OffsetExpired in docs/runbook.md):"
+        remedy = remedies.lines(search, approve, f"offset-ledger skip {reader.pipeline} --why 'retention deleted them'")
+        risk = "records were deleted before they were ingested, and ingestion stops until the loss is approved"
+        return RuleResult(Severity.ERROR, f"deleted before they were committed: {count}, {text}", remedy, risk)
     worst = max(((_used(facts, p), p.partition) for p in facts.partitions), default=((0.0, ""), 0))
     (share, text), partition = worst
     severity = Severity.ERROR if share >= _USED_ERROR else Severity.WARNING if share >= _USED_WARNING else Severity.OK
@@ -58,18 +64,6 @@ def retention_against_lag(facts: TopicFacts) -> RuleResult:
     catch_up = "catch up:", f"offset-ledger ingest {reader.pipeline} --until-drained"
     keep = "or keep records three times as long:", remedies.set_topic(facts, *longer)
     return RuleResult(severity, f"partition {partition}: {text}", remedies.lines(*catch_up, *keep))
-
-
-def _deleted(pipeline: str, lost: list[PartitionFacts]) -> RuleResult:
-    """Offsets that retention deleted before they were committed."""
-    gone = [(p.partition, p.cursor or 0, p.log_start) for p in lost]
-    text = listed(f"{first} to {after - 1} of partition {partition}" for partition, first, after in gone)
-    count = counted(sum(after - first for _, first, after in gone), "offset")
-    search = "look for the records elsewhere; if they are gone, set source.on_expired: earliest_after_approval"
-    approve = "where it is fail (the default), and approve the loss (OffsetExpired in docs/runbook.md):"
-    remedy = remedies.lines(search, approve, f"offset-ledger skip {pipeline} --why 'retention deleted them'")
-    risk = "records were deleted before they were ingested, and ingestion stops until the loss is approved"
-    return RuleResult(Severity.ERROR, f"deleted before they were committed: {count}, {text}", remedy, risk)
 
 
 def _used(facts: TopicFacts, p: PartitionFacts) -> tuple[float, str]:

@@ -108,7 +108,7 @@ def run_topic(arguments: Namespace) -> Outcome:
 
 def _existing(arguments: Namespace) -> TopicSettings:
     """The settings that the topic has."""
-    from offset_ledger.audit.gather import read_facts
+    from offset_ledger.audit.run import read_facts
     from offset_ledger.connections import get_connection
     from offset_ledger.topics.settings import TopicSettings
 

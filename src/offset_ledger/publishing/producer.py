@@ -236,7 +236,19 @@ class Publisher:
         known = self._partitions.get(topic)
         chosen = record.partition
         if known is None or ((chosen is None or chosen >= known[1]) and known[0] < time.monotonic()):
-            known = self._partitions[topic] = self._ask_partitions(topic, known)
+            # Until when the answer holds, how many partitions there are, and which of them have a leader.
+            until = time.monotonic() + METADATA_SECONDS
+            try:
+                described = self._producer.list_topics(topic, 1.0 if known else self._max_block).topics[topic]
+                if described.error is not None:
+                    raise KafkaException(described.error)
+                led = sorted(number for number, each in described.partitions.items() if each.leader >= 0)
+                known = until, len(described.partitions), led or sorted(described.partitions)
+            except KafkaException:
+                if known is None:
+                    raise
+                known = until, *known[1:]
+            self._partitions[topic] = known
         _, count, led = known
         if chosen is None:
             assert self._partitioner is not None
@@ -244,22 +256,6 @@ class Publisher:
         if not 0 <= chosen < count:
             raise ValueError(f"Unrecognized partition {chosen} for topic {topic}")
         return chosen
-
-    def _ask_partitions(
-        self, topic: str, known: tuple[float, int, Sequence[int]] | None
-    ) -> tuple[float, int, Sequence[int]]:
-        """Return until when the answer holds, how many partitions there are, and which of them have a leader."""
-        until = time.monotonic() + METADATA_SECONDS
-        try:
-            described = self._producer.list_topics(topic, 1.0 if known else self._max_block).topics[topic]
-            if described.error is not None:
-                raise KafkaException(described.error)
-        except KafkaException:
-            if known is None:
-                raise
-            return until, *known[1:]
-        led = sorted(number for number, each in described.partitions.items() if each.leader >= 0)
-        return until, len(described.partitions), led or sorted(described.partitions)
 
     def send_and_wait(self, record: Record) -> Acknowledged:
         """Send one record and return where it is: simple, and as slow as one round trip a record.

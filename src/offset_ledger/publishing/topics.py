@@ -65,7 +65,9 @@ def delete_topic(extra: Mapping[str, str], name: str) -> bool:
             admin.delete_topics([name])
         except kafka_errors.UnknownTopicOrPartitionError:
             return False
-        _poll(lambda: _is_gone(admin, name), f"topic {name!r} was deleted and should not be listed")
+        unknown = kafka_errors.UnknownTopicOrPartitionError.errno
+        expectation = f"topic {name!r} was deleted and should not be listed"
+        _poll(lambda: int(admin.describe_topics([name])[0]["error_code"] == unknown), expectation)
     return True
 
 
@@ -75,11 +77,6 @@ def _led_partitions(admin: KafkaAdminClient, name: str) -> int:
     partitions = [] if described["error_code"] else described["partitions"]
     led = all(partition["error_code"] == 0 and partition["leader_id"] >= 0 for partition in partitions)
     return len(partitions) if led else 0
-
-
-def _is_gone(admin: KafkaAdminClient, name: str) -> int:
-    (described,) = admin.describe_topics([name])
-    return int(described["error_code"] == kafka_errors.UnknownTopicOrPartitionError.errno)
 
 
 def _poll(ask: Callable[[], int], expectation: str) -> int:

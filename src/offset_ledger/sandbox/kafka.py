@@ -104,7 +104,21 @@ class Kafka:
             require_free(f"broker {broker.node}", broker.port)
         if self.brokers[0] in missing:
             require_free("the Kafka controller", self.ports.controller)
-        self._prepare(java)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / LOGGING_FILE).write_text(_LOGGING)
+        for broker in self.brokers:
+            broker.directory.mkdir(exist_ok=True)
+            data = broker.directory / "data"
+            own = broker_settings(broker.node, self.count, broker.address, self.ports.controller, data)
+            _write_properties(broker.directory / SETTINGS_FILE, {**own, **self.settings})
+        cluster = self.directory / "cluster.json"
+        if not cluster.exists():
+            cluster.write_text(json.dumps({"brokers": self.count, "cluster_id": self._format(java)}))
+        elif (count := json.loads(cluster.read_text())["brokers"]) != self.count:
+            raise StackError(
+                f"{self.count} brokers were asked for and the data in {self.directory} are of {count}; "
+                f"ask for {count}, or run `offset-ledger stack down` and remove {self.directory}"
+            )
         for broker in missing:
             broker.start(java, launch)
         self.wait(launch)
@@ -125,24 +139,6 @@ class Kafka:
     def ready(self) -> bool:
         """Return whether the cluster answers and lists all its brokers."""
         return all(accepts(broker.port) for broker in self.brokers) and _cluster_size(self.bootstrap) == self.count
-
-    def _prepare(self, java: JavaRuntime) -> None:
-        """Write the settings of each broker, and format the data unless that was done before."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        (self.directory / LOGGING_FILE).write_text(_LOGGING)
-        for broker in self.brokers:
-            broker.directory.mkdir(exist_ok=True)
-            data = broker.directory / "data"
-            own = broker_settings(broker.node, self.count, broker.address, self.ports.controller, data)
-            _write_properties(broker.directory / SETTINGS_FILE, {**own, **self.settings})
-        cluster = self.directory / "cluster.json"
-        if not cluster.exists():
-            cluster.write_text(json.dumps({"brokers": self.count, "cluster_id": self._format(java)}))
-        elif (count := json.loads(cluster.read_text())["brokers"]) != self.count:
-            raise StackError(
-                f"{self.count} brokers were asked for and the data in {self.directory} are of {count}; "
-                f"ask for {count}, or run `offset-ledger stack down` and remove {self.directory}"
-            )
 
     def _format(self, java: JavaRuntime) -> str:
         """Format node 1 with Kafka's tool and copy that, changed, to the others: one JVM start instead of three.

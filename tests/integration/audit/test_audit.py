@@ -26,9 +26,8 @@ from kafka.structs import OffsetAndMetadata
 
 from offset_ledger.audit.facts import ReaderFacts
 from offset_ledger.audit.finding import AuditFinding, Severity
-from offset_ledger.audit.gather import Reading, read_facts
 from offset_ledger.audit.rules import RULES, check_topic
-from offset_ledger.audit.run import Audit, audit_pipeline, audit_topic
+from offset_ledger.audit.run import Audit, Reading, audit_pipeline, audit_topic, read_facts
 from offset_ledger.cli.main import main
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name

@@ -29,7 +29,6 @@ from offset_ledger.ledger.database import Cursor, Session, connect, migrate, nam
 from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.airflow import Airflow
 from offset_ledger.sandbox.layout import PortChoice, stack_home
-from offset_ledger.sandbox.stack import Stack
 from offset_ledger.schema_registry.client import connect_registry
 
 Say = Callable[[str], None]
@@ -76,28 +75,24 @@ def run(flights: int | None, say: Say) -> FormatsProof:
             )
             with connect(stack.postgres.connection()) as session:
                 migrate(session)
-        return _told(stack, flights or FLIGHTS, watch, say)
+        place = Place(
+            airflow=stack.airflow,
+            dags=stack.project / "dags",
+            kafka=stack.connections()[0],
+            registry=stack.registry.connection(),
+            stop_registry=stack.registry.stop,
+            replication_factor=stack.brokers,
+        )
+        with connect(stack.postgres.connection()) as session:
+            claims = list(Story(place, session, watch, say).claims(flights or FLIGHTS))
+            with transaction(session) as cursor:
+                claims.append(engines(cursor, topics.PIPELINES))
+            sheet = rows(session, named_sql("demo/format_balance"), {"pipelines": list(topics.PIPELINES)})
+            batches = rows(session, named_sql("batches/recent"), {"pipeline": topics.AVRO, "limit": 20})
+            return FormatsProof(sheet, batches, claims, watch.parts, watch.tasks, home)
     finally:
         with watch.part("stop the servers"):
             local.down(home, say)
-
-
-def _told(stack: Stack, flights: int, watch: Stopwatch, say: Say) -> FormatsProof:
-    place = Place(
-        airflow=stack.airflow,
-        dags=stack.project / "dags",
-        kafka=stack.connections()[0],
-        registry=stack.registry.connection(),
-        stop_registry=stack.registry.stop,
-        replication_factor=stack.brokers,
-    )
-    with connect(stack.postgres.connection()) as session:
-        claims = list(Story(place, session, watch, say).claims(flights))
-        with transaction(session) as cursor:
-            claims.append(engines(cursor, topics.PIPELINES))
-        sheet = rows(session, named_sql("demo/format_balance"), {"pipelines": list(topics.PIPELINES)})
-        batches = rows(session, named_sql("batches/recent"), {"pipeline": topics.AVRO, "limit": 20})
-        return FormatsProof(sheet, batches, claims, watch.parts, watch.tasks, stack.home)
 
 
 _ADDED = "ADD COLUMN air_time integer"
