@@ -77,7 +77,8 @@ class BrokerFacts:
 class ReaderFacts:
     """The pipeline that reads the topic, as far as the topic's settings matter to it.
 
-    ``runs_every`` is the longest time between two of its scheduled runs; None where none are scheduled.
+    ``runs_every`` is the longest time between two of its scheduled runs; None where none are scheduled. ``cursors`` are
+    where it stands on the topic of that id, ``unread_since`` for how long at most, by partition.
     """
 
     pipeline: str
@@ -88,6 +89,9 @@ class ReaderFacts:
     last_commit: datetime | None = None
     deletes_by_tombstone: bool = False
     runs_every: timedelta | None = None
+    topic_id: str = ""
+    cursors: Mapping[int, int] = field(default_factory=dict)
+    unread_since: Mapping[int, datetime] = field(default_factory=dict)
 
     @property
     def group(self) -> str:

@@ -106,11 +106,6 @@ def listed(names: Iterable[object]) -> str:
     return shown if len(every) <= _SHOWN else f"{shown} and {len(every) - _SHOWN:,} more"
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 broker`` or ``1,200 brokers``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def numbered(noun: str, numbers: Iterable[int]) -> str:
     """``partition 0`` or ``partitions 0, 1``, in order."""
     every = sorted(numbers)

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from offset_ledger.audit import remedies, rules_copies
 from offset_ledger.audit.facts import MIRROR_PREFIX, OpenTransaction, Owner, PartitionFacts, ReaderFacts, TopicFacts
-from offset_ledger.audit.finding import AuditFinding, RuleResult, Severity, counted, listed, ok, rule
-from offset_ledger.units import kafka_span, kept_for, show_size, show_span
+from offset_ledger.audit.finding import AuditFinding, RuleResult, Severity, listed, ok, rule
+from offset_ledger.units import counted, kafka_span, kept_for, show_size, show_span
 
 _USED_ERROR, _USED_WARNING = 0.9, 2 / 3
 """Shares of the retention that unread records, or a group's silence, may use."""

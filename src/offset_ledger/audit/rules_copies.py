@@ -2,7 +2,8 @@
 
 from offset_ledger.audit import remedies
 from offset_ledger.audit.facts import BrokerFacts, TopicFacts
-from offset_ledger.audit.finding import RuleResult, Severity, counted, listed, numbered, ok, rule
+from offset_ledger.audit.finding import RuleResult, Severity, listed, numbered, ok, rule
+from offset_ledger.units import counted
 
 
 @rule("replication-factor", "the only broker that has a partition takes its records with it")

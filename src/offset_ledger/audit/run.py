@@ -1,7 +1,7 @@
 """One audit: facts from the brokers and the ledger, open transactions among them, the rules, and what changed."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -59,16 +59,6 @@ class Audit:
         return tuple(finding for finding in self.findings if finding.severity.rank <= threshold.rank)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The pipeline that reads the topic, and where its cursors stand on the topic of that id, and how long at most."""
-
-    reader: ReaderFacts
-    topic_id: str = ""
-    cursors: Mapping[int, int] = field(default_factory=dict)
-    unread_since: Mapping[int, datetime] = field(default_factory=dict)
-
-
 def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
     """Audit the pipeline's topic and keep the result in its ledger.
 
@@ -107,9 +97,11 @@ def _audit_for(pipeline: Pipeline, session: Session, elect: bool = False) -> Aud
         last_commit=last_commit,
         deletes_by_tombstone=pipeline.record.tombstone is Tombstone.DELETE,
         runs_every=_runs_every(pipeline),
+        topic_id=known.topic_id if known else "",
+        cursors=known.next_offsets if known else {},
+        unread_since=since,
     )
-    reading = Reading(reader, known.topic_id, known.next_offsets, since) if known else Reading(reader)
-    return _audit(get_connection(pipeline.source.connection), pipeline.source.topic, reading, elect)
+    return _audit(get_connection(pipeline.source.connection), pipeline.source.topic, reader, elect)
 
 
 def audit_topic(connection: Connection, topic: str, ledger: Connection | None = None, elect: bool = False) -> Audit:
@@ -126,11 +118,11 @@ def audit_topic(connection: Connection, topic: str, ledger: Connection | None = 
         return keep(session, audit, current_origin())
 
 
-def _audit(connection: Connection, topic: str, reading: Reading | None, elect: bool) -> Audit:
+def _audit(connection: Connection, topic: str, reader: ReaderFacts | None, elect: bool) -> Audit:
     if elect:
         with connect_kafka(connection) as kafka:
             elect_preferred(kafka, topic)
-    facts = read_facts(connection, topic, reading)
+    facts = read_facts(connection, topic, reader)
     return Audit(facts.reader.pipeline if facts.reader else None, facts.topic, facts.taken_at, check_topic(facts))
 
 
@@ -196,7 +188,7 @@ def _moved(kafka: KafkaClient, topic: str) -> dict[int, Mapping[str, Any]]:
     }
 
 
-def read_facts(connection: Connection, topic: str, reading: Reading | None = None) -> TopicFacts:
+def read_facts(connection: Connection, topic: str, reader: ReaderFacts | None = None) -> TopicFacts:
     """Everything that the rules ask about the topic, at about one moment.
 
     Raises:
@@ -206,10 +198,10 @@ def read_facts(connection: Connection, topic: str, reading: Reading | None = Non
     """
     with connect_kafka(connection) as kafka:
         # As one question: when a leader changes meanwhile, all of it is asked again.
-        return kafka.ask(lambda admin: _read(admin, connection, topic, reading))
+        return kafka.ask(lambda admin: _read(admin, connection, topic, reader))
 
 
-def _read(admin: Admin, connection: Connection, topic: str, reading: Reading | None) -> TopicFacts:
+def _read(admin: Admin, connection: Connection, topic: str, reader: ReaderFacts | None) -> TopicFacts:
     described = describe_topic(admin, topic)
     configs = topic_configs(admin, topic)
     if not configs.values:
@@ -218,7 +210,7 @@ def _read(admin: Admin, connection: Connection, topic: str, reading: Reading | N
             "grant its user DescribeConfigs on the topic and on the cluster"
         )
     topic_id = str(described["topic_id"])
-    cursors, since = (reading.cursors, reading.unread_since) if reading and reading.topic_id == topic_id else ({}, {})
+    cursors, since = (reader.cursors, reader.unread_since) if reader and reader.topic_id == topic_id else ({}, {})
     partitions = {
         p["partition_index"]: PartitionFacts(
             p["partition_index"],
@@ -246,7 +238,7 @@ def _read(admin: Admin, connection: Connection, topic: str, reading: Reading | N
         own=configs.own,
         groups=groups_with_offsets(admin, topic),
         client=connection.extra,
-        reader=reading.reader if reading else None,
+        reader=reader,
     )
 
 

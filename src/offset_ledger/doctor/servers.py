@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from offset_ledger.audit.finding import Severity, counted, listed
+from offset_ledger.audit.finding import Severity, listed
 from offset_ledger.audit.run import examine
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
@@ -29,7 +29,7 @@ from offset_ledger.ledger.database import (
 )
 from offset_ledger.ledger.pipelines import read_retirement
 from offset_ledger.plan.topics import known_pipelines
-from offset_ledger.units import show_duration
+from offset_ledger.units import counted, show_duration
 
 _ON_TOPIC = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
 _RIGHTS = "grant them as in docs/production.md#rights-in-kafka"

@@ -153,7 +153,14 @@ def _lose_the_leader(lab: _Lab, producers: Mapping[str, KafkaProducer]) -> Pendi
         for attempt in range(_ATTEMPTS):
             with _frozen(lab.kafka, followers):
                 began = time.monotonic()
-                sent = _send_alone(lab, producers, flush, attempt)
+                # A follower's fetch that waits at the leader still takes along what comes next: let that be these.
+                for number in range(2):
+                    flush.send(_FLUSH, b"%d" % number, partition=0).get(_SECONDS)
+                mark = f" again {attempt}" if attempt else ""
+                sent = [(each, _send(producers[each.topic], lab, each, TrialStep.ALONE, mark)) for each in lab.trials]
+                for trial, answered in sent:
+                    if trial.acks != "all":
+                        trial.record_answers(TrialStep.ALONE, answered, _SECONDS)
                 if time.monotonic() - began < _FROZEN_SECONDS:
                     lab.kafka.broker(first).kill()
                     lab.say(f"broker {first}, the leader, is killed before the others have copied its last records")
@@ -166,18 +173,6 @@ def _lose_the_leader(lab: _Lab, producers: Mapping[str, KafkaProducer]) -> Pendi
     raise StackError(
         f"sending took longer than {_FROZEN_SECONDS} s {_ATTEMPTS} times; run the lab on a quieter machine"
     )
-
-
-def _send_alone(lab: _Lab, producers: Mapping[str, KafkaProducer], flush: KafkaProducer, attempt: int) -> Pending:
-    # A follower's fetch that waits at the leader still takes along what comes next: let that be these.
-    for number in range(2):
-        flush.send(_FLUSH, b"%d" % number, partition=0).get(_SECONDS)
-    again = f" again {attempt}" if attempt else ""
-    sent = [(trial, _send(producers[trial.topic], lab, trial, TrialStep.ALONE, again)) for trial in lab.trials]
-    for trial, answered in sent:
-        if trial.acks != "all":
-            trial.record_answers(TrialStep.ALONE, answered, _SECONDS)
-    return sent
 
 
 def _lose_the_last(lab: _Lab) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from offset_ledger.cycles import rare_collections
 from offset_ledger.progress import OnProgress
 from offset_ledger.publishing.flights import Actual, Event, Status, events_of, read_rows
-from offset_ledger.publishing.producer import Publisher, Summary, publish_aborted
+from offset_ledger.publishing.producer import Publisher, Summary, publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
 
@@ -203,7 +203,7 @@ def publish_flights(
     aborted: list[Record] = []
 
     def abort() -> None:
-        publish_aborted(aborted, extra, topic, transactional_id=f"{topic}-aborted")
+        publish(aborted, extra, topic, commit=False, transactional_id=f"{topic}-aborted")
         aborted.clear()
 
     with rare_collections(), Publisher(extra, topic, on_progress=on_progress) as publisher:

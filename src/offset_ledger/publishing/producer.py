@@ -242,8 +242,8 @@ class Publisher:
                 described = self._producer.list_topics(topic, 1.0 if known else self._max_block).topics[topic]
                 if described.error is not None:
                     raise KafkaException(described.error)
-                led = sorted(number for number, each in described.partitions.items() if each.leader >= 0)
-                known = until, len(described.partitions), led or sorted(described.partitions)
+                usable = sorted(number for number, each in described.partitions.items() if each.leader >= 0)
+                known = until, len(described.partitions), usable or sorted(described.partitions)
             except KafkaException:
                 if known is None:
                     raise
@@ -430,10 +430,13 @@ class Publisher:
         )
 
 
-def publish(records: Iterable[Record], extra: Mapping[str, str], topic: str, **options: Any) -> Summary:
+def publish(
+    records: Iterable[Record], extra: Mapping[str, str], topic: str, *, commit: bool = True, **options: Any
+) -> Summary:
     """Publish all records; with a transactional id all in one transaction. Returns when each is acknowledged.
 
-    The options are those of :class:`Publisher`.
+    The options are those of :class:`Publisher`. ``commit=False`` aborts the transaction, so that no reader of committed
+    data meets the records.
 
     Raises:
         PublishFailed: some were not acknowledged; a transaction was aborted.
@@ -443,22 +446,7 @@ def publish(records: Iterable[Record], extra: Mapping[str, str], topic: str, **o
         UnsafeSettings: the connection's extra names a setting that is refused.
         ConfigurationError: the topic does not exist, or librdkafka cannot log in as the connection says.
     """
-    return _publish(records, Publisher(extra, topic, **options), commit=True)
-
-
-def publish_aborted(
-    records: Iterable[Record], extra: Mapping[str, str], topic: str, *, transactional_id: str, **options: Any
-) -> Summary:
-    """Publish all records in one transaction and abort it, so that no reader of committed data meets them.
-
-    Raises:
-        PublishFailed, TransactionOutcomeUnknown, ProducerFenced, BrokerUnavailable: as :func:`publish`.
-    """
-    return _publish(records, Publisher(extra, topic, transactional_id=transactional_id, **options), commit=False)
-
-
-def _publish(records: Iterable[Record], publisher: Publisher, commit: bool) -> Summary:
-    with publisher:
+    with Publisher(extra, topic, **options) as publisher:
         send = publisher.send
         for record in records:
             send(record)

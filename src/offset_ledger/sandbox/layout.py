@@ -123,8 +123,15 @@ def require_free(part: str, port: int) -> None:
         try:
             probe.bind((HOST, port))
         except OSError as error:
+            import psutil  # the command line reads the ports of this module for its help
+
+            holder = "another process"
+            with suppress(psutil.AccessDenied):
+                for each in psutil.net_connections("tcp"):
+                    if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN and each.pid:
+                        holder = f"pid {each.pid} ({psutil.Process(each.pid).name()})"
             raise StackError(
-                f"{part} needs port {port} of {HOST} and {_holder(port)} has it ({error.strerror}); "
+                f"{part} needs port {port} of {HOST} and {holder} has it ({error.strerror}); "
                 "stop that, or choose another port"
             ) from None
 
@@ -134,16 +141,3 @@ def accepts(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((HOST, port)) == 0
-
-
-def _holder(port: int) -> str:
-    import psutil  # the command line reads the ports of this module for its help
-
-    try:
-        connections = psutil.net_connections("tcp")
-    except psutil.AccessDenied:
-        return "another process"
-    for each in connections:
-        if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN and each.pid:
-            return f"pid {each.pid} ({psutil.Process(each.pid).name()})"
-    return "another process"

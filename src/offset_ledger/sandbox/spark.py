@@ -68,13 +68,10 @@ class SparkConnect(Server):
         temporary = self.directory / "tmp"
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        command = [sys.executable, "-m", "offset_ledger.cli", "spark-server", "--host", HOST, "--port", str(self.port)]
-        known = {
-            **without_secrets({**os.environ, **environment}),
-            CONNECT_TOKEN: kept_secret(self.directory / "token"),
-            "TMPDIR": str(temporary),
-        }
-        launch.start(self.daemon, command, known)
+        place = "--host", HOST, "--port", str(self.port)
+        command = [sys.executable, "-m", "offset_ledger.cli", "spark-server", *place]
+        own = {CONNECT_TOKEN: kept_secret(self.directory / "token"), "TMPDIR": str(temporary)}
+        launch.start(self.daemon, command, without_secrets({**os.environ, **environment}) | own)
 
     def stop(self) -> bool:
         """Stop it; False if it did not run."""

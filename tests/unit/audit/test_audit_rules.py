@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from offset_ledger.audit.facts import BrokerFacts, OpenTransaction, Owner, PartitionFacts, ReaderFacts, TopicFacts
-from offset_ledger.audit.finding import AuditFinding, Severity, changes, counted, numbered
+from offset_ledger.audit.finding import AuditFinding, Severity, changes, numbered
 from offset_ledger.audit.rules import RULES, check_topic
+from offset_ledger.units import counted
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
 ERROR, WARNING, INFO, OK = Severity
