@@ -13,9 +13,7 @@ from offset_ledger.cli.verbs import Option, Outcome, from_1, say, verb
 from offset_ledger.extras import require
 
 if TYPE_CHECKING:
-    from offset_ledger.demo.formats.run import FormatsProof
     from offset_ledger.demo.proof import DemoProof
-    from offset_ledger.demo.run import Proof
 
 
 @verb(
@@ -31,17 +29,12 @@ def run_demo(arguments: Namespace) -> Outcome:
     from offset_ledger.demo.formats import run as formats
     from offset_ledger.demo.run import run
 
-    proof: DemoProof
-    if arguments.formats:
-        proof = of_formats = formats.run(arguments.flights, say)
-        text = _formats_text(of_formats)
-    else:
-        proof = of_flights = run(arguments.flights, say)
-        text = _text(of_flights)
+    proof = (formats.run if arguments.formats else run)(arguments.flights, say)
+    text = (_formats_text if arguments.formats else _text)(proof)
     return Outcome([asdict(claim) for claim in proof.claims], text, 0 if proof.holds else 1)
 
 
-def _formats_text(proof: FormatsProof) -> str:
+def _formats_text(proof: DemoProof) -> str:
     return "\n".join(
         [
             "\nBalance sheet by pipeline",
@@ -51,7 +44,7 @@ def _formats_text(proof: FormatsProof) -> str:
             "",
             *map(str, proof.claims),
             *_verdict(proof),
-            f"\nThe pipeline files are in {proof.home / 'project'}.",
+            f"\nThe pipeline files are in {proof.stack.home / 'project'}.",
             "Next: docs/tutorial.md, a topic of your own in Avro.",
         ]
     )
@@ -65,7 +58,7 @@ def _verdict(proof: DemoProof) -> list[str]:
     ]
 
 
-def _text(proof: Proof) -> str:
+def _text(proof: DemoProof) -> str:
     airflow, home = proof.stack.airflow, proof.stack.home
     return "\n".join(
         [

@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from offset_ledger.config.model import Stage
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.publishing.disturbances import Expected
 from offset_ledger.publishing.flights import Event, winning_events
+from offset_ledger.sandbox.stack import Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,18 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class DemoProof:
-    """The result of a demo: balance sheet, newest batches, each claim with its result, and where the time went."""
+    """The result of a demo: balance sheet, newest batches, each claim with its result, and where the time went.
+
+    ``pages`` are the quality reports of its batches.
+    """
 
     sheet: list[Any]
     batches: list[Any]
     claims: list[Claim]
     parts: Mapping[str, float]
     tasks: Mapping[str, float]
+    stack: Stack
+    pages: Sequence[Path] = ()
 
     @property
     def holds(self) -> bool:

@@ -3,8 +3,6 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
 
 from offset_ledger.demo.dag_runs import DagRuns
 from offset_ledger.demo.proof import Claim, DemoProof, Stopwatch, engines, fingerprint, prove
@@ -26,19 +24,7 @@ SEED = 2013
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Proof(DemoProof):
-    """The proof of the flights, with the balance sheet by partition."""
-
-    stack: Stack
-
-    @property
-    def pages(self) -> list[Path]:
-        """The quality report of each batch."""
-        return sorted((self.stack.home / "reports" / PIPELINE).glob("[0-9]*.html"))
-
-
-def run(flights: int | None, say: Say) -> Proof:
+def run(flights: int | None, say: Say) -> DemoProof:
     """Start the stack, publish, drain the topic through Airflow, show the ledger and prove the result."""
     watch = Stopwatch()
     with watch.part("start the servers"), ThreadPoolExecutor(1) as beside:
@@ -65,7 +51,9 @@ def run(flights: int | None, say: Say) -> Proof:
             claims.append(Claim("a second run planned nothing", True, again.skipped))
             claims.append(Claim("a second run changed no row", before, fingerprint(cursor)))
         ledger = rows(session, named_sql("batches/recent"), {"pipeline": PIPELINE, "limit": 20})
-        return Proof(rows(session, named_sql("demo/balance")), ledger, claims, watch.parts, watch.tasks, stack)
+        sheet = rows(session, named_sql("demo/balance"))
+    pages = sorted((stack.home / "reports" / PIPELINE).glob("[0-9]*.html"))
+    return DemoProof(sheet, ledger, claims, watch.parts, watch.tasks, stack, pages)
 
 
 def publish(stack: Stack, flights: int | None, answer: Expected, say: Say) -> None:

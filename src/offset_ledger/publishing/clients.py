@@ -31,11 +31,6 @@ _KINDS = {
 }
 
 
-def connection_of(extra: Mapping[str, str]) -> Connection:
-    """Return the connection that has this extra."""
-    return Connection("publisher", "kafka", extra=extra)
-
-
 def login(connection: Connection, on_error: Callable[[OffsetLedgerError], None]) -> dict[str, Any]:
     """Return what a client of librdkafka needs to log in; ``on_error`` is given why there is no new token later.
 
@@ -63,7 +58,8 @@ def _has_kerberos() -> bool:
 def group_consumer(extra: Mapping[str, str], group: str, **more: Any) -> Consumer:
     """Return a consumer of the group that reads committed records and commits nothing by itself."""
     settings = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
-    return Consumer({**login(connection_of(extra), lambda _: None), **settings, **more}, logger=client_log)
+    known = login(Connection("publisher", "kafka", extra=extra), lambda _: None)
+    return Consumer({**known, **settings, **more}, logger=client_log)
 
 
 def group_metadata(extra: Mapping[str, str], group: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from kafka import errors as kafka_errors
 
+from offset_ledger.connections import Connection
 from offset_ledger.errors import (
     ConfigurationError,
     OffsetLedgerError,
@@ -25,9 +26,9 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.errors import unavailable
 from offset_ledger.kafka.topics import topic_configs
 from offset_ledger.progress import OnProgress
-from offset_ledger.publishing.clients import as_kafka_error, client_log, connection_of, group_metadata, login
+from offset_ledger.publishing.clients import as_kafka_error, client_log, group_metadata, login
 from offset_ledger.publishing.partitioner import Partitioner
-from offset_ledger.publishing.record import Record, RecordLimits, RecordTooLarge, check_timestamp, fetch_bytes
+from offset_ledger.publishing.record import Record, RecordLimits, RecordTooLarge, fetch_bytes
 from offset_ledger.publishing.settings import ProducerSettings, dotted, read_settings
 
 log = logging.getLogger(__name__)
@@ -144,7 +145,8 @@ class Publisher:
         self._extra, self._topic, self._transactional_id = extra, topic, transactional_id
         self._partitioner = partitioner
         self._limits = limits or RecordLimits(fetch_bytes=fetch_bytes(extra))
-        self._unchecked = self._limits.unchecked(settings.compression_type)
+        # Values of up to this size need no check: it takes time, and only the broker knows what compression leaves.
+        self._unchecked = self._limits.smallest // 2 if settings.compression_type == "none" else 2**31
         self._timeout, self._max_block = settings.delivery_timeout_ms / 1000, settings.max_block_ms / 1000
         self._on_progress, self._on_ack, self._on_error = on_progress, on_ack, on_error
         self._waiting: deque[_Sent] = deque()
@@ -171,7 +173,7 @@ class Publisher:
             self._open_transaction = True
 
     def _connect(self, settings: ProducerSettings) -> Producer:
-        connection = connection_of(self._extra)
+        connection = Connection("publisher", "kafka", extra=self._extra)
         configuration = login(connection, self._note_token)
         batch_bytes = settings.batch_size
         with connect_kafka(connection) as kafka:
@@ -482,7 +484,8 @@ def sendable(name: str) -> bool:
 
 def _check(record: Record) -> None:
     """Refuse what is no record of Kafka, and the one moment that librdkafka takes for another."""
-    check_timestamp(record)
+    if record.timestamp_ms is not None and not 0 <= record.timestamp_ms < 2**63:
+        raise ValueError(f"a timestamp should be milliseconds since 1970, found {record.timestamp_ms}")
     if record.timestamp_ms == 0:
         raise ValueError("a timestamp of 0 means now to librdkafka; give this record another")
     if isinstance(record.key, str) or isinstance(record.value, str):  # which would be encoded

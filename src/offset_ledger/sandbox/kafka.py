@@ -54,10 +54,6 @@ class Broker(Server):
         command = kafka_command(java or find_java(), main, (logging, *self.jvm))
         launch.start(self.daemon, command, without_secrets(os.environ))
 
-    def stop(self, grace: float = 15) -> bool:
-        """SIGTERM, and SIGKILL after ``grace`` seconds; False if it did not run."""
-        return self.daemon.stop(grace)
-
     def ready(self) -> bool:
         """Return whether it answers."""
         return accepts(self.port) and _cluster_size(self.address) > 0

@@ -142,16 +142,16 @@ class Postgres(Server):
         """
         (launch or Launch()).wait([self.daemon], self.ready, _READY_SECONDS)
 
-    def stop(self, immediate: bool = False) -> bool:
+    def stop(self, grace: float = 15, *, immediate: bool = False) -> bool:
         """A fast shutdown, or an immediate one that leaves recovery to the next start; False if it did not run."""
-        ran = self.daemon.stop(how=signal.SIGQUIT if immediate else signal.SIGINT)
+        ran = self.daemon.stop(grace, signal.SIGQUIT if immediate else signal.SIGINT)
         with suppress(OSError):
             self._sockets.rmdir()
         return ran
 
     def restart(self, immediate: bool = False) -> None:
         """Stop and start it, and return when it answers."""
-        self.stop(immediate)
+        self.stop(immediate=immediate)
         self.start()
         self.wait()
 

@@ -154,6 +154,10 @@ class Server(ABC):
     def daemon(self) -> Daemon:
         """Its process."""
 
+    def stop(self, grace: float = 15) -> bool:
+        """SIGTERM, and SIGKILL after ``grace`` seconds; False if it did not run."""
+        return self.daemon.stop(grace)
+
     def kill(self) -> None:
         """SIGKILL to it and all its children: no shutdown, no flush."""
         self.daemon.kill()

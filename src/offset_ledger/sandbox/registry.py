@@ -67,10 +67,6 @@ class Registry(Server):
             launch.start(self.daemon, command, without_secrets(os.environ))
         launch.wait([self.daemon], self.ready, _READY_SECONDS)
 
-    def stop(self) -> bool:
-        """Stop it; False if it did not run."""
-        return self.daemon.stop()
-
     def ready(self) -> bool:
         """Return whether it answers."""
         client = http.client.HTTPConnection(HOST, self.port, timeout=5)

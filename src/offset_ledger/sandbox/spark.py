@@ -73,10 +73,6 @@ class SparkConnect(Server):
         own = {CONNECT_TOKEN: kept_secret(self.directory / "token"), "TMPDIR": str(temporary)}
         launch.start(self.daemon, command, without_secrets({**os.environ, **environment}) | own)
 
-    def stop(self) -> bool:
-        """Stop it; False if it did not run."""
-        return self.daemon.stop()
-
     def ready(self) -> bool:
         """Return whether it accepts clients."""
         return accepts(self.port)

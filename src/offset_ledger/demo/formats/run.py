@@ -41,14 +41,7 @@ _AIR_TIME = COLUMNS.index("air_time")
 _SINCE_VERSION = 2  # of the Avro schema: air_time
 
 
-@dataclass(frozen=True, slots=True)
-class FormatsProof(DemoProof):
-    """The proof of the formats, with the balance sheet by pipeline and the batches of the Avro pipeline."""
-
-    home: Path
-
-
-def run(flights: int | None, say: Say) -> FormatsProof:
+def run(flights: int | None, say: Say) -> DemoProof:
     """Start servers, do what :class:`Story` tells, prove it, and stop the servers.
 
     Raises:
@@ -89,7 +82,7 @@ def run(flights: int | None, say: Say) -> FormatsProof:
                 claims.append(engines(cursor, topics.PIPELINES))
             sheet = rows(session, named_sql("demo/format_balance"), {"pipelines": list(topics.PIPELINES)})
             batches = rows(session, named_sql("batches/recent"), {"pipeline": topics.AVRO, "limit": 20})
-            return FormatsProof(sheet, batches, claims, watch.parts, watch.tasks, home)
+            return DemoProof(sheet, batches, claims, watch.parts, watch.tasks, stack)
     finally:
         with watch.part("stop the servers"):
             local.down(home, say)
