@@ -13,7 +13,7 @@ from offset_ledger.cli.verbs import Option, Outcome, from_1, say, verb
 from offset_ledger.extras import require
 
 if TYPE_CHECKING:
-    from offset_ledger.demo.proof import DemoProof
+    from offset_ledger.demo.run import DemoProof
 
 
 @verb(

@@ -59,11 +59,7 @@ class DagRuns:
         self._call("PATCH", path, {"is_paused": False})
 
     def trigger(self, **form: str) -> DagRun:
-        """Let the runs under way finish, run the DAG once, and wait for it; again if the schedule came in between.
-
-        Raises:
-            DagRunFailed: as :meth:`once`.
-        """
+        """Let the runs under way finish, then run the DAG :meth:`once`; again if the schedule came in between."""
         self.settle()
         while (finished := self.once(**form)).outcome == BUSY:
             self.settle()

@@ -172,15 +172,10 @@ def elapsed(dep_time: int, arr_time: int, air_time: int | None) -> int:
     At least the time in the air, and then up to the minute that the clock at the destination shows: zones differ by
     whole hours. Without a time in the air the clocks are taken to be in one zone. Never 0.
     """
-    apart = clock_minutes(arr_time) - clock_minutes(dep_time)
+    apart = (arr_time // 100 - dep_time // 100) * 60 + arr_time % 100 - dep_time % 100
     if air_time is None:
         return apart % _DAY or _DAY
     return air_time + (apart - air_time) % 60
-
-
-def clock_minutes(hhmm: int) -> int:
-    """Minutes after midnight; ``2400`` is a day's end."""
-    return hhmm // 100 * 60 + hhmm % 100
 
 
 def at(minute: int) -> datetime:

@@ -5,7 +5,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
@@ -46,7 +45,6 @@ METADATA_SECONDS = 10.0  # so old may be what a partitioner is told of partition
 GRACE_SECONDS = 10.0  # librdkafka answers for every record within its delivery timeout; so much later the wait ends
 _CLOSE_SECONDS = 5
 _STEP_SECONDS = 0.2  # a signal is noticed only between two calls
-_OTHER_NAMES = {"max.request.size": "message.max.bytes"}
 _UNANSWERED = -2  # no partition: librdkafka answers -1 for a record that has none
 _OF_TRANSACTIONS = "transaction.timeout.ms"
 _ENDED = (KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
@@ -94,12 +92,13 @@ class Acknowledged(NamedTuple):
 def librdkafka_settings(settings: ProducerSettings, transactional_id: str | None = None) -> dict[str, object]:
     """Return the settings under librdkafka's names."""
     values = {dotted(name): getattr(settings, name) for name in ProducerSettings.__dataclass_fields__}
+    values["message.max.bytes"] = values.pop("max.request.size")
     del values["max.block.ms"]  # nothing blocks but the first answer about topic and transactional id
     timeout = values.pop(_OF_TRANSACTIONS)
     if transactional_id is not None:
         values |= {"transactional.id": transactional_id, _OF_TRANSACTIONS: timeout}
     return {
-        **{_OTHER_NAMES.get(name, name): value for name, value in values.items()},
+        **values,
         "partitioner": "murmur2_random",  # the Java client's
         "sticky.partitioning.linger.ms": 2 * settings.linger_ms,
         "allow.auto.create.topics": False,
@@ -326,9 +325,7 @@ class Publisher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         try:
             if self._open_transaction:
                 self._open_transaction = False

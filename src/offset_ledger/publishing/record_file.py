@@ -60,15 +60,11 @@ class Lines:
         except OSError as error:
             raise RecordFileError([f"{self.path} cannot be read ({error.strerror})"]) from None
 
-    def documents(self, form: str, exact: bool = False) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
-        """Each line's number and object, or what is wrong with it; ``form`` is ``jsonl`` or ``csv``.
+    def json_documents(self, exact: bool = False) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
+        """Each line's number and object, or what is wrong with it.
 
-        ``exact``: a JSON number with a fraction or an exponent becomes a Decimal, and a name that is there twice is
-        wrong.
+        ``exact``: a number with a fraction or an exponent becomes a Decimal, and a name that is there twice is wrong.
         """
-        return self._csv() if form == "csv" else self._jsonl(exact)
-
-    def _jsonl(self, exact: bool) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
         decode = _decode_exactly if exact else _decode
         for line in self:
             if line.strip():
@@ -80,7 +76,8 @@ class Lines:
                 one = isinstance(document, dict)
                 yield self.number, document if one else BadLine("should be one JSON object in one line")
 
-    def _csv(self) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
+    def csv_documents(self) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
+        """Each row's line number and the row by names, or what is wrong with it."""
         csv.field_size_limit(_LONGEST_FIELD)
         rows = csv.reader((_text(line) for line in self), strict=True)
         try:
@@ -156,7 +153,8 @@ class RecordFile:
     def _read(self, digest: Digest | None) -> Iterator[tuple[int, Record | str]]:
         """Each line's number with its record, or with what is wrong."""
         lines = Lines(self.path, digest)
-        for number, document in lines.documents(self.format, bool(self.form.identity)):
+        exact = bool(self.form.identity)
+        for number, document in lines.csv_documents() if self.format == "csv" else lines.json_documents(exact):
             try:
                 if isinstance(document, BadLine):
                     raise document

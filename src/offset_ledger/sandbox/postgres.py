@@ -253,11 +253,7 @@ def binary(name: str) -> str:
 
 
 def locale_options() -> list[str]:
-    """The options of ``initdb`` for the locale: bytewise order, and the character classes of Unicode.
-
-    Raises:
-        StackError: as :func:`binary`.
-    """
+    """The options of ``initdb`` for the locale: bytewise order, and the character classes of Unicode."""
     if major_version(binary("initdb")) < _BUILTIN_LOCALES:
         return ["--locale=C.UTF-8"]
     return ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
@@ -344,11 +340,7 @@ def system_user() -> str | None:
 
 
 def server_uid() -> int:
-    """The number of the user that the server runs as.
-
-    Raises:
-        StackError: as :func:`system_user`.
-    """
+    """The number of :func:`system_user`, else of this process' user."""
     user = system_user()
     return pwd.getpwnam(user).pw_uid if user else os.geteuid()
 

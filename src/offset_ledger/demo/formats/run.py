@@ -23,7 +23,7 @@ from offset_ledger.demo.formats.flights import (
     one_topic,
 )
 from offset_ledger.demo.formats.topics import Published, Topic
-from offset_ledger.demo.proof import Claim, DemoProof, Stopwatch, engines
+from offset_ledger.demo.run import Claim, DemoProof, Stopwatch, engines
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import Cursor, Session, connect, migrate, named_sql, rows, transaction
 from offset_ledger.sandbox import stack as local

@@ -11,7 +11,7 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import environment_name
 from offset_ledger.demo.formats import topics
 from offset_ledger.demo.formats.run import Place, Story, prove
-from offset_ledger.demo.proof import Claim, Stopwatch
+from offset_ledger.demo.run import Claim, Stopwatch
 from offset_ledger.ledger.database import Cursor, connect
 from offset_ledger.repair.verify import verify
 from tests.fixtures.airflow_world import World
