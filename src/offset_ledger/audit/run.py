@@ -59,49 +59,36 @@ class Audit:
         return tuple(finding for finding in self.findings if finding.severity.rank <= threshold.rank)
 
 
-def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
-    """Audit the pipeline's topic and keep the result in its ledger.
+def audit_pipeline(pipeline: Pipeline, elect: bool = False, write: bool = True) -> Audit:
+    """Audit the pipeline's topic, and keep the result in its ledger unless ``write`` is False.
 
     Raises:
         UnknownTopic: the cluster has no such topic.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
     with open_ledger(pipeline) as session:
-        return keep(session, _audit_for(pipeline, session, elect), current_origin())
-
-
-def examine(pipeline: Pipeline) -> Audit:
-    """Audit the pipeline's topic without keeping the result.
-
-    Raises:
-        UnknownTopic, BrokerUnavailable, DatabaseUnavailable: as :func:`audit_pipeline`.
-    """
-    with open_ledger(pipeline) as session:
-        return _audit_for(pipeline, session)
-
-
-def _audit_for(pipeline: Pipeline, session: Session, elect: bool = False) -> Audit:
-    with transaction(session) as cursor:
-        known = pipelines.read_cursors(cursor, pipeline.name)
-        topic_id = known.topic_id if known else None
-        cursor.execute(named_sql("audit/last_cursor_move"), {"pipeline": pipeline.name, "topic_id": topic_id})
-        last_commit = cursor.one()[0]
-        cursor.execute(named_sql("audit/unread_since"), {"pipeline": pipeline.name})
-        since = {row["partition"]: row["since"] for row in cursor.fetchall()}
-    reader = ReaderFacts(
-        pipeline=pipeline.name,
-        event_id_is_key=pipeline.record.event_id is None,
-        publish_at_is_timestamp=pipeline.record.publish_at is None,
-        newest_wins=pipeline.target.merge is Merge.NEWEST_WINS,
-        value_bytes=pipeline.limits.value_bytes,
-        last_commit=last_commit,
-        deletes_by_tombstone=pipeline.record.tombstone is Tombstone.DELETE,
-        runs_every=_runs_every(pipeline),
-        topic_id=known.topic_id if known else "",
-        cursors=known.next_offsets if known else {},
-        unread_since=since,
-    )
-    return _audit(get_connection(pipeline.source.connection), pipeline.source.topic, reader, elect)
+        with transaction(session) as cursor:
+            known = pipelines.read_cursors(cursor, pipeline.name)
+            topic_id = known.topic_id if known else None
+            cursor.execute(named_sql("audit/last_cursor_move"), {"pipeline": pipeline.name, "topic_id": topic_id})
+            last_commit = cursor.one()[0]
+            cursor.execute(named_sql("audit/unread_since"), {"pipeline": pipeline.name})
+            since = {row["partition"]: row["since"] for row in cursor.fetchall()}
+        reader = ReaderFacts(
+            pipeline=pipeline.name,
+            event_id_is_key=pipeline.record.event_id is None,
+            publish_at_is_timestamp=pipeline.record.publish_at is None,
+            newest_wins=pipeline.target.merge is Merge.NEWEST_WINS,
+            value_bytes=pipeline.limits.value_bytes,
+            last_commit=last_commit,
+            deletes_by_tombstone=pipeline.record.tombstone is Tombstone.DELETE,
+            runs_every=_runs_every(pipeline),
+            topic_id=known.topic_id if known else "",
+            cursors=known.next_offsets if known else {},
+            unread_since=since,
+        )
+        audit = _audit(get_connection(pipeline.source.connection), pipeline.source.topic, reader, elect)
+        return keep(session, audit, current_origin()) if write else audit
 
 
 def audit_topic(connection: Connection, topic: str, ledger: Connection | None = None, elect: bool = False) -> Audit:

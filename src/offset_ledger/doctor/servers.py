@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from offset_ledger.audit.finding import Severity, listed
-from offset_ledger.audit.run import examine
+from offset_ledger.audit.run import audit_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.doctor.finding import Finding, Level, ok, problem, warning
@@ -72,7 +72,7 @@ def check_topics(pipeline: Pipeline) -> Iterator[Finding]:
             except AccessDenied:
                 text = f"no right to read group {group}, which mirrors the cursors for lag monitors"
                 yield warning(f"{subject}: consumer group", text, _RIGHTS)
-        findings = examine(each).findings
+        findings = audit_pipeline(each, write=False).findings
         bad = [finding for finding in findings if finding.severity in _LEVELS]
         for finding in bad:
             remedy = finding.remedy or "offset-ledger audit has more about it"

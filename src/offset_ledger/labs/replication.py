@@ -168,7 +168,8 @@ def _lose_the_leader(lab: _Lab, producers: Mapping[str, KafkaProducer]) -> Pendi
             lab.say("the machine is slow: the followers may have fallen out of sync; trying again")
             for trial, unanswered in sent:
                 trial.record_answers(TrialStep.ALONE, unanswered, _ANSWER_SECONDS[trial.min_insync] + _SILENT_SECONDS)
-                trial.forget(TrialStep.ALONE)
+                for answers in (trial.acknowledged, trial.refused, trial.unanswered):
+                    answers[TrialStep.ALONE] = set()
             lab.settle(lambda p: p["leader_id"] == first and set(p["isr_nodes"]) == set(lab.plan.order))
     raise StackError(
         f"sending took longer than {_FROZEN_SECONDS} s {_ATTEMPTS} times; run the lab on a quieter machine"

@@ -115,11 +115,6 @@ class Trial:
             else:
                 self.acknowledged[step].add(value)
 
-    def forget(self, step: TrialStep) -> None:
-        """Drop the answers of a step, before it is repeated."""
-        for answers in (self.acknowledged, self.refused, self.unanswered):
-            answers[step] = set()
-
     @property
     def fates(self) -> dict[TrialStep, Fate]:
         """The fates of the records, step by step."""

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from functools import cache
 from typing import Any
 
@@ -60,12 +59,6 @@ def group_consumer(extra: Mapping[str, str], group: str, **more: Any) -> Consume
     settings = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
     known = login(Connection("publisher", "kafka", extra=extra), lambda _: None)
     return Consumer({**known, **settings, **more}, logger=client_log)
-
-
-def group_metadata(extra: Mapping[str, str], group: str) -> Any:
-    """Return the metadata of a group that has no members, for the offsets of a transaction."""
-    with closing(group_consumer(extra, group)) as consumer:
-        return consumer.consumer_group_metadata()
 
 
 def as_kafka_error(error: KafkaException, trouble: KafkaError | str | None = None) -> Exception:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -64,8 +65,7 @@ def process(
         PublishFailed, TransactionOutcomeUnknown, BrokerUnavailable: run it again; the group's offsets say where.
     """
     done = Processed(0, 0, 0)
-    reader = _Reader(extra, source, group, stop)
-    try:
+    with closing(_Reader(extra, source, group, stop)) as reader:
         while True:
             with Publisher(extra, target, transactional_id=transactional_id, **options) as publisher:
                 # Only now: the new producer has ended what an earlier one kept from this group.
@@ -80,8 +80,6 @@ def process(
                 publisher.finish()
             now = len(batch.records), publisher.summary.records, 1
             done = Processed(*(before + more for before, more in zip(done, now, strict=True)))
-    finally:
-        reader.close()
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -25,7 +26,7 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.errors import unavailable
 from offset_ledger.kafka.topics import topic_configs
 from offset_ledger.progress import OnProgress
-from offset_ledger.publishing.clients import as_kafka_error, client_log, group_metadata, login
+from offset_ledger.publishing.clients import as_kafka_error, client_log, group_consumer, login
 from offset_ledger.publishing.partitioner import Partitioner
 from offset_ledger.publishing.record import Record, RecordLimits, RecordTooLarge, fetch_bytes
 from offset_ledger.publishing.settings import ProducerSettings, dotted, read_settings
@@ -277,10 +278,12 @@ class Publisher:
             ProducerFenced: a newer producer has taken over.
             PublishFailed: the coordinator refused them; the transaction is aborted when this publisher is closed.
         """
-        metadata = group_metadata(self._extra, group) if isinstance(group, str) else group
+        if isinstance(group, str):
+            with closing(group_consumer(self._extra, group)) as consumer:
+                group = consumer.consumer_group_metadata()
         send = self._producer.send_offsets_to_transaction
         try:
-            within(self._timeout, lambda _: send(list(offsets), metadata, self._timeout))
+            within(self._timeout, lambda _: send(list(offsets), group, self._timeout))
         except (KafkaException, TimeoutError) as error:
             raise self._failure(self._translated(error)) from error
 

@@ -1,7 +1,7 @@
 """Creating and deleting topics; each call returns once the whole cluster agrees."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
@@ -94,10 +94,8 @@ def _poll(ask: Callable[[], int], expectation: str) -> int:
 @contextmanager
 def _admin(extra: Mapping[str, str]) -> Iterator[KafkaAdminClient]:
     try:
-        admin = KafkaAdminClient(**kafka_python_arguments(Connection("publisher", "kafka", extra=extra)))
-        try:
+        arguments = kafka_python_arguments(Connection("publisher", "kafka", extra=extra))
+        with closing(KafkaAdminClient(**arguments)) as admin:
             yield admin
-        finally:
-            admin.close()
     except kafka_errors.KafkaError as error:
         raise unavailable(extra["bootstrap.servers"], error) from error

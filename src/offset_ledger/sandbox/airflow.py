@@ -12,6 +12,7 @@ import secrets
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -168,13 +169,10 @@ class Airflow:
             OSError: Airflow is not there, or sent nothing for ``seconds``.
         """
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=seconds)
-        try:
+        with closing(http.client.HTTPConnection(HOST, self.port, timeout=seconds)) as connection:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             text = answer.read()
-        finally:
-            connection.close()
         return answer.status, json.loads(text) if text else None
 
     @property
@@ -193,13 +191,11 @@ class Airflow:
         return dict(json.loads(path.read_text()))
 
     def _revision(self) -> str | None:
-        connection = psycopg2.connect(**postgres_arguments(self.postgres.connection(self.database)))
-        try:
-            with connection, connection.cursor() as cursor:
-                cursor.execute("SELECT version_num FROM alembic_version")
-                row = cursor.fetchone()
-                return str(row[0]) if row else None
-        except psycopg2.errors.UndefinedTable:
-            return None
-        finally:
-            connection.close()
+        with closing(psycopg2.connect(**postgres_arguments(self.postgres.connection(self.database)))) as connection:
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT version_num FROM alembic_version")
+                    row = cursor.fetchone()
+                    return str(row[0]) if row else None
+            except psycopg2.errors.UndefinedTable:
+                return None

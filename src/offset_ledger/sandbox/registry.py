@@ -5,6 +5,7 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,14 +70,12 @@ class Registry(Server):
 
     def ready(self) -> bool:
         """Return whether it answers."""
-        client = http.client.HTTPConnection(HOST, self.port, timeout=5)
-        try:
-            client.request("GET", f"{API}/subjects")
-            return client.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            client.close()
+        with closing(http.client.HTTPConnection(HOST, self.port, timeout=5)) as client:
+            try:
+                client.request("GET", f"{API}/subjects")
+                return client.getresponse().status == http.client.OK
+            except (OSError, http.client.HTTPException):
+                return False
 
 
 def registry_program(java: JavaRuntime, say: Callable[[str], None]) -> Path:

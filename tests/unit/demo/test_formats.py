@@ -14,7 +14,8 @@ import pytest
 from fastavro.validation import validate
 
 from offset_ledger.demo.formats import topics
-from offset_ledger.demo.formats.flights import (
+from offset_ledger.demo.formats.run import FEWEST, run
+from offset_ledger.demo.formats.topics import (
     AGAINST_SCHEMA,
     POISON,
     UNKNOWN_SCHEMA,
@@ -23,7 +24,6 @@ from offset_ledger.demo.formats.flights import (
     avro_waves,
     flights,
 )
-from offset_ledger.demo.formats.run import FEWEST, run
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.publishing.formats.registered import compile_codec

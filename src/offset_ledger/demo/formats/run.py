@@ -13,16 +13,17 @@ from offset_ledger import ids
 from offset_ledger.connections import Connection
 from offset_ledger.demo.dag_runs import DagRuns
 from offset_ledger.demo.formats import topics
-from offset_ledger.demo.formats.flights import (
+from offset_ledger.demo.formats.topics import (
     AGAINST_SCHEMA,
     POISON,
     UNKNOWN_SCHEMA,
+    Published,
     Sending,
+    Topic,
     avro_waves,
     flights,
     one_topic,
 )
-from offset_ledger.demo.formats.topics import Published, Topic
 from offset_ledger.demo.run import Claim, DemoProof, Stopwatch, engines
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import Cursor, Session, connect, migrate, named_sql, rows, transaction
