@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from offset_ledger.audit import remedies, rules_copies
 from offset_ledger.audit.facts import MIRROR_PREFIX, OpenTransaction, Owner, PartitionFacts, ReaderFacts, TopicFacts
-from offset_ledger.audit.finding import AuditFinding, RuleResult, Severity, listed, ok, rule
+from offset_ledger.audit.finding import AuditFinding, RuleResult, Severity, listed, numbered, ok, rule
 from offset_ledger.units import counted, kafka_span, kept_for, show_size, show_span
 
 _USED_ERROR, _USED_WARNING = 0.9, 2 / 3
@@ -53,10 +53,10 @@ def retention_against_lag(facts: TopicFacts) -> RuleResult:
     (share, text), partition = worst
     severity = Severity.ERROR if share >= _USED_ERROR else Severity.WARNING if share >= _USED_WARNING else Severity.OK
     if severity is Severity.OK:
-        unsized = [str(p.partition) for p in facts.partitions if p.unread and p.size_bytes is None]
+        unsized = [p.partition for p in facts.partitions if p.unread and p.size_bytes is None]
         if facts.retention_bytes is not None and unsized:
-            noun = "partition" if len(unsized) == 1 else "partitions"
-            finding = f"not known by retention.bytes: this login is not shown the size of {noun} {listed(unsized)}"
+            which = numbered("partition", unsized)
+            finding = f"not known by retention.bytes: this login is not shown the size of {which}"
             return RuleResult(Severity.INFO, finding, "give the login of the audit the right Describe on the cluster")
         return ok(f"partition {partition}: {text}" if text else "every record is committed, or retention deletes none")
     longer = [f"retention.ms={3 * int(facts.retention.total_seconds() * 1000)}"] if facts.retention else []

@@ -49,9 +49,7 @@ def min_insync_replicas(facts: TopicFacts) -> RuleResult:
         return RuleResult(Severity.ERROR, finding, two)
     if min_insync < factor:
         return ok(f"{finding}: writing goes on with {counted(factor - min_insync, 'broker')} away")
-    remedy = remedies.set_topic(facts, f"min.insync.replicas={factor - 1}")
-    if factor == 2:
-        remedy = _third_copy(facts)
+    remedy = _third_copy(facts) if factor == 2 else remedies.set_topic(facts, f"min.insync.replicas={factor - 1}")
     risk = "one broker away stops every writer with acks=all (NotEnoughReplicas), maintenance included"
     if min_insync > factor:
         # Since KAFKA-15583 it counts as the factor; a broker does not say which version it is.

@@ -158,8 +158,8 @@ def _explained(name: str, settings: TopicSettings, head: str) -> Outcome:
     from offset_ledger.topics.settings import explain
 
     rows = explain(settings)
-    data = [{"setting": e.setting, "value": e.value, "buys": e.gives} for e in rows]
-    table = tabulate([(e.setting, e.value, e.gives) for e in rows], maxcolwidths=[None, None, 84], tablefmt="plain")
+    data = [{"setting": setting, "value": value, "buys": gives} for setting, value, gives in rows]
+    table = tabulate(rows, maxcolwidths=[None, None, 84], tablefmt="plain")
     return Outcome({"topic": name, "settings": data}, f"{head}\n\n{table}")
 
 

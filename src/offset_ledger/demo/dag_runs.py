@@ -25,11 +25,6 @@ class DagRun:
     seconds: dict[str, float]
     outcome: str | None = None  # why plan skipped
 
-    @property
-    def skipped(self) -> bool:
-        """Return whether the plan found nothing new."""
-        return self.tasks.get("plan") == "skipped"
-
 
 class DagRuns:
     """Triggers runs of one DAG and waits for each."""

@@ -53,10 +53,9 @@ class Journal:
         """The consumer group whose offset of partition 0 is the number of records."""
         return f"offset-ledger.publish.{self.transactional_id}"
 
-    def entry(self, position: JournalPosition) -> Sequence[TopicPartition]:
+    def entry(self, records: int, digest: str, finished: bool) -> Sequence[TopicPartition]:
         """Return the offset that a transaction commits so that this position is kept."""
-        note = f"sha256:{position.digest} {'finished' if position.finished else 'unfinished'}"
-        return [TopicPartition(self.topic, 0, position.records, note)]
+        return [TopicPartition(self.topic, 0, records, f"sha256:{digest} {'finished' if finished else 'unfinished'}")]
 
     def read(self) -> JournalPosition | None:
         """Return the committed position, None if there is none; it is final only while this id's producer is open.
@@ -116,11 +115,6 @@ class _Reading:
         """Return whether that was all."""
         return self.at == self.checked.records
 
-    @property
-    def position(self) -> JournalPosition:
-        """The position that was read up to, for the journal."""
-        return JournalPosition(self.at, self.digest.hexdigest(), self.finished)
-
 
 def publish_file(
     extra: Mapping[str, str],
@@ -160,7 +154,8 @@ def publish_file(
                 if not reading.finished:
                     for record in reading.take(records_per_transaction):
                         publisher.send(record)
-                    publisher.send_offsets(journal.entry(reading.position), journal.group)
+                    entry = journal.entry(reading.at, reading.digest.hexdigest(), reading.finished)
+                    publisher.send_offsets(entry, journal.group)
                     publisher.finish()
             except TransactionOutcomeUnknown as error:
                 unknown += 1

@@ -78,8 +78,8 @@ def process(
                 offsets = [TopicPartition(source, *place) for place in batch.positions.items()]
                 publisher.send_offsets(offsets, batch.membership)
                 publisher.finish()
-            now = len(batch.records), publisher.summary.records, 1
-            done = Processed(*(before + more for before, more in zip(done, now, strict=True)))
+            published = done.published + publisher.summary.records
+            done = Processed(done.read + len(batch.records), published, done.transactions + 1)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,7 +18,7 @@ from offset_ledger.config.model import JsonPath
 from offset_ledger.errors import RecordFileError, UnserializableValue
 from offset_ledger.publishing.forms import EVENT_ID, PUBLISH_AT, Form, rfc3339
 from offset_ledger.publishing.record import Record, RecordLimits, RecordTooLarge, min_batch_bytes
-from offset_ledger.publishing.serializers import BYTES, JSON, SchemaSerializer, Serializer
+from offset_ledger.publishing.serializers import BYTES, JSON, SchemaSerializer, Serializer, no_constant
 
 _SHOWN_PROBLEMS = 20
 _LONGEST_FIELD = 2**31 - 1  # of CSV: the limits of a record are checked elsewhere
@@ -261,12 +261,8 @@ def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
-
-
 def _decode_exactly(line: bytes) -> Any:
-    return json.loads(line.decode(), object_pairs_hook=_unique, parse_float=Decimal, parse_constant=_no_constant)
+    return json.loads(line.decode(), object_pairs_hook=_unique, parse_float=Decimal, parse_constant=no_constant)
 
 
 def _text(line: bytes) -> str:

@@ -9,7 +9,7 @@ import json
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from offset_ledger.errors import UnserializableValue
 
@@ -85,8 +85,9 @@ def _write_double(value: Any) -> bytes:
     return _DOUBLE.pack(_of(value, exact))
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
+def no_constant(name: str) -> NoReturn:
+    """Refuse NaN and Infinity, which are no JSON."""
+    raise ValueError(f"{name} is no number of JSON")
 
 
 _DOUBLE = struct.Struct(">d")
@@ -111,7 +112,7 @@ JSON = Serializer(
     "json",
     "what JSON can say",
     lambda value: _encode_json(value).encode(),
-    lambda data: json.loads(data.decode(), parse_constant=_no_constant),
+    lambda data: json.loads(data.decode(), parse_constant=no_constant),
     str,
 )
 

@@ -14,7 +14,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -176,13 +176,10 @@ class Postgres(Server):
     @contextmanager
     def _as_superuser(self, **more: Any) -> Iterator[extensions.cursor]:
         """A session of the superuser that commits each statement."""
-        session = psycopg2.connect(**postgres_arguments(self.superuser()), **more)
-        try:
+        with closing(psycopg2.connect(**postgres_arguments(self.superuser()), **more)) as session:
             session.autocommit = True
             with session.cursor() as cursor:
                 yield cursor
-        finally:
-            session.close()
 
     def _initialise(self) -> None:
         # Made under another name: an interrupted initdb must not pass for a server's data.

@@ -148,8 +148,7 @@ class SparkStandalone:
 
     def stop(self) -> bool:
         """Stop it; False if nothing ran."""
-        stopped = [daemon.stop() for daemon in reversed(self.daemons)]
-        return any(stopped)
+        return True in [daemon.stop() for daemon in reversed(self.daemons)]
 
     def ready(self, daemon: Daemon) -> bool:
         """Return whether the master accepts drivers, or a worker is connected to it."""

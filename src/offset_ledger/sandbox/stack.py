@@ -161,9 +161,6 @@ def load(home: Path) -> Stack | None:
         raise StackError(f"{path} cannot be read ({error!r}); end the servers by hand and remove {home}") from None
 
 
-Meanwhile = Callable[[Callable[[str], None]], object]
-
-
 @dataclass(frozen=True, slots=True)
 class PartStatus:
     """One server process of the stack."""
@@ -182,7 +179,7 @@ def up(
     home: Path | None = None,
     project: Path | None = None,
     say: Callable[[str], None] = silent,
-    meanwhile: Meanwhile | None = None,
+    meanwhile: Callable[[Callable[[str], None]], object] | None = None,
     spark: SparkKind | None = None,
     registry: bool = False,
 ) -> Stack:
@@ -248,7 +245,7 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
     return tuple(parts)
 
 
-def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
+def _start(stack: Stack, launch: Launch, meanwhile: Callable[[Callable[[str], None]], object] | None) -> None:
     stack.connections()  # makes the secrets that several of them read
 
     def start_postgres_and_airflow() -> None:

@@ -165,17 +165,8 @@ def plan(requirements: TopicRequirements) -> TopicSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """One setting, its value, and what it gives or costs."""
-
-    setting: str
-    value: str
-    gives: str
-
-
-def explain(topic: TopicSettings) -> tuple[Explained, ...]:
-    """Every setting in the order of the questions people ask: what survives, how long it stays, how large it may be."""
+def explain(topic: TopicSettings) -> list[tuple[str, str, str]]:
+    """Every setting, its value and what it gives: what survives, how long it stays, how large it may be."""
     counts = {"partitions": str(topic.partitions), "replication.factor": str(topic.replication_factor)}
     values = counts | topic.configs()
     largest = show_size(topic.max_message_bytes)
@@ -197,7 +188,7 @@ def explain(topic: TopicSettings) -> tuple[Explained, ...]:
         "max.message.bytes": f"larger batches are refused (MessageSizeTooLarge above {largest}, compressed)",
         "cleanup.policy": cleanup,
     }
-    return tuple(Explained(name, values[name], text) for name, text in gives.items())
+    return [(name, values[name], text) for name, text in gives.items()]
 
 
 def _copies(topic: TopicSettings) -> str:

@@ -24,15 +24,13 @@ from offset_ledger.demo.formats.topics import (
     flights,
     one_topic,
 )
-from offset_ledger.demo.run import Claim, DemoProof, Stopwatch, engines
+from offset_ledger.demo.run import Claim, DemoProof, Say, Stopwatch, engines
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import Cursor, Session, connect, migrate, named_sql, rows, transaction
 from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.airflow import Airflow
 from offset_ledger.sandbox.layout import PortChoice, stack_home
 from offset_ledger.schema_registry.client import connect_registry
-
-Say = Callable[[str], None]
 
 FLIGHTS = 20_000
 FEWEST = 100  # each wave needs some of every kind
