@@ -162,8 +162,8 @@ class Story:
             yield from prove(cursor, self._avro, "air_time" in types, f" {when}")
             cursor.execute(named_sql("table/columns"), {"columns": [], "schema": "public", "table": topics.AVRO})
             printed = {row["name"]: row["type"] for row in cursor.fetchall()}  # as Postgres prints them
-            found = {name: printed[name] for name in ("distance", "air_time") if name in printed}
-            yield Claim(f"{topics.AVRO} {when}: types", types, found)
+            declared = {name: printed[name] for name in ("distance", "air_time") if name in printed}
+            yield Claim(f"{topics.AVRO} {when}: types", types, declared)
             cursor.execute(named_sql("demo/target_changes"), {"pipeline": topics.AVRO})
             changes = "; ".join(row["clause"] for row in cursor.fetchall()) or "none"
             yield Claim(f"{topics.AVRO} {when}: changes of the table", made, changes)
@@ -199,13 +199,13 @@ def prove(cursor: Cursor, topic: Topic, has_air_time: bool = True, when: str = "
     wanted = set(expected_rows(topic.published, topic.name, has_air_time))
     columns = [*(COLUMNS if has_air_time else COLUMNS[:_AIR_TIME]), *WHERE_FROM]
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
-    in_table = sql.Identifier("public", topic.name)
-    cursor.execute(sql.SQL(named_sql("demo/format_rows")).format(columns=names, table=in_table))
-    found = [tuple(row) for row in cursor.fetchall()]
+    place = sql.Identifier("public", topic.name)
+    cursor.execute(sql.SQL(named_sql("demo/format_rows")).format(columns=names, table=place))
+    rows_there = [tuple(row) for row in cursor.fetchall()]
     table = f"{topic.name}{when}"
-    yield Claim(f"{table}: rows", len(wanted), len(found))
-    yield Claim(f"{table}: flights whose newest state is not in the table", 0, len(wanted - set(found)))
-    yield Claim(f"{table}: rows that are no flight's newest state", 0, len(set(found) - wanted))
+    yield Claim(f"{table}: rows", len(wanted), len(rows_there))
+    yield Claim(f"{table}: flights whose newest state is not in the table", 0, len(wanted - set(rows_there)))
+    yield Claim(f"{table}: rows that are no flight's newest state", 0, len(set(rows_there) - wanted))
     spoiled = {
         (each.partition, each.offset, each.sending.poison.code, each.value)
         for each in topic.published
