@@ -20,7 +20,7 @@ from offset_ledger.errors import BatchRejected, TombstonesMayBeGone
 from offset_ledger.ledger.database import connect, migrate
 from offset_ledger.model.batch import Origin
 from offset_ledger.plan.step import plan
-from offset_ledger.publishing.feed import publish_flights
+from offset_ledger.publishing.disturbances import publish_flights
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic

@@ -1,7 +1,5 @@
 """The facts of an audit about a topic: read once from the brokers, then checked by pure functions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -76,18 +74,11 @@ class BrokerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFacts:
-    """A consumer group with offsets of the topic."""
-
-    group: str
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
 class ReaderFacts:
     """The pipeline that reads the topic, as far as the topic's settings matter to it.
 
-    ``runs_every`` is the longest time between two of its scheduled runs; None where none are scheduled.
+    ``runs_every`` is the longest time between two of its scheduled runs; None where none are scheduled. ``cursors`` are
+    where it stands on the topic of that id, ``unread_since`` for how long at most, by partition.
     """
 
     pipeline: str
@@ -98,6 +89,9 @@ class ReaderFacts:
     last_commit: datetime | None = None
     deletes_by_tombstone: bool = False
     runs_every: timedelta | None = None
+    topic_id: str = ""
+    cursors: Mapping[int, int] = field(default_factory=dict)
+    unread_since: Mapping[int, datetime] = field(default_factory=dict)
 
     @property
     def group(self) -> str:
@@ -107,7 +101,11 @@ class ReaderFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """One topic at one moment. ``own`` names the settings that are the topic's and not the brokers' defaults."""
+    """One topic at one moment.
+
+    ``own`` names the settings that are the topic's and not the brokers' defaults; ``groups`` are the states of the
+    consumer groups with offsets of it.
+    """
 
     topic: str
     topic_id: str
@@ -117,7 +115,7 @@ class TopicFacts:
     partitions: tuple[PartitionFacts, ...]
     settings: Mapping[str, str]
     own: frozenset[str] = frozenset()
-    groups: tuple[GroupFacts, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
     client: Mapping[str, str] = field(default_factory=dict)
     reader: ReaderFacts | None = None
 
@@ -146,10 +144,6 @@ class TopicFacts:
         """``retention.bytes`` of a partition; None if size deletes nothing."""
         return Retention.from_settings(self.settings).bytes
 
-    def broker_settings(self, name: str, default: str) -> tuple[str, ...]:
-        """A setting as each broker has it."""
-        return tuple(broker.settings.get(name, default) for broker in self.brokers)
-
     def broker_number(self, name: str, default: int) -> int:
         """The smallest of a setting over the brokers."""
-        return min(map(int, self.broker_settings(name, str(default))), default=default)
+        return min((int(broker.settings.get(name, default)) for broker in self.brokers), default=default)

@@ -1,7 +1,5 @@
 """The report of an audit: findings with their severity, the rules that make them, and what has changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -44,21 +42,23 @@ class AuditFinding:
     remedy: str | None
 
 
-Check = Callable[[TopicFacts], RuleResult]
-
-
 @dataclass(frozen=True, slots=True)
 class AuditRule:
     """A check with its name, and what can happen where it fails."""
 
     name: str
     risk: str
-    check: Check
+    check: Callable[[TopicFacts], RuleResult]
 
     def apply(self, facts: TopicFacts) -> AuditFinding:
         """Check this topic."""
         result = self.check(facts)
         return AuditFinding(self.name, result.severity, result.finding, result.risk or self.risk, result.remedy)
+
+
+def rule(name: str, risk: str) -> Callable[[Callable[[TopicFacts], RuleResult]], AuditRule]:
+    """Make a rule of the check below."""
+    return lambda check: AuditRule(name, risk, check)
 
 
 def ok(finding: str) -> RuleResult:
@@ -104,11 +104,6 @@ def listed(names: Iterable[object]) -> str:
     every = list(names)
     shown = ", ".join(map(str, every[:_SHOWN]))
     return shown if len(every) <= _SHOWN else f"{shown} and {len(every) - _SHOWN:,} more"
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 broker`` or ``1,200 brokers``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def numbered(noun: str, numbers: Iterable[int]) -> str:

@@ -3,13 +3,11 @@
 A remedy is a text of lines. A line is a command to paste, or words; words before a command end with a colon.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Collection, Iterable
 
-from offset_ledger.audit.facts import PartitionFacts, TopicFacts
+from offset_ledger.audit.facts import TopicFacts
 from offset_ledger.audit.finding import numbered
 
 
@@ -48,24 +46,17 @@ def reassign(facts: TopicFacts, factor: int, near: Collection[int] = ()) -> str:
 
     A leader that is up stays the preferred one, unless its copy is the only one and is not near.
     """
-    moves = [
-        {"topic": facts.topic, "partition": p.partition, "replicas": _copies(facts, p, factor, near)}
-        for p in facts.partitions
-    ]
+    nodes, moves = sorted(broker.node for broker in facts.brokers), []
+    for p in facts.partitions:
+        turn = p.partition % len(nodes)
+        kept = [node for node in p.replicas if node in nodes]
+        copies = [*kept, *(node for node in nodes[turn:] + nodes[:turn] if node not in kept)][:factor]
+        if near and not set(copies) & set(near):
+            copies[-1] = sorted(near)[p.partition % len(near)]
+        moves.append({"topic": facts.topic, "partition": p.partition, "replicas": copies})
     plan = json.dumps({"version": 1, "partitions": moves}, separators=(",", ":"))
     tool = f"kafka-reassign-partitions.sh {_at(facts)} --reassignment-json-file copies.json --execute"
     return f"echo '{plan}' > copies.json && {tool}"
-
-
-def _copies(facts: TopicFacts, p: PartitionFacts, factor: int, near: Collection[int]) -> list[int]:
-    nodes = sorted(broker.node for broker in facts.brokers)
-    kept = [node for node in p.replicas if node in nodes]
-    turn = p.partition % len(nodes)
-    others = [node for node in nodes[turn:] + nodes[:turn] if node not in kept]
-    copies = [*kept, *others][:factor]
-    if near and not set(copies) & set(near):
-        copies[-1] = sorted(near)[p.partition % len(near)]
-    return copies
 
 
 def abort(facts: TopicFacts, partition: int, start: int) -> str:

@@ -1,12 +1,12 @@
 """Rules about copies, the brokers that have them, and reading from the closest. Pure: facts in, result out."""
 
-from __future__ import annotations
-
 from offset_ledger.audit import remedies
 from offset_ledger.audit.facts import BrokerFacts, TopicFacts
-from offset_ledger.audit.finding import AuditRule, RuleResult, Severity, counted, listed, numbered, ok
+from offset_ledger.audit.finding import RuleResult, Severity, listed, numbered, ok, rule
+from offset_ledger.units import counted
 
 
+@rule("replication-factor", "the only broker that has a partition takes its records with it")
 def replication_factor(facts: TopicFacts) -> RuleResult:
     """1 copy, or more copies than brokers."""
     factor, brokers = facts.replication_factor, len(facts.brokers)
@@ -33,6 +33,10 @@ def replication_factor(facts: TopicFacts) -> RuleResult:
     return RuleResult(Severity.ERROR, finding, remedy)
 
 
+@rule(
+    "min-insync-replicas",
+    "acks=all means the leader alone when the others are away: what it acknowledged is lost with it",
+)
 def min_insync_replicas(facts: TopicFacts) -> RuleResult:
     """1, which leaves acks=all to the leader alone, or the factor and more, which lets one lost broker stop writing."""
     min_insync, factor = facts.min_insync, facts.replication_factor
@@ -45,9 +49,7 @@ def min_insync_replicas(facts: TopicFacts) -> RuleResult:
         return RuleResult(Severity.ERROR, finding, two)
     if min_insync < factor:
         return ok(f"{finding}: writing goes on with {counted(factor - min_insync, 'broker')} away")
-    remedy = remedies.set_topic(facts, f"min.insync.replicas={factor - 1}")
-    if factor == 2:
-        remedy = _third_copy(facts)
+    remedy = _third_copy(facts) if factor == 2 else remedies.set_topic(facts, f"min.insync.replicas={factor - 1}")
     risk = "one broker away stops every writer with acks=all (NotEnoughReplicas), maintenance included"
     if min_insync > factor:
         # Since KAFKA-15583 it counts as the factor; a broker does not say which version it is.
@@ -63,6 +65,10 @@ def _third_copy(facts: TopicFacts) -> str:
     return remedies.lines(*wanted, remedies.reassign(facts, 3))
 
 
+@rule(
+    "replicas-in-sync",
+    "fewer brokers can be lost than the factor promises, and acks=all stops below min.insync.replicas",
+)
 def replicas_in_sync(facts: TopicFacts) -> RuleResult:
     """Copies that lag behind or whose broker is away."""
     behind = {p.partition: set(p.replicas) - set(p.in_sync) for p in facts.partitions if p.leader is not None}
@@ -85,6 +91,7 @@ def replicas_in_sync(facts: TopicFacts) -> RuleResult:
     return RuleResult(Severity.WARNING, finding, remedy)
 
 
+@rule("offline-partitions", "nobody can write or read these partitions")
 def offline_partitions(facts: TopicFacts) -> RuleResult:
     """Partitions that nobody leads."""
     offline = [p for p in facts.partitions if p.leader is None]
@@ -96,6 +103,7 @@ def offline_partitions(facts: TopicFacts) -> RuleResult:
     return RuleResult(Severity.ERROR, f"no leader: {numbered('partition', (p.partition for p in offline))}", remedy)
 
 
+@rule("preferred-leaders", "one broker carries more than its share of writers and readers")
 def preferred_leaders(facts: TopicFacts) -> RuleResult:
     """Leaders that are not the first of their replicas."""
     moved = {p.partition: p for p in facts.partitions if p.leader is not None and p.leader != p.replicas[0]}
@@ -106,6 +114,10 @@ def preferred_leaders(facts: TopicFacts) -> RuleResult:
     return RuleResult(Severity.WARNING, f"not led by the preferred broker: {noun} {places}", remedies.elect(facts))
 
 
+@rule(
+    "unclean-election",
+    "a copy that lags becomes the leader, and acknowledged records are cut off (LogTruncated, if noticed at all)",
+)
 def unclean_election(facts: TopicFacts) -> RuleResult:
     """A copy that was not in sync may become the leader."""
     if facts.settings["unclean.leader.election.enable"] != "true":
@@ -115,6 +127,7 @@ def unclean_election(facts: TopicFacts) -> RuleResult:
     return RuleResult(Severity.ERROR, finding, remedy)
 
 
+@rule("auto-created", "a misspelt name becomes a topic with default copies and retention, and its writer is not told")
 def auto_created(facts: TopicFacts) -> RuleResult:
     """Brokers that create topics for whoever names one; Kafka does not record which topics were created so."""
     creating = [b.node for b in facts.brokers if b.settings.get("auto.create.topics.enable", "false") == "true"]
@@ -126,10 +139,7 @@ def auto_created(facts: TopicFacts) -> RuleResult:
         )
     if not creating:
         return ok("topics are created on purpose only")
-    defaults = {
-        "num.partitions": len(facts.partitions),
-        "default.replication.factor": facts.replication_factor,
-    }
+    defaults = {"num.partitions": len(facts.partitions), "default.replication.factor": facts.replication_factor}
     as_created = not facts.own and all(facts.broker_number(name, 1) == value for name, value in defaults.items())
     doubt = "; this one has the brokers' defaults in everything, as a topic created so would" if as_created else ""
     remedy = remedies.server_properties("auto.create.topics.enable=false", creating)
@@ -139,40 +149,12 @@ def auto_created(facts: TopicFacts) -> RuleResult:
     return RuleResult(Severity.WARNING, finding, remedy)
 
 
-RULES = (
-    AuditRule(
-        "replication-factor", "the only broker that has a partition takes its records with it", replication_factor
-    ),
-    AuditRule(
-        "min-insync-replicas",
-        "acks=all means the leader alone when the others are away: what it acknowledged is lost with it",
-        min_insync_replicas,
-    ),
-    AuditRule(
-        "replicas-in-sync",
-        "fewer brokers can be lost than the factor promises, and acks=all stops below min.insync.replicas",
-        replicas_in_sync,
-    ),
-    AuditRule("offline-partitions", "nobody can write or read these partitions", offline_partitions),
-    AuditRule("preferred-leaders", "one broker carries more than its share of writers and readers", preferred_leaders),
-    AuditRule(
-        "unclean-election",
-        "a copy that lags becomes the leader, and acknowledged records are cut off (LogTruncated, if noticed at all)",
-        unclean_election,
-    ),
-    AuditRule(
-        "auto-created",
-        "a misspelt name becomes a topic with default copies and retention, and its writer is not told",
-        auto_created,
-    ),
-)
-
-
 _SELECTOR = "RackAwareReplicaSelector"
 _SELECTOR_SETTING = f"replica.selector.class=org.apache.kafka.common.replica.{_SELECTOR}"
 _RACK_SETTINGS = {"broker.rack": "broker.rack=RACK, each its own,", f"the {_SELECTOR}": _SELECTOR_SETTING}
 
 
+@rule("closest-replica", "records cross racks all the same, which costs time and money")
 def closest_replica(facts: TopicFacts) -> RuleResult:
     """Reading from the closest copy needs a rack and a selector on every broker, and client.rack at the reader."""
     rack = facts.client.get("client.rack")
@@ -183,7 +165,12 @@ def closest_replica(facts: TopicFacts) -> RuleResult:
         finding = f"the brokers offer the closest copy (racks {listed(racks)}), and the connection has no client.rack"
         remedy = f"set client.rack in the extra of the Kafka connection to the reader's rack: {' or '.join(racks)}"
         return RuleResult(Severity.INFO, finding, remedy)
-    if lacking := _lacking(facts):
+    # A selector is needed where the leader is, and a rack where the copy is.
+    without = {
+        "broker.rack": [b.node for b in facts.brokers if not b.rack],
+        f"the {_SELECTOR}": [b.node for b in facts.brokers if not _selects(b)],
+    }
+    if lacking := {what: nodes for what, nodes in without.items() if nodes}:
         finding = " and ".join(f"{what} is missing on {numbered('broker', nodes)}" for what, nodes in lacking.items())
         ways = [remedies.server_properties(_RACK_SETTINGS[what], nodes) for what, nodes in lacking.items()]
         remedy = remedies.lines(*ways, "or remove client.rack from the extra of the Kafka connection")
@@ -191,23 +178,6 @@ def closest_replica(facts: TopicFacts) -> RuleResult:
     if rack not in racks:
         remedy = f"set client.rack in the extra of the Kafka connection to {' or '.join(racks)}"
         return RuleResult(Severity.WARNING, f"client.rack is {rack}, and no broker is there ({listed(racks)})", remedy)
-    return _copies_near(facts, rack)
-
-
-def _selects(broker: BrokerFacts) -> bool:
-    return _SELECTOR in broker.settings.get("replica.selector.class", "")
-
-
-def _lacking(facts: TopicFacts) -> dict[str, list[int]]:
-    """Return which brokers lack what; a selector is needed where the leader is, and a rack where the copy is."""
-    without = {
-        "broker.rack": [b.node for b in facts.brokers if not b.rack],
-        f"the {_SELECTOR}": [b.node for b in facts.brokers if not _selects(b)],
-    }
-    return {what: nodes for what, nodes in without.items() if nodes}
-
-
-def _copies_near(facts: TopicFacts, rack: str) -> RuleResult:
     near = {broker.node for broker in facts.brokers if broker.rack == rack}
     far = [p.partition for p in facts.partitions if not near & set(p.replicas)]
     if not far:
@@ -217,6 +187,17 @@ def _copies_near(facts: TopicFacts, rack: str) -> RuleResult:
     return RuleResult(Severity.WARNING, finding, remedy)
 
 
-CLOSEST_REPLICA = (
-    AuditRule("closest-replica", "records cross racks all the same, which costs time and money", closest_replica),
+def _selects(broker: BrokerFacts) -> bool:
+    return _SELECTOR in broker.settings.get("replica.selector.class", "")
+
+
+RULES = (
+    replication_factor,
+    min_insync_replicas,
+    replicas_in_sync,
+    offline_partitions,
+    preferred_leaders,
+    unclean_election,
+    auto_created,
+    closest_replica,
 )

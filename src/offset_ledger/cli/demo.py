@@ -21,23 +21,20 @@ def run_demo(arguments: Namespace) -> Outcome:
     """Load real flights through Airflow, and prove every row."""
     require("local", "the demo")
     from offset_ledger.demo.formats import run as formats
-    from offset_ledger.demo.proof import DemoProof
     from offset_ledger.demo.run import run
 
-    proof: DemoProof
+    proof = (formats.run if arguments.formats else run)(arguments.flights, say)
     if arguments.formats:
-        proof = of_formats = formats.run(arguments.flights, say)
         tables = "Balance sheet by pipeline", "Batches of flights_avro"
         around = list[str]()
         then = [
-            f"\nThe pipeline files are in {of_formats.home / 'project'}.",
+            f"\nThe pipeline files are in {proof.stack.home / 'project'}.",
             "Next: docs/tutorial.md, a topic of your own in Avro.",
         ]
     else:
-        proof = of_flights = run(arguments.flights, say)
-        airflow, home = of_flights.stack.airflow, of_flights.stack.home
+        airflow, home = proof.stack.airflow, proof.stack.home
         tables = "Balance sheet by partition", "Ledger"
-        around = ["", *(f"quality report: {page}" for page in of_flights.pages)]
+        around = ["", *(f"quality report: {page}" for page in proof.pages)]
         around.append(f"Airflow: {airflow.address} (user admin, password in {airflow.directory / 'passwords.json'})")
         then = [
             "\nThe servers stay up: open the entry Ledger in Airflow, or in a shell run:",

@@ -99,7 +99,7 @@ def run_topic(arguments: Namespace) -> Outcome:
 
 def _existing(arguments: Namespace) -> TopicSettings:
     """The settings that the topic has."""
-    from offset_ledger.audit.gather import read_facts
+    from offset_ledger.audit.run import read_facts
     from offset_ledger.topics.settings import TopicSettings
 
     facts = read_facts(get_connection(arguments.connection), arguments.topic)
@@ -110,8 +110,7 @@ def _existing(arguments: Namespace) -> TopicSettings:
 def _planned(arguments: Namespace) -> tuple[TopicSettings, dict[str, str]]:
     """The plan with the caller's own settings, and the same as Kafka's configuration."""
     from offset_ledger.kafka.client import connect_kafka
-    from offset_ledger.topics.plan import Durability, TopicRequirements, plan
-    from offset_ledger.topics.settings import TopicSettings
+    from offset_ledger.topics.settings import Durability, TopicRequirements, TopicSettings, plan
 
     volume, brokers = _volume(arguments), arguments.brokers
     if not brokers:
@@ -142,11 +141,11 @@ def _volume(arguments: Namespace) -> int | None:
 def _explained(name: str, settings: TopicSettings, head: str) -> Outcome:
     from tabulate import tabulate
 
-    from offset_ledger.topics.explain import explain
+    from offset_ledger.topics.settings import explain
 
     rows = explain(settings)
-    data = [{"setting": e.setting, "value": e.value, "buys": e.gives} for e in rows]
-    table = tabulate([(e.setting, e.value, e.gives) for e in rows], maxcolwidths=[None, None, 84], tablefmt="plain")
+    data = [{"setting": setting, "value": value, "buys": gives} for setting, value, gives in rows]
+    table = tabulate(rows, maxcolwidths=[None, None, 84], tablefmt="plain")
     return Outcome({"topic": name, "settings": data}, f"{head}\n\n{table}")
 
 

@@ -1,7 +1,5 @@
 """Runs of one DAG through Airflow's REST API."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,11 +24,6 @@ class DagRun:
     tasks: dict[str, str]
     seconds: dict[str, float]
     outcome: str | None = None  # why plan skipped
-
-    @property
-    def skipped(self) -> bool:
-        """Return whether the plan found nothing new."""
-        return self.tasks.get("plan") == "skipped"
 
 
 class DagRuns:
@@ -61,11 +54,7 @@ class DagRuns:
         self._call("PATCH", path, {"is_paused": False})
 
     def trigger(self, **form: str) -> DagRun:
-        """Let the runs under way finish, run the DAG once, and wait for it; again if the schedule came in between.
-
-        Raises:
-            DagRunFailed: as :meth:`once`.
-        """
+        """Let the runs under way finish, then run the DAG :meth:`once`; again if the schedule came in between."""
         self.settle()
         while (finished := self.once(**form)).outcome == BUSY:
             self.settle()

@@ -1,23 +1,25 @@
 """The demo: the flights of 2013 through the real stack and Airflow, and the proof that each arrived exactly once."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from offset_ledger.config.model import Stage
 from offset_ledger.demo.dag_runs import DagRuns
-from offset_ledger.demo.proof import Claim, DemoProof, Stopwatch, engines, fingerprint, prove
 from offset_ledger.errors import StackError
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.database import connect, migrate, named_sql, rows, transaction
+from offset_ledger.ledger.database import Cursor, connect, migrate, named_sql, rows, transaction
 from offset_ledger.ledger.pipelines import read_cursors
 from offset_ledger.model.request import NOTHING_NEW
 from offset_ledger.progress import progress
-from offset_ledger.publishing.disturbances import Expected, expected
-from offset_ledger.publishing.feed import publish_flights
+from offset_ledger.publishing.disturbances import Expected, expected, publish_flights
+from offset_ledger.publishing.flights import Event, winning_events
 from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.stack import Stack
 
@@ -30,18 +32,71 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Proof(DemoProof):
-    """The proof of the flights, with the balance sheet by partition."""
+class Claim:
+    """One thing that must be true, with the expected and the actual value."""
 
-    stack: Stack
+    text: str
+    expected: Any
+    found: Any
 
     @property
-    def pages(self) -> list[Path]:
-        """The quality report of each batch."""
-        return sorted((self.stack.home / "reports" / PIPELINE).glob("[0-9]*.html"))
+    def holds(self) -> bool:
+        """Return whether it does."""
+        return bool(self.expected == self.found)
+
+    def __str__(self) -> str:
+        return f"{'ok  ' if self.holds else 'WRONG'} {self.text}: {self.found}" + (
+            "" if self.holds else f", expected {self.expected}"
+        )
 
 
-def run(flights: int | None, say: Say) -> Proof:
+@dataclass(frozen=True, slots=True)
+class DemoProof:
+    """The result of a demo: balance sheet, newest batches, each claim with its result, and where the time went.
+
+    ``pages`` are the quality reports of its batches.
+    """
+
+    sheet: list[Any]
+    batches: list[Any]
+    claims: list[Claim]
+    parts: Mapping[str, float]
+    tasks: Mapping[str, float]
+    stack: Stack
+    pages: Sequence[Path] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Return whether every claim does."""
+        return all(claim.holds for claim in self.claims)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that all of it took."""
+        return sum(self.parts.values())
+
+
+class Stopwatch:
+    """Seconds by part of the demo, and by task of its DAG runs."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, float] = {}
+        self.tasks: dict[str, float] = {}
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Time the block as a part of that name, or as more of it."""
+        began = time.monotonic()
+        yield
+        self.parts[name] = self.parts.get(name, 0.0) + time.monotonic() - began
+
+    def add(self, tasks: Mapping[str, float]) -> None:
+        """Add what the tasks of one run took."""
+        for name, seconds in tasks.items():
+            self.tasks[name] = self.tasks.get(name, 0.0) + seconds
+
+
+def run(flights: int | None, say: Say) -> DemoProof:
     """Start the stack, publish, drain the topic through Airflow, show the ledger and prove the result."""
     watch = Stopwatch()
     with watch.part("start the servers"), ThreadPoolExecutor(1) as beside:
@@ -65,10 +120,12 @@ def run(flights: int | None, say: Say) -> Proof:
         with watch.part("run it once more"):
             again = runs.trigger()
         with transaction(session) as cursor:
-            claims.append(Claim("a second run planned nothing", True, again.skipped))
+            claims.append(Claim("a second run planned nothing", True, again.tasks.get("plan") == "skipped"))
             claims.append(Claim("a second run changed no row", before, fingerprint(cursor)))
         ledger = rows(session, named_sql("batches/recent"), {"pipeline": PIPELINE, "limit": 20})
-        return Proof(rows(session, named_sql("demo/balance")), ledger, claims, watch.parts, watch.tasks, stack)
+        sheet = rows(session, named_sql("demo/balance"))
+    pages = sorted((stack.home / "reports" / PIPELINE).glob("[0-9]*.html"))
+    return DemoProof(sheet, ledger, claims, watch.parts, watch.tasks, stack, pages)
 
 
 def publish(stack: Stack, flights: int | None, answer: Expected, say: Say) -> None:
@@ -121,3 +178,58 @@ def _unread(stack: Stack) -> int:
         cursors = read_cursors(cursor, PIPELINE)
     next_offsets = cursors.next_offsets if cursors else {}
     return sum(each.last_stable - next_offsets.get(each.partition, 0) for each in partitions)
+
+
+def fingerprint(cursor: Cursor) -> tuple[Any, ...]:
+    """Changes with every row that is inserted, rewritten or deleted."""
+    cursor.execute(named_sql("demo/fingerprint"))
+    return tuple(cursor.one())
+
+
+def prove(cursor: Cursor, answer: Expected, limit: int | None) -> Iterator[Claim]:
+    """Every claim of the demo about table and quarantine; ``answer`` is what ``limit`` flights must come to."""
+    cursor.execute(named_sql("demo/flight_totals"))
+    count, cancelled, departures, mean = cursor.one()
+    if limit is not None:
+        yield Claim("rows", limit, count)
+    else:
+        yield Claim("rows, one for each flight of the CSV", 336_776, count)
+        yield Claim("cancelled", 8_255, cancelled)
+        yield Claim("departures", 328_521, departures)
+        yield Claim("mean departure delay in minutes", "12.6391", str(mean))
+    cursor.execute(named_sql("demo/flights"))
+    in_table = {tuple(row) for row in cursor.fetchall()}
+    newest = {_row(event) for event in winning_events(limit)}
+    yield Claim("flights whose newest state is not in the table", 0, len(newest - in_table))
+    yield Claim("rows that are no flight's newest state", 0, len(in_table - newest))
+    cursor.execute(named_sql("demo/quarantined"))
+    quarantined = Counter((bytes(row[0]), row[1]) for row in cursor.fetchall())
+    refused = Counter({(value, malformation.path): 1 for value, malformation in answer.refused.items()})
+    yield Claim("malformed records not in quarantine with the right reason", 0, (refused - quarantined).total())
+    yield Claim("records in quarantine that are not malformed", 0, (quarantined - refused).total())
+    cursor.execute(named_sql("demo/balance_totals"))
+    inserted, others, in_quarantine, rest = map(int, cursor.one())
+    yield Claim("balance sheet: inserted", answer.flights, inserted)
+    yield Claim("balance sheet: updated, superseded and duplicate", answer.superseded, others)
+    yield Claim("balance sheet: quarantined", len(answer.refused), in_quarantine)
+    yield Claim("balance sheet: deleted and skipped", 0, rest)
+
+
+def _row(event: Event) -> tuple[Any, ...]:
+    flight, schedule, actual = event.flight, event.schedule, event.actual
+    times = ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time")
+    return (
+        *(event.event_id, event.publish_at, str(event.status), flight.carrier, flight.number, flight.tailnum),
+        *(flight.origin, flight.dest, schedule.date, event.distance),
+        *(getattr(actual, name, None) for name in times),
+    )
+
+
+def engines(cursor: Cursor, pipelines: Sequence[str]) -> Claim:
+    """Claim that Spark staged the large batches of these pipelines, and the task itself the others."""
+    cursor.execute(named_sql("demo/engines"), {"pipelines": list(pipelines)})
+    batches = cursor.fetchall()
+    below = Stage().process_below
+    wanted = {each["batch_id"]: "process" if each["offsets"] < below else "spark" for each in batches}
+    staged = {each["batch_id"]: each["engine"] for each in batches}
+    return Claim(f"what staged each batch (spark from {below:,} offsets on)", wanted, staged)

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from offset_ledger.audit.finding import Severity, counted, listed
-from offset_ledger.audit.run import examine
+from offset_ledger.audit.finding import Severity, listed
+from offset_ledger.audit.run import audit_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.doctor.finding import Finding, Level, ok, problem, warning
@@ -18,7 +18,7 @@ from offset_ledger.ledger import database
 from offset_ledger.ledger.database import Session, named_sql, read_only, rows, transaction
 from offset_ledger.ledger.pipelines import read_retirement
 from offset_ledger.plan.topics import known_pipelines
-from offset_ledger.units import show_duration
+from offset_ledger.units import counted, show_duration
 
 _ON_TOPIC = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
 _RIGHTS = "grant them as in docs/production.md#rights-in-kafka"
@@ -61,7 +61,7 @@ def check_topics(pipeline: Pipeline) -> Iterator[Finding]:
             except AccessDenied:
                 text = f"no right to read group {group}, which mirrors the cursors for lag monitors"
                 yield warning(f"{subject}: consumer group", text, _RIGHTS)
-        findings = examine(each).findings
+        findings = audit_pipeline(each, write=False).findings
         bad = [finding for finding in findings if finding.severity in _LEVELS]
         for finding in bad:
             remedy = finding.remedy or "offset-ledger audit has more about it"

@@ -4,17 +4,13 @@ Run as ``python -m offset_ledger.labs.consumer``, its orders as JSON on standard
 where the orders say.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from psycopg2 import sql
@@ -52,6 +48,7 @@ def consume(orders: Orders) -> None:
         auto_offset_reset="earliest",
         max_poll_records=50,
     )
+    insert = sql.SQL(named_sql("labs/insert")).format(table=sql.Identifier(orders.table))
     partitions = [TopicPartition(orders.topic, partition) for partition in range(orders.partitions)]
     with closing(consumer), connect(parse_connection("postgres", orders.postgres)) as session:
         session.autocommit = True
@@ -62,25 +59,15 @@ def consume(orders: Orders) -> None:
             records = [record for batch in consumer.poll(500).values() for record in batch]
             if records and orders.commit is Commit.BEFORE:
                 consumer.commit()
-            handled = _write(cursor, orders, records, handled)
+            for left, record in zip(range(len(records) - 1, -1, -1), records, strict=True):
+                cursor.execute(insert, [record.key.decode(), record.partition, record.offset])
+                handled += 1
+                if left and orders.dies_after is not None and handled >= orders.dies_after:
+                    os.kill(os.getpid(), signal.SIGKILL)
             if records and orders.commit is Commit.AFTER:
                 consumer.commit()
 
 
-def _write(cursor: Any, orders: Orders, records: Sequence[Any], handled: int) -> int:
-    statement = sql.SQL(named_sql("labs/insert")).format(table=sql.Identifier(orders.table))
-    for left, record in zip(range(len(records) - 1, -1, -1), records, strict=True):
-        cursor.execute(statement, [record.key.decode(), record.partition, record.offset])
-        handled += 1
-        if left and orders.dies_after is not None and handled >= orders.dies_after:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return handled
-
-
-def read_orders(document: Mapping[str, Any]) -> Orders:
-    """Return orders from their JSON form."""
-    return Orders(**{**document, "commit": Commit(document["commit"])})
-
-
 if __name__ == "__main__":
-    consume(read_orders(json.load(sys.stdin)))
+    document = json.load(sys.stdin)
+    consume(Orders(**document | {"commit": Commit(document["commit"])}))

@@ -1,7 +1,5 @@
 """A TCP proxy that cuts or stalls the network, and one that understands Kafka's frames and loses one of them."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading
@@ -114,28 +112,24 @@ class LossyProxy(Proxy):
     def passes(self, data: bytes, client: socket.socket, to_server: bool) -> bool:
         """False once, for the frame that is to be lost."""
         with self._lock:
-            return self._request(data, client) if to_server else self._answer(data, client)
-
-    def _request(self, data: bytes, client: socket.socket) -> bool:
-        if self._wanted is None or int.from_bytes(data[4:6], "big") != _PRODUCE:
-            return True
-        self._requests += 1
-        what, number = self._wanted
-        if self._requests != number:
-            return True
-        self._wanted = None
-        if what is Loss.ACKNOWLEDGEMENT:
-            self._unanswered = (client, data[8:12])  # its correlation id
-            return True
-        self.lost = True
-        return False
-
-    def _answer(self, data: bytes, client: socket.socket) -> bool:
-        if self._unanswered != (client, data[4:8]):
-            return True
-        self._unanswered, self.lost = None, True
-        self.cut()  # the client learns that no answer will come, instead of waiting for its timeout
-        return False
+            if not to_server:
+                if self._unanswered != (client, data[4:8]):
+                    return True
+                self._unanswered, self.lost = None, True
+                self.cut()  # the client learns that no answer will come, instead of waiting for its timeout
+                return False
+            if self._wanted is None or int.from_bytes(data[4:6], "big") != _PRODUCE:
+                return True
+            self._requests += 1
+            what, number = self._wanted
+            if self._requests != number:
+                return True
+            self._wanted = None
+            if what is Loss.ACKNOWLEDGEMENT:
+                self._unanswered = (client, data[8:12])  # its correlation id
+                return True
+            self.lost = True
+            return False
 
 
 def _exactly(source: socket.socket, size: int) -> bytes:

@@ -1,7 +1,5 @@
 """Lab: what retries and successors do to order and number, without idempotence, with it, and in a transaction."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -9,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 from kafka import KafkaProducer
 from kafka import errors as kafka_errors
@@ -64,7 +62,7 @@ class OrderingPlan:
     values: tuple[bytes, ...]
 
     @classmethod
-    def draw(cls, seed: int, records: int = 400) -> OrderingPlan:
+    def draw(cls, seed: int, records: int = 400) -> Self:
         """Draw from the seed alone."""
         random = Random(seed)
         breaks = {

@@ -1,7 +1,5 @@
 """Lab: what acks and min.insync.replicas keep when one and then two of three brokers die, and then the last copy."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -15,17 +13,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.labs.trial import (
-    BROKERS,
-    Replication,
-    Sent,
-    Trial,
-    TrialPlan,
-    TrialStep,
-    close_producer,
-    read_ends,
-    read_values,
-)
+from offset_ledger.labs.trial import BROKERS, Sent, Trial, TrialPlan, TrialStep, close_producer, read_ends, read_values
 from offset_ledger.sandbox.java import find_java
 from offset_ledger.sandbox.kafka import Kafka
 from offset_ledger.sandbox.layout import Ports, free_ports
@@ -89,7 +77,7 @@ class _Lab:
                 time.sleep(0.2)
 
 
-def replication(plan: TrialPlan, folder: Path, say: Callable[[str], None]) -> tuple[Replication, ...]:
+def replication(plan: TrialPlan, folder: Path, say: Callable[[str], None]) -> tuple[Trial, ...]:
     """Kill the leader, the next one and the last one, then make a copy the leader that lacks records."""
     ports = free_ports(7)
     settings = {"auto.leader.rebalance.enable": "false"}
@@ -99,12 +87,21 @@ def replication(plan: TrialPlan, folder: Path, say: Callable[[str], None]) -> tu
         kafka.up(find_java(), Launch(say))
         say(f"brokers {plan.order} run, with node 1, the controller, which has no copy and stays")
         with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap.split(","))) as admin:
-            _create(admin, lab)
+            min_insync = {_FLUSH: 1} | {trial.topic: trial.min_insync for trial in lab.trials}
+            admin.create_topics(
+                {
+                    topic: {
+                        "assignments": {0: list(plan.order)},
+                        "configs": {"min.insync.replicas": str(count), "unclean.leader.election.enable": "false"},
+                    }
+                    for topic, count in min_insync.items()
+                }
+            )
         _run(lab)
     finally:
         for each in reversed(kafka.brokers):
             each.kill()  # their data are not needed again
-    return tuple(trial.result() for trial in sorted(lab.trials, key=lambda t: (str(t.acks), t.min_insync)))
+    return tuple(sorted(lab.trials, key=lambda t: (str(t.acks), t.min_insync)))
 
 
 def _run(lab: _Lab) -> None:
@@ -156,7 +153,14 @@ def _lose_the_leader(lab: _Lab, producers: Mapping[str, KafkaProducer]) -> Pendi
         for attempt in range(_ATTEMPTS):
             with _frozen(lab.kafka, followers):
                 began = time.monotonic()
-                sent = _send_alone(lab, producers, flush, attempt)
+                # A follower's fetch that waits at the leader still takes along what comes next: let that be these.
+                for number in range(2):
+                    flush.send(_FLUSH, b"%d" % number, partition=0).get(_SECONDS)
+                mark = f" again {attempt}" if attempt else ""
+                sent = [(each, _send(producers[each.topic], lab, each, TrialStep.ALONE, mark)) for each in lab.trials]
+                for trial, answered in sent:
+                    if trial.acks != "all":
+                        trial.record_answers(TrialStep.ALONE, answered, _SECONDS)
                 if time.monotonic() - began < _FROZEN_SECONDS:
                     lab.kafka.broker(first).kill()
                     lab.say(f"broker {first}, the leader, is killed before the others have copied its last records")
@@ -164,23 +168,12 @@ def _lose_the_leader(lab: _Lab, producers: Mapping[str, KafkaProducer]) -> Pendi
             lab.say("the machine is slow: the followers may have fallen out of sync; trying again")
             for trial, unanswered in sent:
                 trial.record_answers(TrialStep.ALONE, unanswered, _ANSWER_SECONDS[trial.min_insync] + _SILENT_SECONDS)
-                trial.forget(TrialStep.ALONE)
+                for answers in (trial.acknowledged, trial.refused, trial.unanswered):
+                    answers[TrialStep.ALONE] = set()
             lab.settle(lambda p: p["leader_id"] == first and set(p["isr_nodes"]) == set(lab.plan.order))
     raise StackError(
         f"sending took longer than {_FROZEN_SECONDS} s {_ATTEMPTS} times; run the lab on a quieter machine"
     )
-
-
-def _send_alone(lab: _Lab, producers: Mapping[str, KafkaProducer], flush: KafkaProducer, attempt: int) -> Pending:
-    # A follower's fetch that waits at the leader still takes along what comes next: let that be these.
-    for number in range(2):
-        flush.send(_FLUSH, b"%d" % number, partition=0).get(_SECONDS)
-    again = f" again {attempt}" if attempt else ""
-    sent = [(trial, _send(producers[trial.topic], lab, trial, TrialStep.ALONE, again)) for trial in lab.trials]
-    for trial, answered in sent:
-        if trial.acks != "all":
-            trial.record_answers(TrialStep.ALONE, answered, _SECONDS)
-    return sent
 
 
 def _lose_the_last(lab: _Lab) -> None:
@@ -223,16 +216,3 @@ def _send_with_few_retries(lab: _Lab, step: TrialStep) -> None:
         settings = {"retries": 5, "enable_idempotence": False, "delivery_timeout_ms": 60_000}
         with closing(lab.producer(trial.acks, **settings)) as producer:
             trial.record_answers(step, _send(producer, lab, trial, step), _SECONDS)
-
-
-def _create(admin: KafkaAdminClient, lab: _Lab) -> None:
-    min_insync = {_FLUSH: 1} | {trial.topic: trial.min_insync for trial in lab.trials}
-    admin.create_topics(
-        {
-            topic: {
-                "assignments": {0: list(lab.plan.order)},
-                "configs": {"min.insync.replicas": str(count), "unclean.leader.election.enable": "false"},
-            }
-            for topic, count in min_insync.items()
-        }
-    )

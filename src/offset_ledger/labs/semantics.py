@@ -1,7 +1,5 @@
 """Lab: the same events through an at-most-once consumer, an at-least-once consumer and the pipeline, all killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -12,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 from psycopg2 import sql
 
@@ -55,7 +53,7 @@ class SemanticsPlan:
     events: tuple[str, ...]
 
     @classmethod
-    def draw(cls, seed: int, events: int = 2_000, kills: int = 3) -> SemanticsPlan:
+    def draw(cls, seed: int, events: int = 2_000, kills: int = 3) -> Self:
         """Draw from the seed alone."""
         random = Random(seed)
         deaths = tuple(random.randrange(1, events // (kills + 1)) for _ in range(kills))
@@ -80,15 +78,8 @@ class Semantics:
     def counts(self) -> dict[str, Any]:
         """Return it as data: how many there are of each."""
         produced, lost, duplicated = len(self.produced), len(self.lost), len(self.duplicated)
-        rows = produced - lost + duplicated
-        return {
-            "reader": self.reader,
-            "killed": self.killed,
-            "produced": produced,
-            "rows": rows,
-            "lost": lost,
-            "duplicated": duplicated,
-        }
+        events = {"produced": produced, "rows": produced - lost + duplicated, "lost": lost, "duplicated": duplicated}
+        return {"reader": self.reader, "killed": self.killed, **events}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,12 @@
 """One topic of the replication lab: what was sent at each step, the answers, what became of it, and the report."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
@@ -38,7 +36,7 @@ class TrialPlan:
     values: Mapping[TrialStep, tuple[str, ...]]
 
     @classmethod
-    def draw(cls, seed: int, limit: int = 20) -> TrialPlan:
+    def draw(cls, seed: int, limit: int = 20) -> Self:
         """Draw from half of ``limit`` to ``limit`` records at each step; the broker dies behind the last of them."""
         random = Random(seed)
         first, second, third = random.sample(BROKERS, 3)
@@ -60,7 +58,6 @@ class TrialPlan:
 class Fate:
     """The fate of the records of one step. ``readable``: acknowledged ones that readers got with two away."""
 
-    step: TrialStep
     acknowledged: frozenset[str]
     refused: frozenset[str]
     unanswered: frozenset[str]
@@ -88,23 +85,9 @@ class Fate:
         return ", ".join(f"{len(values)} {word}" for word, values in parts.items() if values)
 
 
-@dataclass(frozen=True, slots=True)
-class Replication:
-    """The fates of one topic's records, step by step."""
-
-    acks: int | str
-    min_insync: int
-    fates: Mapping[TrialStep, Fate]
-
-    def counts(self) -> dict[str, int]:
-        """Return how many there are over all steps."""
-        counts = [fate.counts() for fate in self.fates.values()]
-        return {name: sum(each[name] for each in counts) for name in counts[0]}
-
-
 @dataclass(slots=True)
 class Trial:
-    """One topic while the lab runs."""
+    """One topic of the lab: the answers so far, and what became of its records."""
 
     acks: int | str
     min_insync: int
@@ -132,53 +115,21 @@ class Trial:
             else:
                 self.acknowledged[step].add(value)
 
-    def forget(self, step: TrialStep) -> None:
-        """Drop the answers of a step, before it is repeated."""
-        for answers in (self.acknowledged, self.refused, self.unanswered):
-            answers[step] = set()
+    @property
+    def fates(self) -> dict[TrialStep, Fate]:
+        """The fates of the records, step by step."""
+        fates = {}
+        for step in TrialStep:
+            acknowledged = frozenset(self.acknowledged[step])
+            refused, unanswered = frozenset(self.refused[step]), frozenset(self.unanswered[step])
+            lost = acknowledged - self.stored
+            fates[step] = Fate(acknowledged, refused, unanswered, acknowledged & self.readable, lost)
+        return fates
 
-    def result(self) -> Replication:
-        """Return what became of the records of each step."""
-        return Replication(self.acks, self.min_insync, {step: self._fate(step) for step in TrialStep})
-
-    def _fate(self, step: TrialStep) -> Fate:
-        acknowledged = frozenset(self.acknowledged[step])
-        return Fate(
-            step=step,
-            acknowledged=acknowledged,
-            refused=frozenset(self.refused[step]),
-            unanswered=frozenset(self.unanswered[step]),
-            readable=acknowledged & self.readable,
-            lost=acknowledged - self.stored,
-        )
-
-
-def report(plan: TrialPlan, results: Iterable[Replication]) -> Report:
-    """Two tables: what became of the records of each step, and what that is in all."""
-    results = list(results)
-    rows = [
-        {"acks": row.acks, "min_insync": row.min_insync}
-        | {"steps": {str(step): fate.counts() for step, fate in row.fates.items()}}
-        for row in results
-    ]
-    which = [dict[str, Any](acks=row.acks, min_in_sync=row.min_insync) for row in results]
-    by_step = [
-        left | {str(step): fate.summary() for step, fate in row.fates.items()}
-        for left, row in zip(which, results, strict=True)
-    ]
-    names = {"readable": "readable, two away"}
-    in_all = [
-        left | {names.get(name, name): count for name, count in row.counts().items()}
-        for left, row in zip(which, results, strict=True)
-    ]
-    first, second, third = plan.order
-    text = (
-        f"Brokers {first}, {second} and {third} hold the copies, lead and die in this order. "
-        "What became of the records, by the step at which they were sent:\n\n"
-        f"{table(by_step)}\n\nIn all (readable: acknowledged, and given to readers while two were away):\n\n"
-        f"{table(in_all)}"
-    )
-    return Report(plan.as_dict(), rows, text)
+    def counts(self) -> dict[str, int]:
+        """Return how many there are over all steps."""
+        counts = [fate.counts() for fate in self.fates.values()]
+        return {name: sum(each[name] for each in counts) for name in counts[0]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +139,30 @@ class Report:
     plan: Mapping[str, Any]
     rows: Sequence[Mapping[str, Any]]
     text: str
+
+
+def report(plan: TrialPlan, trials: Iterable[Trial]) -> Report:
+    """Two tables: what became of the records of each step, and what that is in all."""
+    rows: list[dict[str, Any]] = []
+    by_step: list[dict[str, Any]] = []
+    in_all: list[dict[str, Any]] = []
+    for trial in trials:
+        steps = {str(step): fate for step, fate in trial.fates.items()}
+        counts = {name: fate.counts() for name, fate in steps.items()}
+        rows.append({"acks": trial.acks, "min_insync": trial.min_insync, "steps": counts})
+        which: dict[str, Any] = {"acks": trial.acks, "min_in_sync": trial.min_insync}
+        by_step.append(which | {name: fate.summary() for name, fate in steps.items()})
+        in_all.append(
+            which | {"readable, two away" if name == "readable" else name: n for name, n in trial.counts().items()}
+        )
+    first, second, third = plan.order
+    text = (
+        f"Brokers {first}, {second} and {third} hold the copies, lead and die in this order. "
+        "What became of the records, by the step at which they were sent:\n\n"
+        f"{table(by_step)}\n\nIn all (readable: acknowledged, and given to readers while two were away):\n\n"
+        f"{table(in_all)}"
+    )
+    return Report(plan.as_dict(), rows, text)
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -1,10 +1,7 @@
 """librdkafka's clients of this folder: how they log in, what they log, and their errors under Kafka's names."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from functools import cache
 from typing import Any
 
@@ -31,11 +28,6 @@ _KINDS = {
     KafkaError.ILLEGAL_GENERATION: kafka_errors.CommitFailedError,
     KafkaError.UNKNOWN_MEMBER_ID: kafka_errors.CommitFailedError,
 }
-
-
-def connection_of(extra: Mapping[str, str]) -> Connection:
-    """Return the connection that has this extra."""
-    return Connection("publisher", "kafka", extra=extra)
 
 
 def login(connection: Connection, on_error: Callable[[OffsetLedgerError], None]) -> dict[str, Any]:
@@ -65,13 +57,8 @@ def _has_kerberos() -> bool:
 def group_consumer(extra: Mapping[str, str], group: str, **more: Any) -> Consumer:
     """Return a consumer of the group that reads committed records and commits nothing by itself."""
     settings = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
-    return Consumer({**login(connection_of(extra), lambda _: None), **settings, **more}, logger=client_log)
-
-
-def group_metadata(extra: Mapping[str, str], group: str) -> Any:
-    """Return the metadata of a group that has no members, for the offsets of a transaction."""
-    with closing(group_consumer(extra, group)) as consumer:
-        return consumer.consumer_group_metadata()
+    known = login(Connection("publisher", "kafka", extra=extra), lambda _: None)
+    return Consumer({**known, **settings, **more}, logger=client_log)
 
 
 def as_kafka_error(error: KafkaException, trouble: KafkaError | str | None = None) -> Exception:

@@ -4,8 +4,6 @@ Whatever is drawn, the newest well-formed and committed event of a flight is its
 late ones are older, aborted ones are never committed, malformed ones are no events.
 """
 
-from __future__ import annotations
-
 import heapq
 import re
 from collections import Counter
@@ -19,8 +17,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from offset_ledger.cycles import rare_collections
+from offset_ledger.progress import OnProgress
 from offset_ledger.publishing.flights import Actual, Event, Status, events_of, read_rows
+from offset_ledger.publishing.producer import Publisher, Summary, publish
 from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
 
 COPIED_SHARE = 0.01  # of the events
 LATE_SHARE = 0.02  # of the flights
@@ -30,6 +32,11 @@ COPIED_WITHIN = 12 * 60  # minutes from an event to its copy
 LATE_BY = 6 * 60  # minutes from the newest event of a flight to the late one, at most
 ABORTED_TRANSACTION = 250  # records in one aborted transaction
 ABORTED_AHEAD = timedelta(days=365)  # from the newest event of a flight to the aborted one
+PARTITIONS = 8
+# Timestamps are those of 2013: by default retention would delete every segment, and each week would begin a new one.
+TOPIC_CONFIGS: Mapping[str, str] = {"retention.ms": "-1", "segment.ms": str(100 * 365 * 24 * 3600 * 1000)}
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Disturbance(StrEnum):
@@ -42,13 +49,33 @@ class Disturbance(StrEnum):
     MALFORMED = "malformed"
 
 
-class PlannedEvent(NamedTuple):
-    """A record and why it is published. ``malformation`` is set where it is malformed."""
+@dataclass(frozen=True, slots=True)
+class Malformation:
+    """A way to spoil a record. ``path`` is where the reason must point; ``$`` is the record as a whole."""
 
+    name: str
+    path: str
+    spoil: Callable[[bytes], bytes]
+
+
+class PlannedEvent(NamedTuple):
+    """An event, the minute at which it is published, and why. ``malformation`` is set where it is malformed."""
+
+    minute: int
     kind: Disturbance
     event: Event
-    record: Record
     malformation: Malformation | None = None
+
+    @property
+    def value(self) -> bytes:
+        """The value of its record."""
+        value = _encode(self.event)
+        return self.malformation.spoil(value) if self.malformation else value
+
+    @property
+    def record(self) -> Record:
+        """The record to publish."""
+        return Record(self.event.key, self.value, timestamp_ms=self.minute * 60_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +97,20 @@ class Expected:
         """Well-formed records that must not be the row of their flight in the end."""
         return self.records - self.kinds[Disturbance.MALFORMED] - self.flights
 
-    @property
-    def refused_paths(self) -> Mapping[str, int]:
-        """The number of records that each reason's path refuses."""
-        return Counter(malformation.path for malformation in self.refused.values())
-
-
-class _Step(NamedTuple):
-    """An event and the minute at which it is published."""
-
-    minute: int
-    kind: Disturbance
-    event: Event
-    malformation: Malformation | None = None
-
 
 def plan_events(seed: int, limit: int | None = None) -> Iterator[PlannedEvent]:
     """All records of the first ``limit`` flights, in the order in which they are to be published."""
-    for step in _in_order(_flights_steps(seed, limit)):
-        record = Record(step.event.key, _value(step), timestamp_ms=step.minute * 60_000)
-        yield PlannedEvent(step.kind, step.event, record, step.malformation)
+    # By minute, then by flight and step. About a day is kept in memory, because flights come by their first event.
+    waiting: list[tuple[int, int, PlannedEvent]] = []
+    serial = count()
+    for events in _events_of_flights(seed, limit):
+        begins = events[0].event.minute
+        while waiting and waiting[0][0] < begins:
+            yield heapq.heappop(waiting)[2]
+        for event in events:
+            heapq.heappush(waiting, (event.minute, next(serial), event))
+    while waiting:
+        yield heapq.heappop(waiting)[2]
 
 
 def expected(seed: int, limit: int | None = None) -> Expected:
@@ -97,35 +118,35 @@ def expected(seed: int, limit: int | None = None) -> Expected:
     kinds: Counter[Disturbance] = Counter()
     statuses: Counter[Status] = Counter()
     refused: dict[bytes, Malformation] = {}
-    for steps in _flights_steps(seed, limit):
+    for steps in _events_of_flights(seed, limit):
         kinds.update(step.kind for step in steps)
         true = (step.event for step in steps if step.kind is not Disturbance.ABORTED)
         statuses[max(true, key=lambda event: event.publish_at).status] += 1
-        refused |= {_value(step): step.malformation for step in steps if step.malformation}
+        refused |= {step.value: step.malformation for step in steps if step.malformation}
     return Expected(statuses.total(), kinds, statuses, refused)
 
 
-def _flights_steps(seed: int, limit: int | None) -> Iterator[list[_Step]]:
+def _events_of_flights(seed: int, limit: int | None) -> Iterator[list[PlannedEvent]]:
     random = Random(seed)
     malformations = count()
     for row in read_rows(limit):
-        steps = [_Step(event.minute, Disturbance.EVENT, event) for event in events_of(row)]
+        steps = [PlannedEvent(event.minute, Disturbance.EVENT, event) for event in events_of(row)]
         newest = steps[-1]
         if random.random() < LATE_SHARE:
             older = random.randrange(len(steps) - 1)
             late = newest.minute + random.randint(1, LATE_BY)
-            steps[older] = _Step(late, Disturbance.LATE, steps[older].event)
-        steps += [_copy(random, step) for step in steps if random.random() < COPIED_SHARE]
+            steps[older] = PlannedEvent(late, Disturbance.LATE, steps[older].event)
+        steps += [
+            PlannedEvent(step.minute + random.randint(0, COPIED_WITHIN), Disturbance.COPY, step.event)
+            for step in steps
+            if random.random() < COPIED_SHARE
+        ]
         if random.random() < ABORTED_SHARE:
-            steps.append(_Step(newest.minute, Disturbance.ABORTED, _falsified(newest.event)))
+            steps.append(PlannedEvent(newest.minute, Disturbance.ABORTED, _falsified(newest.event)))
         if random.random() < MALFORMED_SHARE:
             malformation = MALFORMATIONS[next(malformations) % len(MALFORMATIONS)]
-            steps.append(_Step(newest.minute, Disturbance.MALFORMED, newest.event, malformation))
+            steps.append(PlannedEvent(newest.minute, Disturbance.MALFORMED, newest.event, malformation))
         yield steps
-
-
-def _copy(random: Random, step: _Step) -> _Step:
-    return _Step(step.minute + random.randint(0, COPIED_WITHIN), Disturbance.COPY, step.event)
 
 
 def _falsified(event: Event) -> Event:
@@ -137,44 +158,8 @@ def _falsified(event: Event) -> Event:
     )
 
 
-def _in_order(flights: Iterator[list[_Step]]) -> Iterator[_Step]:
-    """By minute, then by flight and step. Keeps about a day in memory, because flights come by their first event."""
-    waiting: list[tuple[int, int, _Step]] = []
-    serial = count()
-    for steps in flights:
-        begins = steps[0].event.minute
-        while waiting and waiting[0][0] < begins:
-            yield heapq.heappop(waiting)[2]
-        for step in steps:
-            heapq.heappush(waiting, (step.minute, next(serial), step))
-    while waiting:
-        yield heapq.heappop(waiting)[2]
-
-
-_encode = msgspec.json.Encoder().encode
-
-
-def _value(step: _Step) -> bytes:
-    value = _encode(step.event)
-    return step.malformation.spoil(value) if step.malformation else value
-
-
-@dataclass(frozen=True, slots=True)
-class Malformation:
-    """One way. ``path`` is where the reason must point; ``$`` is the record as a whole."""
-
-    name: str
-    path: str
-    spoil: Callable[[bytes], bytes]
-
-
 def _replacing(pattern: bytes, replacement: bytes) -> Callable[[bytes], bytes]:
-    find = re.compile(pattern)
-
-    def spoil(value: bytes) -> bytes:
-        return find.sub(lambda _: replacement, value, count=1)
-
-    return spoil
+    return lambda value: re.sub(pattern, lambda _: replacement, value, count=1)
 
 
 _PUBLISH_AT = rb'"publish_at":"[^"]*"'
@@ -194,3 +179,42 @@ MALFORMATIONS = (
     Malformation("fraction", "$.schedule.arr_time", _replacing(rb'"arr_time":\d+', b'"arr_time":0.5')),
     Malformation("number_too_large", "$.distance", _replacing(rb'"distance":\d+', b'"distance":99999999999999999999')),
 )
+
+
+def publish_flights(
+    extra: Mapping[str, str],
+    topic: str,
+    seed: int,
+    limit: int | None = None,
+    *,
+    replication_factor: int,
+    on_progress: OnProgress | None = None,
+) -> Summary:
+    """Create the topic and publish ``plan_events(seed, limit)`` to it, in that order.
+
+    The summary leaves the aborted records out.
+
+    Raises:
+        TopicMismatch: the topic exists with another number of partitions.
+        PublishFailed, TransactionOutcomeUnknown, BrokerUnavailable: as :func:`producer.publish`.
+    """
+    durable = {**TOPIC_CONFIGS, "min.insync.replicas": str(min(2, replication_factor))}
+    create_topic(extra, topic, PARTITIONS, replication_factor, durable)
+    aborted: list[Record] = []
+
+    def abort() -> None:
+        publish(aborted, extra, topic, commit=False, transactional_id=f"{topic}-aborted")
+        aborted.clear()
+
+    with rare_collections(), Publisher(extra, topic, on_progress=on_progress) as publisher:
+        for planned in plan_events(seed, limit):
+            if planned.kind is not Disturbance.ABORTED:
+                publisher.send(planned.record)
+                continue
+            aborted.append(planned.record)
+            if len(aborted) == ABORTED_TRANSACTION:
+                abort()
+        publisher.finish()
+    if aborted:
+        abort()
+    return publisher.summary

@@ -1,7 +1,5 @@
 """Publishing a checked file of records; with a transactional id a rerun goes on where the last run ended."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import time
@@ -29,6 +27,69 @@ _MAX_UNKNOWN = 3
 _WAIT_SECONDS = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class JournalPosition:
+    """Records committed so far, the SHA-256 of the file up to there, and whether that was all of it."""
+
+    records: int
+    digest: str
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The progress of one transactional id in what it publishes to one topic, kept in Kafka.
+
+    It is a consumer group's offset. A transaction commits it with its records or not at all, so it says what readers of
+    committed data see.
+    """
+
+    extra: Mapping[str, str]
+    topic: str
+    transactional_id: str
+
+    @property
+    def group(self) -> str:
+        """The consumer group whose offset of partition 0 is the number of records."""
+        return f"offset-ledger.publish.{self.transactional_id}"
+
+    def entry(self, records: int, digest: str, finished: bool) -> Sequence[TopicPartition]:
+        """Return the offset that a transaction commits so that this position is kept."""
+        return [TopicPartition(self.topic, 0, records, f"sha256:{digest} {'finished' if finished else 'unfinished'}")]
+
+    def read(self) -> JournalPosition | None:
+        """Return the committed position, None if there is none; it is final only while this id's producer is open.
+
+        Raises:
+            BrokerUnavailable: the group's coordinator did not answer.
+            JournalMismatch: something else committed an offset to this group.
+        """
+        try:
+            # Reading what is committed waits while the offset is part of an open transaction.
+            with closing(group_consumer(self.extra, self.group)) as consumer:
+                committed = retrying(is_transient, f"the offset of {self.group}")(self._committed, consumer)
+        except kafka_errors.KafkaError as error:
+            raise unavailable(self.extra["bootstrap.servers"], error) from error
+        if committed.offset < 0:
+            return None
+        digest, _, state = str(committed.metadata).removeprefix("sha256:").partition(" ")
+        if state not in ("finished", "unfinished"):
+            raise JournalMismatch(
+                f"the group {self.group} should have the position of a publication and has {committed.metadata!r}; "
+                "publish with another transactional id"
+            )
+        return JournalPosition(int(committed.offset), digest, state == "finished")
+
+    def _committed(self, consumer: Consumer) -> TopicPartition:
+        try:
+            (committed,) = consumer.committed([TopicPartition(self.topic, 0)], _WAIT_SECONDS)
+            if committed.error is not None:
+                raise KafkaException(committed.error)
+        except KafkaException as error:
+            raise as_kafka_error(error) from error
+        return committed
+
+
 @dataclass(slots=True)
 class _Reading:
     """A file being read: ``at`` counts the records so far, ``digest`` is fed with their lines."""
@@ -53,11 +114,6 @@ class _Reading:
     def finished(self) -> bool:
         """Return whether that was all."""
         return self.at == self.checked.records
-
-    @property
-    def position(self) -> JournalPosition:
-        """The position that was read up to, for the journal."""
-        return JournalPosition(self.at, self.digest.hexdigest(), self.finished)
 
 
 def publish_file(
@@ -95,7 +151,12 @@ def publish_file(
                 if before and on_resumed:
                     on_resumed(before)
             try:
-                _send(publisher, reading, journal, records_per_transaction)
+                if not reading.finished:
+                    for record in reading.take(records_per_transaction):
+                        publisher.send(record)
+                    entry = journal.entry(reading.at, reading.digest.hexdigest(), reading.finished)
+                    publisher.send_offsets(entry, journal.group)
+                    publisher.finish()
             except TransactionOutcomeUnknown as error:
                 unknown += 1
                 if unknown > _MAX_UNKNOWN:
@@ -107,21 +168,11 @@ def publish_file(
     return Summary(checked.records - there, value_bytes, time.monotonic() - began), there
 
 
-def _send(publisher: Publisher, reading: _Reading, journal: Journal, limit: int) -> None:
-    if reading.finished:
-        return
-    for record in reading.take(limit):
-        publisher.send(record)
-    publisher.send_offsets(journal.entry(reading.position), journal.group)
-    publisher.finish()
-
-
 def _resumed(checked: CheckedFile, journal: Journal) -> _Reading:
     """The file from the first record that is not committed."""
-    position = journal.read()
+    reading, position = _Reading(checked), journal.read()
     if position is None:
-        return _Reading(checked)
-    reading = _Reading(checked)
+        return reading
     for _ in reading.take(position.records):
         pass
     if (reading.at, reading.digest.hexdigest()) == (position.records, position.digest):
@@ -133,67 +184,3 @@ def _resumed(checked: CheckedFile, journal: Journal) -> _Reading:
         f"or by another schema, and not finished it, and {checked.file.path} does not begin with them; "
         "finish that first, or use another id"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class JournalPosition:
-    """Records committed so far, the SHA-256 of the file up to there, and whether that was all of it."""
-
-    records: int
-    digest: str
-    finished: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Journal:
-    """The progress of one transactional id in what it publishes to one topic, kept in Kafka.
-
-    It is a consumer group's offset. A transaction commits it with its records or not at all, so it says what readers of
-    committed data see.
-    """
-
-    extra: Mapping[str, str]
-    topic: str
-    transactional_id: str
-
-    @property
-    def group(self) -> str:
-        """The consumer group whose offset of partition 0 is the number of records."""
-        return f"offset-ledger.publish.{self.transactional_id}"
-
-    def entry(self, position: JournalPosition) -> Sequence[TopicPartition]:
-        """Return the offset that a transaction commits so that this position is kept."""
-        note = f"sha256:{position.digest} {'finished' if position.finished else 'unfinished'}"
-        return [TopicPartition(self.topic, 0, position.records, note)]
-
-    def read(self) -> JournalPosition | None:
-        """Return the committed position, None if there is none; it is final only while this id's producer is open.
-
-        Raises:
-            BrokerUnavailable: the group's coordinator did not answer.
-            JournalMismatch: something else committed an offset to this group.
-        """
-        try:
-            # Reading what is committed waits while the offset is part of an open transaction.
-            with closing(group_consumer(self.extra, self.group)) as consumer:
-                committed = retrying(is_transient, f"the offset of {self.group}")(self._committed, consumer)
-        except kafka_errors.KafkaError as error:
-            raise unavailable(self.extra["bootstrap.servers"], error) from error
-        if committed.offset < 0:
-            return None
-        digest, _, state = str(committed.metadata).removeprefix("sha256:").partition(" ")
-        if state not in ("finished", "unfinished"):
-            raise JournalMismatch(
-                f"the group {self.group} should have the position of a publication and has {committed.metadata!r}; "
-                "publish with another transactional id"
-            )
-        return JournalPosition(int(committed.offset), digest, state == "finished")
-
-    def _committed(self, consumer: Consumer) -> TopicPartition:
-        try:
-            (committed,) = consumer.committed([TopicPartition(self.topic, 0)], _WAIT_SECONDS)
-            if committed.error is not None:
-                raise KafkaException(committed.error)
-        except KafkaException as error:
-            raise as_kafka_error(error) from error
-        return committed

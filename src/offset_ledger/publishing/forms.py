@@ -1,7 +1,5 @@
 """Records from typed values, with event id and publish_at stamped where they are missing."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,16 +12,6 @@ from offset_ledger.publishing.serializers import JSON, STRING, SchemaSerializer,
 
 EVENT_ID = "event_id"
 PUBLISH_AT = "publish_at"
-
-
-def now() -> datetime:
-    """This moment, in UTC."""
-    return datetime.now(UTC)
-
-
-def new_id() -> str:
-    """An event id that nobody else has."""
-    return str(uuid.uuid4())
 
 
 def rfc3339(moment: datetime) -> str:
@@ -41,8 +29,8 @@ class Form:
 
     key: Serializer = STRING
     value: Serializer = JSON
-    new_id: Callable[[], str] = new_id
-    clock: Callable[[], datetime] = now
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4())
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def record(
         self,
@@ -62,12 +50,30 @@ class Form:
         try:
             given: tuple[str | None, str | None] = None, None
             if isinstance(value, Mapping) and self._members is not None:
-                value = self._stamped(value, dict(headers))
+                value, said = dict(value), dict(headers)
+                for name in self._members:
+                    if value.get(name) is None:
+                        new = self.new_id() if name == EVENT_ID else rfc3339(self.clock())
+                        value[name] = said[name].decode() if name in said else new
                 given = _text(value.get(EVENT_ID)), _text(value.get(PUBLISH_AT))
-            headers = with_headers(headers, *given, self.new_id, lambda: rfc3339(self.clock()))
+            headers = self.with_headers(headers, *given)
         except UnicodeError as error:
             raise UnserializableValue(f"{EVENT_ID} and {PUBLISH_AT} should be UTF-8 ({error})") from None
         return Record(self.key.serialize(key), self.value.serialize(value), headers, timestamp_ms, partition, topic)
+
+    def with_headers(
+        self,
+        headers: tuple[tuple[str, bytes], ...],
+        event_id: str | None,
+        publish_at: str | None,
+    ) -> tuple[tuple[str, bytes], ...]:
+        """The headers with event id and publish_at, where they lack them; None: a new one."""
+        names = {name for name, _ in headers}
+        if EVENT_ID not in names:
+            headers += ((EVENT_ID, (event_id or self.new_id()).encode()),)
+        if PUBLISH_AT not in names:
+            headers += ((PUBLISH_AT, (publish_at or rfc3339(self.clock())).encode()),)
+        return headers
 
     @property
     def identity(self) -> str:
@@ -82,14 +88,6 @@ class Form:
             return self.value.stamps
         return (EVENT_ID, PUBLISH_AT) if self.value is JSON else None
 
-    def _stamped(self, value: Mapping[str, Any], headers: Mapping[str, bytes]) -> dict[str, Any]:
-        made = dict(value)
-        for name in self._members or ():
-            if made.get(name) is None:
-                new = self.new_id() if name == EVENT_ID else rfc3339(self.clock())
-                made[name] = headers[name].decode() if name in headers else new
-        return made
-
 
 def _text(member: Any) -> str | None:
     """A member as its header; that of a union may stand in an object with the name of its branch."""
@@ -98,19 +96,3 @@ def _text(member: Any) -> str | None:
     if isinstance(member, datetime):
         return rfc3339(member)
     return None if member is None else str(member)
-
-
-def with_headers(
-    headers: tuple[tuple[str, bytes], ...],
-    event_id: str | None,
-    publish_at: str | None,
-    new_id: Callable[[], str] = new_id,
-    new_moment: Callable[[], str] = lambda: rfc3339(now()),
-) -> tuple[tuple[str, bytes], ...]:
-    """The headers with event id and publish_at, where they lack them; None: a new one."""
-    names = {name for name, _ in headers}
-    if EVENT_ID not in names:
-        headers += ((EVENT_ID, (event_id or new_id()).encode()),)
-    if PUBLISH_AT not in names:
-        headers += ((PUBLISH_AT, (publish_at or new_moment()).encode()),)
-    return headers

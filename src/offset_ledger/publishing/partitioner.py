@@ -1,11 +1,11 @@
 """Partitioners beside librdkafka's own, which hashes keys as the Java client does."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
+from itertools import count
 
 from offset_ledger.errors import ConfigurationError
 
@@ -25,20 +25,18 @@ class RoundRobin(Partitioner):
     """Each record to the next partition, whatever its key: even, and without order by key."""
 
     def __init__(self) -> None:
-        self._next: defaultdict[str, int] = defaultdict(int)
+        self._turns: defaultdict[str, Iterator[int]] = defaultdict(count)
 
     def choose(self, topic: str, key: bytes | None, count: int, led: Sequence[int]) -> int:  # noqa: ARG002 - that is the point of it
         """Return the next partition; one without a leader is passed over."""
-        turn = self._next[topic]
-        self._next[topic] = turn + 1
-        return led[turn % len(led)]
+        return led[next(self._turns[topic]) % len(led)]
 
 
+@dataclass(frozen=True, slots=True)
 class Custom(Partitioner):
     """A function's choice by key and number of partitions, such as one country or customer a partition."""
 
-    def __init__(self, function: Choose) -> None:
-        self._function = function
+    function: Choose
 
     def choose(self, topic: str, key: bytes | None, count: int, led: Sequence[int]) -> int:  # noqa: ARG002 - also without a leader
         """Return the function's partition.
@@ -46,7 +44,7 @@ class Custom(Partitioner):
         Raises:
             ValueError: the topic has no such partition.
         """
-        chosen = self._function(key, count)
+        chosen = self.function(key, count)
         if type(chosen) is not int or not 0 <= chosen < count:
             raise ValueError(f"the partitioner chose {chosen!r} for the key {key!r} and {topic} has {count} partitions")
         return chosen

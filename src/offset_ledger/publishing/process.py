@@ -1,9 +1,8 @@
 """Read, process, produce: the records written and how far was read change in one transaction, or not at all."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -66,8 +65,7 @@ def process(
         PublishFailed, TransactionOutcomeUnknown, BrokerUnavailable: run it again; the group's offsets say where.
     """
     done = Processed(0, 0, 0)
-    reader = _Reader(extra, source, group, stop)
-    try:
+    with closing(_Reader(extra, source, group, stop)) as reader:
         while True:
             with Publisher(extra, target, transactional_id=transactional_id, **options) as publisher:
                 # Only now: the new producer has ended what an earlier one kept from this group.
@@ -80,10 +78,8 @@ def process(
                 offsets = [TopicPartition(source, *place) for place in batch.positions.items()]
                 publisher.send_offsets(offsets, batch.membership)
                 publisher.finish()
-            now = len(batch.records), publisher.summary.records, 1
-            done = Processed(*(before + more for before, more in zip(done, now, strict=True)))
-    finally:
-        reader.close()
+            published = done.published + publisher.summary.records
+            done = Processed(done.read + len(batch.records), published, done.transactions + 1)
 
 
 @dataclass(slots=True)
@@ -109,7 +105,7 @@ class _Reader:
         self._away: float | None = None  # since when no broker answers
         settings = {"auto.offset.reset": "earliest", "enable.partition.eof": True, "error_cb": self._note}
         self._consumer = group_consumer(extra, group, **settings)
-        self._consumer.subscribe([source], on_assign=self._assigned, on_revoke=self._revoke)
+        self._consumer.subscribe([source], on_assign=lambda *_: self._at_end.clear(), on_revoke=self._revoke)
 
     def close(self) -> None:
         self._consumer.close()
@@ -117,9 +113,6 @@ class _Reader:
     def _note(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._away = self._away or time.monotonic()
-
-    def _assigned(self, _consumer: object, _partitions: object) -> None:
-        self._at_end.clear()
 
     def _revoke(self, _consumer: object, _partitions: object) -> None:
         self._revoked = True
@@ -135,8 +128,10 @@ class _Reader:
             if batch.records and batch.membership is None:
                 # Where partitions were taken away meanwhile, some of these records may be another member's now.
                 batch.membership = membership if self._revoked else self._consumer.consumer_group_metadata()
-            if len(batch.records) == before and (batch.records or (self._stop is None and self._has_read_all())):
-                break
+            if len(batch.records) == before:
+                assigned = {each.partition for each in self._consumer.assignment()}
+                if batch.records or (self._stop is None and assigned and assigned <= self._at_end):
+                    break
             if self._away and time.monotonic() > self._away + _AWAY_SECONDS:
                 raise self._unavailable(KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN)))
         return batch
@@ -158,10 +153,6 @@ class _Reader:
                 batch.positions[partition] = message.offset()  # behind the markers of transactions
         elif not is_transient(as_kafka_error(KafkaException(error))):
             raise self._unavailable(KafkaException(error))
-
-    def _has_read_all(self) -> bool:
-        assigned = {each.partition for each in self._consumer.assignment()}
-        return bool(assigned) and assigned <= self._at_end
 
     def _unavailable(self, error: KafkaException) -> OffsetLedgerError:
         return unavailable(self._servers, as_kafka_error(error))

@@ -1,18 +1,17 @@
 """Publishing by librdkafka, so that each record is acknowledged by all in-sync replicas, or reported as failed."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from kafka import errors as kafka_errors
 
+from offset_ledger.connections import Connection
 from offset_ledger.errors import (
     ConfigurationError,
     OffsetLedgerError,
@@ -27,21 +26,9 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.errors import unavailable
 from offset_ledger.kafka.topics import topic_configs
 from offset_ledger.progress import OnProgress
-from offset_ledger.publishing.clients import (
-    as_kafka_error,
-    client_log,
-    connection_of,
-    group_metadata,
-    login,
-)
+from offset_ledger.publishing.clients import as_kafka_error, client_log, group_consumer, login
 from offset_ledger.publishing.partitioner import Partitioner
-from offset_ledger.publishing.record import (
-    Record,
-    RecordLimits,
-    RecordTooLarge,
-    check_timestamp,
-    fetch_bytes,
-)
+from offset_ledger.publishing.record import Record, RecordLimits, RecordTooLarge, fetch_bytes
 from offset_ledger.publishing.settings import ProducerSettings, dotted, read_settings
 
 log = logging.getLogger(__name__)
@@ -59,7 +46,6 @@ METADATA_SECONDS = 10.0  # so old may be what a partitioner is told of partition
 GRACE_SECONDS = 10.0  # librdkafka answers for every record within its delivery timeout; so much later the wait ends
 _CLOSE_SECONDS = 5
 _STEP_SECONDS = 0.2  # a signal is noticed only between two calls
-_OTHER_NAMES = {"max.request.size": "message.max.bytes"}
 _UNANSWERED = -2  # no partition: librdkafka answers -1 for a record that has none
 _OF_TRANSACTIONS = "transaction.timeout.ms"
 _ENDED = (KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
@@ -104,51 +90,16 @@ class Acknowledged(NamedTuple):
     offset: int
 
 
-def publish(records: Iterable[Record], extra: Mapping[str, str], topic: str, **options: Any) -> Summary:
-    """Publish all records; with a transactional id all in one transaction. Returns when each is acknowledged.
-
-    The options are those of :class:`Publisher`.
-
-    Raises:
-        PublishFailed: some were not acknowledged; a transaction was aborted.
-        TransactionOutcomeUnknown: the commit was not answered; read back before publishing again.
-        ProducerFenced: a newer producer has the transactional id.
-        BrokerUnavailable: no broker answered.
-        UnsafeSettings: the connection's extra names a setting that is refused.
-        ConfigurationError: the topic does not exist, or librdkafka cannot log in as the connection says.
-    """
-    return _publish(records, Publisher(extra, topic, **options), commit=True)
-
-
-def publish_aborted(
-    records: Iterable[Record], extra: Mapping[str, str], topic: str, *, transactional_id: str, **options: Any
-) -> Summary:
-    """Publish all records in one transaction and abort it, so that no reader of committed data meets them.
-
-    Raises:
-        PublishFailed, TransactionOutcomeUnknown, ProducerFenced, BrokerUnavailable: as :func:`publish`.
-    """
-    return _publish(records, Publisher(extra, topic, transactional_id=transactional_id, **options), commit=False)
-
-
-def _publish(records: Iterable[Record], publisher: Publisher, commit: bool) -> Summary:
-    with publisher:
-        send = publisher.send
-        for record in records:
-            send(record)
-        publisher.finish(commit)
-    return publisher.summary
-
-
 def librdkafka_settings(settings: ProducerSettings, transactional_id: str | None = None) -> dict[str, object]:
     """Return the settings under librdkafka's names."""
     values = {dotted(name): getattr(settings, name) for name in ProducerSettings.__dataclass_fields__}
+    values["message.max.bytes"] = values.pop("max.request.size")
     del values["max.block.ms"]  # nothing blocks but the first answer about topic and transactional id
     timeout = values.pop(_OF_TRANSACTIONS)
     if transactional_id is not None:
         values |= {"transactional.id": transactional_id, _OF_TRANSACTIONS: timeout}
     return {
-        **{_OTHER_NAMES.get(name, name): value for name, value in values.items()},
+        **values,
         "partitioner": "murmur2_random",  # the Java client's
         "sticky.partitioning.linger.ms": 2 * settings.linger_ms,
         "allow.auto.create.topics": False,
@@ -194,7 +145,8 @@ class Publisher:
         self._extra, self._topic, self._transactional_id = extra, topic, transactional_id
         self._partitioner = partitioner
         self._limits = limits or RecordLimits(fetch_bytes=fetch_bytes(extra))
-        self._unchecked = self._limits.unchecked(settings.compression_type)
+        # Values of up to this size need no check: it takes time, and only the broker knows what compression leaves.
+        self._unchecked = self._limits.smallest // 2 if settings.compression_type == "none" else 2**31
         self._timeout, self._max_block = settings.delivery_timeout_ms / 1000, settings.max_block_ms / 1000
         self._on_progress, self._on_ack, self._on_error = on_progress, on_ack, on_error
         self._waiting: deque[_Sent] = deque()
@@ -210,10 +162,18 @@ class Publisher:
         self._began = time.monotonic()
         self._producer: Any = self._connect(settings)
         if transactional_id is not None:
-            self._begin()
+            # Which fences every producer that had the transactional id before.
+            try:
+                within(self._max_block, self._producer.init_transactions)
+                self._producer.begin_transaction()
+            except (KafkaException, TimeoutError) as error:
+                self._producer = None
+                cause = self._translated(error)
+                raise self._fenced(cause) or unavailable(extra["bootstrap.servers"], cause) from error
+            self._open_transaction = True
 
     def _connect(self, settings: ProducerSettings) -> Producer:
-        connection = connection_of(self._extra)
+        connection = Connection("publisher", "kafka", extra=self._extra)
         configuration = login(connection, self._note_token)
         batch_bytes = settings.batch_size
         with connect_kafka(connection) as kafka:
@@ -230,17 +190,6 @@ class Publisher:
             return Producer({**configuration, "error_cb": self._note}, logger=client_log)
         except KafkaException as error:
             raise ConfigurationError(f"librdkafka refuses the settings: {as_kafka_error(error)}") from error
-
-    def _begin(self) -> None:
-        """Begin the transaction, and fence every producer that had the transactional id before."""
-        try:
-            within(self._max_block, self._producer.init_transactions)
-            self._producer.begin_transaction()
-        except (KafkaException, TimeoutError) as error:
-            self._producer = None
-            cause = self._translated(error)
-            raise self._fenced(cause) or unavailable(self._extra["bootstrap.servers"], cause) from error
-        self._open_transaction = True
 
     def _note(self, error: KafkaError) -> None:
         """Keep what the client says of itself: a record that ran out of time does not know why."""
@@ -289,7 +238,19 @@ class Publisher:
         known = self._partitions.get(topic)
         chosen = record.partition
         if known is None or ((chosen is None or chosen >= known[1]) and known[0] < time.monotonic()):
-            known = self._partitions[topic] = self._ask_partitions(topic, known)
+            # Until when the answer holds, how many partitions there are, and which of them have a leader.
+            until = time.monotonic() + METADATA_SECONDS
+            try:
+                described = self._producer.list_topics(topic, 1.0 if known else self._max_block).topics[topic]
+                if described.error is not None:
+                    raise KafkaException(described.error)
+                usable = sorted(number for number, each in described.partitions.items() if each.leader >= 0)
+                known = until, len(described.partitions), usable or sorted(described.partitions)
+            except KafkaException:
+                if known is None:
+                    raise
+                known = until, *known[1:]
+            self._partitions[topic] = known
         _, count, led = known
         if chosen is None:
             assert self._partitioner is not None
@@ -297,22 +258,6 @@ class Publisher:
         if not 0 <= chosen < count:
             raise ValueError(f"Unrecognized partition {chosen} for topic {topic}")
         return chosen
-
-    def _ask_partitions(
-        self, topic: str, known: tuple[float, int, Sequence[int]] | None
-    ) -> tuple[float, int, Sequence[int]]:
-        """Return until when the answer holds, how many partitions there are, and which of them have a leader."""
-        until = time.monotonic() + METADATA_SECONDS
-        try:
-            described = self._producer.list_topics(topic, 1.0 if known else self._max_block).topics[topic]
-            if described.error is not None:
-                raise KafkaException(described.error)
-        except KafkaException:
-            if known is None:
-                raise
-            return until, *known[1:]
-        led = sorted(number for number, each in described.partitions.items() if each.leader >= 0)
-        return until, len(described.partitions), led or sorted(described.partitions)
 
     def send_and_wait(self, record: Record) -> Acknowledged:
         """Send one record and return where it is: simple, and as slow as one round trip a record.
@@ -333,10 +278,12 @@ class Publisher:
             ProducerFenced: a newer producer has taken over.
             PublishFailed: the coordinator refused them; the transaction is aborted when this publisher is closed.
         """
-        metadata = group_metadata(self._extra, group) if isinstance(group, str) else group
+        if isinstance(group, str):
+            with closing(group_consumer(self._extra, group)) as consumer:
+                group = consumer.consumer_group_metadata()
         send = self._producer.send_offsets_to_transaction
         try:
-            within(self._timeout, lambda _: send(list(offsets), metadata, self._timeout))
+            within(self._timeout, lambda _: send(list(offsets), group, self._timeout))
         except (KafkaException, TimeoutError) as error:
             raise self._failure(self._translated(error)) from error
 
@@ -381,27 +328,22 @@ class Publisher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         try:
             if self._open_transaction:
-                self._give_up()
+                self._open_transaction = False
+                try:
+                    self._end("abort")
+                except TransactionOutcomeUnknown as unknown:
+                    log.warning("%s; the broker aborts it by itself after its timeout", unknown)
+                except ProducerFenced:
+                    log.info("nothing to abort: a newer producer has done that")
             elif error is None:
                 self._settle()
             else:
                 self._wait(_CLOSE_SECONDS)
         finally:
             self._producer = None  # which closes it: nothing else refers to it
-
-    def _give_up(self) -> None:
-        self._open_transaction = False
-        try:
-            self._end("abort")
-        except TransactionOutcomeUnknown as unknown:
-            log.warning("%s; the broker aborts it by itself after its timeout", unknown)
-        except ProducerFenced:
-            log.info("nothing to abort: a newer producer has done that")
 
     # -- the answers -------------------------------------------------------------------------------------------
 
@@ -490,6 +432,30 @@ class Publisher:
         )
 
 
+def publish(
+    records: Iterable[Record], extra: Mapping[str, str], topic: str, *, commit: bool = True, **options: Any
+) -> Summary:
+    """Publish all records; with a transactional id all in one transaction. Returns when each is acknowledged.
+
+    The options are those of :class:`Publisher`. ``commit=False`` aborts the transaction, so that no reader of committed
+    data meets the records.
+
+    Raises:
+        PublishFailed: some were not acknowledged; a transaction was aborted.
+        TransactionOutcomeUnknown: the commit was not answered; read back before publishing again.
+        ProducerFenced: a newer producer has the transactional id.
+        BrokerUnavailable: no broker answered.
+        UnsafeSettings: the connection's extra names a setting that is refused.
+        ConfigurationError: the topic does not exist, or librdkafka cannot log in as the connection says.
+    """
+    with Publisher(extra, topic, **options) as publisher:
+        send = publisher.send
+        for record in records:
+            send(record)
+        publisher.finish(commit)
+    return publisher.summary
+
+
 def within(seconds: float, act: Callable[[float], None]) -> None:
     """Call ``act`` until it is done; librdkafka goes on with what a call before had begun.
 
@@ -518,7 +484,8 @@ def sendable(name: str) -> bool:
 
 def _check(record: Record) -> None:
     """Refuse what is no record of Kafka, and the one moment that librdkafka takes for another."""
-    check_timestamp(record)
+    if record.timestamp_ms is not None and not 0 <= record.timestamp_ms < 2**63:
+        raise ValueError(f"a timestamp should be milliseconds since 1970, found {record.timestamp_ms}")
     if record.timestamp_ms == 0:
         raise ValueError("a timestamp of 0 means now to librdkafka; give this record another")
     if isinstance(record.key, str) or isinstance(record.value, str):  # which would be encoded

@@ -1,7 +1,5 @@
 """A Kafka record before it has an offset, and how large it may be: for its topic, and for its readers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -50,10 +48,6 @@ class RecordLimits:
     fetch_bytes: int = FETCH_BYTES
     allow: Collection[str] = ()
 
-    def unchecked(self, compression_type: str) -> int:
-        """Values of up to this size need no check: it takes time, and only the broker knows what compression leaves."""
-        return self.smallest // 2 if compression_type == "none" else 2**31
-
     @property
     def smallest(self) -> int:
         """The limit that is met first."""
@@ -77,16 +71,6 @@ class RecordLimits:
                 "stops there, a new one needs the memory; raise max.partition.fetch.bytes of the readers and "
                 "of this connection, or --allow blocking"
             )
-
-
-def check_timestamp(record: Record) -> None:
-    """Return if Kafka has such a timestamp.
-
-    Raises:
-        ValueError: it has not.
-    """
-    if record.timestamp_ms is not None and not 0 <= record.timestamp_ms < 2**63:
-        raise ValueError(f"a timestamp should be milliseconds since 1970, found {record.timestamp_ms}")
 
 
 def fetch_bytes(extra: Mapping[str, str]) -> int:

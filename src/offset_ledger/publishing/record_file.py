@@ -1,32 +1,96 @@
 """Records from a file of JSON lines or CSV; a line that cannot be one is reported by its number."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import JsonPath
 from offset_ledger.errors import RecordFileError, UnserializableValue
-from offset_ledger.publishing.forms import EVENT_ID, PUBLISH_AT, Form, rfc3339, with_headers
+from offset_ledger.publishing.forms import EVENT_ID, PUBLISH_AT, Form, rfc3339
 from offset_ledger.publishing.record import Record, RecordLimits, RecordTooLarge, min_batch_bytes
-from offset_ledger.publishing.serializers import BYTES, JSON, SchemaSerializer, Serializer
+from offset_ledger.publishing.serializers import BYTES, JSON, SchemaSerializer, Serializer, no_constant
 
 _SHOWN_PROBLEMS = 20
+_LONGEST_FIELD = 2**31 - 1  # of CSV: the limits of a record are checked elsewhere
 _IDS = uuid.UUID("6f1f6b3e-5f0c-4d6b-9f57-0c1d5a0d7b11")
 
+_decode = msgspec.json.Decoder().decode
 _decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
+
+
+class BadLine(Exception):
+    """A line that is no record; the text has not its number."""
+
+
+class Digest(Protocol):
+    """The part of a hash that a file of records feeds."""
+
+    def update(self, data: bytes, /) -> None:
+        """Add these bytes."""
+
+
+class Lines:
+    """The lines of a file; ``number`` and ``last`` are those of the line given last."""
+
+    def __init__(self, path: Path, digest: Digest | None) -> None:
+        self.path, self.number, self.last = path, 0, b""
+        self._digest = digest
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            with self.path.open("rb") as file:
+                for self.number, line in enumerate(file, start=1):
+                    # As it will be when the file has grown: else it would be another record then.
+                    whole = line if line.endswith(b"\n") else line + b"\n"
+                    if self._digest is not None:
+                        self._digest.update(whole)
+                    self.last = whole.removeprefix(codecs.BOM_UTF8) if self.number == 1 else whole
+                    yield self.last
+        except OSError as error:
+            raise RecordFileError([f"{self.path} cannot be read ({error.strerror})"]) from None
+
+    def json_documents(self, exact: bool = False) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
+        """Each line's number and object, or what is wrong with it.
+
+        ``exact``: a number with a fraction or an exponent becomes a Decimal, and a name that is there twice is wrong.
+        """
+        decode = _decode_exactly if exact else _decode
+        for line in self:
+            if line.strip():
+                try:
+                    document = decode(line)
+                except (ValueError, ArithmeticError, RecursionError) as error:
+                    yield self.number, BadLine(f"is no JSON ({error})")
+                    continue
+                one = isinstance(document, dict)
+                yield self.number, document if one else BadLine("should be one JSON object in one line")
+
+    def csv_documents(self) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
+        """Each row's line number and the row by names, or what is wrong with it."""
+        csv.field_size_limit(_LONGEST_FIELD)
+        rows = csv.reader((_text(line) for line in self), strict=True)
+        try:
+            names = next(rows, [])
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise BadLine(f"line 1 has {', '.join(map(repr, twice))} twice")
+            for row in rows:
+                if len(row) == len(names):
+                    yield self.number, dict(zip(names, row, strict=True))
+                elif row:
+                    yield self.number, BadLine(f"should have the {len(names)} fields of line 1, found {len(row)}")
+        except (csv.Error, BadLine) as error:
+            yield self.number, BadLine(f"is no CSV ({error}); the lines after it were not read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +106,7 @@ class RecordFile:
     key: JsonPath | None = None
     value: JsonPath | None = None
 
-    def check(self) -> CheckedFile:
+    def check(self) -> "CheckedFile":
         """Read all of it once; what is published are checked files only.
 
         Raises:
@@ -89,7 +153,8 @@ class RecordFile:
     def _read(self, digest: Digest | None) -> Iterator[tuple[int, Record | str]]:
         """Each line's number with its record, or with what is wrong."""
         lines = Lines(self.path, digest)
-        for number, document in lines.documents(self.format, bool(self.form.identity)):
+        exact = bool(self.form.identity)
+        for number, document in lines.csv_documents() if self.format == "csv" else lines.json_documents(exact):
             try:
                 if isinstance(document, BadLine):
                     raise document
@@ -118,8 +183,11 @@ class RecordFile:
         if publish_at is None:
             added[PUBLISH_AT] = publish_at = rfc3339(self.form.clock())
         if added:
-            value = _with_members(value, document, added)
-        return Record(self.form.key.serialize(key), value, with_headers((), event_id, publish_at))
+            if any(name in document for name in added):  # as null
+                value = _encode({**_decode_raw(value), **added})
+            else:  # the others stay as they are, even a name that is there twice
+                value = value[:-1] + (b"," if document else b"") + _encode(added)[1:]
+        return Record(self.form.key.serialize(key), value, self.form.with_headers((), event_id, publish_at))
 
     def _at(self, path: JsonPath, document: Any, what: str) -> Any:
         for name in path:
@@ -132,7 +200,9 @@ class RecordFile:
 
     def _typed(self, serializer: Serializer, value: Any) -> Any:
         if isinstance(serializer, SchemaSerializer):
-            return self._cells(serializer, value)
+            if self.format != "csv":
+                return value
+            return serializer.row(value) if isinstance(value, dict) else serializer.parse(value)
         value = _plain(value)
         if not isinstance(value, str) or not (self.format == "csv" or serializer is BYTES):
             return value
@@ -141,12 +211,6 @@ class RecordFile:
         except ValueError:
             what = "base64" if serializer is BYTES else serializer.expects
             raise BadLine(f"should have {what}, found {value[:60]!r}") from None
-
-    def _cells(self, serializer: SchemaSerializer, value: Any) -> Any:
-        """A document, or a single value, whose texts have become numbers where they are fields of CSV."""
-        if self.format != "csv":
-            return value
-        return serializer.row(value) if isinstance(value, dict) else serializer.parse(value)
 
 
 class CheckedFile(NamedTuple):
@@ -185,86 +249,8 @@ def _refuse(problems: list[str]) -> None:
         raise RecordFileError(problems[:_SHOWN_PROBLEMS] + ([f"... and {more} lines more"] if more > 0 else []))
 
 
-def _with_members(value: bytes, document: dict[str, Any], added: dict[str, str]) -> bytes:
-    """The object with these members added and the others unchanged, even a name that is there twice."""
-    if any(name in document for name in added):  # as null
-        return _encode({**_decode_raw(value), **added})
-    return value[:-1] + (b"," if document else b"") + _encode(added)[1:]
-
-
 def _event_id(number: int, line: bytes) -> str:
     return str(uuid.uuid5(_IDS, f"{number}:{line.decode(errors='backslashreplace')}"))
-
-
-_LONGEST_FIELD = 2**31 - 1  # of CSV: the limits of a record are checked elsewhere
-_decode = msgspec.json.Decoder().decode
-Decode = Callable[[bytes], Any]
-
-
-class BadLine(Exception):
-    """A line that is no record; the text has not its number."""
-
-
-class Digest(Protocol):
-    """The part of a hash that a file of records feeds."""
-
-    def update(self, data: bytes, /) -> None:
-        """Add these bytes."""
-
-
-class Lines:
-    """The lines of a file; ``number`` and ``last`` are those of the line given last."""
-
-    def __init__(self, path: Path, digest: Digest | None) -> None:
-        self.path, self.number, self.last = path, 0, b""
-        self._digest = digest
-
-    def __iter__(self) -> Iterator[bytes]:
-        try:
-            with self.path.open("rb") as file:
-                for self.number, line in enumerate(file, start=1):
-                    # As it will be when the file has grown: else it would be another record then.
-                    whole = line if line.endswith(b"\n") else line + b"\n"
-                    if self._digest is not None:
-                        self._digest.update(whole)
-                    self.last = whole.removeprefix(codecs.BOM_UTF8) if self.number == 1 else whole
-                    yield self.last
-        except OSError as error:
-            raise RecordFileError([f"{self.path} cannot be read ({error.strerror})"]) from None
-
-    def documents(self, form: str, exact: bool = False) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
-        """Each line's number and object, or what is wrong with it; ``form`` is ``jsonl`` or ``csv``.
-
-        ``exact``: a JSON number with a fraction or an exponent becomes a Decimal, and a name that is there twice is
-        wrong.
-        """
-        return self._csv() if form == "csv" else self._jsonl(_decode_exactly if exact else _decode)
-
-    def _jsonl(self, decode: Decode) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
-        for line in self:
-            if line.strip():
-                yield self.number, _document(line, decode)
-
-    def _csv(self) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
-        csv.field_size_limit(_LONGEST_FIELD)
-        rows = csv.reader((_text(line) for line in self), strict=True)
-        try:
-            names = _names(next(rows, []))
-            for row in rows:
-                if len(row) == len(names):
-                    yield self.number, dict(zip(names, row, strict=True))
-                elif row:
-                    yield self.number, BadLine(f"should have the {len(names)} fields of line 1, found {len(row)}")
-        except (csv.Error, BadLine) as error:
-            yield self.number, BadLine(f"is no CSV ({error}); the lines after it were not read")
-
-
-def _document(line: bytes, decode: Decode) -> dict[str, Any] | BadLine:
-    try:
-        document = decode(line)
-    except (ValueError, ArithmeticError, RecursionError) as error:
-        return BadLine(f"is no JSON ({error})")
-    return document if isinstance(document, dict) else BadLine("should be one JSON object in one line")
 
 
 def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -275,18 +261,8 @@ def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
-
-
 def _decode_exactly(line: bytes) -> Any:
-    return json.loads(line.decode(), object_pairs_hook=_unique, parse_float=Decimal, parse_constant=_no_constant)
-
-
-def _names(row: list[str]) -> list[str]:
-    if twice := sorted({name for name in row if row.count(name) > 1}):
-        raise BadLine(f"line 1 has {', '.join(map(repr, twice))} twice")
-    return row
+    return json.loads(line.decode(), object_pairs_hook=_unique, parse_float=Decimal, parse_constant=no_constant)
 
 
 def _text(line: bytes) -> str:

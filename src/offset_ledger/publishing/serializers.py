@@ -4,14 +4,12 @@ Numbers are big-endian, doubles IEEE 754, text and JSON UTF-8: what ``org.apache
 reads. None stays None. Nothing is rounded, cut or guessed: a value that does not fit is refused.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from offset_ledger.errors import UnserializableValue
 
@@ -87,19 +85,13 @@ def _write_double(value: Any) -> bytes:
     return _DOUBLE.pack(_of(value, exact))
 
 
-def _write_bytes(value: Any) -> bytes:
-    return bytes(_of(value, isinstance(value, bytes | bytearray | memoryview)))
-
-
-def _write_json(value: Any) -> bytes:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
+def no_constant(name: str) -> NoReturn:
+    """Refuse NaN and Infinity, which are no JSON."""
+    raise ValueError(f"{name} is no number of JSON")
 
 
 _DOUBLE = struct.Struct(">d")
+_encode_json = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 STRING = Serializer(
     "string", "a text", lambda value: _of(value, isinstance(value, str)).encode(), lambda data: data.decode(), str
 )
@@ -109,9 +101,19 @@ LONG = _number("long", ">q", 64)
 DOUBLE = Serializer(
     "double", "a number that 64 bits hold exactly", _write_double, lambda data: float(_DOUBLE.unpack(data)[0]), float
 )
-BYTES = Serializer("bytes", "bytes", _write_bytes, bytes, lambda text: base64.b64decode(text, validate=True))
+BYTES = Serializer(
+    "bytes",
+    "bytes",
+    lambda value: bytes(_of(value, isinstance(value, bytes | bytearray | memoryview))),
+    bytes,
+    lambda text: base64.b64decode(text, validate=True),
+)
 JSON = Serializer(
-    "json", "what JSON can say", _write_json, lambda data: json.loads(data.decode(), parse_constant=_no_constant), str
+    "json",
+    "what JSON can say",
+    lambda value: _encode_json(value).encode(),
+    lambda data: json.loads(data.decode(), parse_constant=no_constant),
+    str,
 )
 
 SERIALIZERS: Mapping[str, Serializer] = {

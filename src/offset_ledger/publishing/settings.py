@@ -1,7 +1,5 @@
 """A producer's settings, and the rules for them: each unsafe combination names its danger, by which it is allowed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -56,22 +54,25 @@ class ProducerSettings:
 
     def problems(self, transactional: bool = False) -> Iterator[Problem]:
         """All that is unsafe or contradicts itself."""
-        for rule in _RULES:
-            yield from rule(self)
-        if transactional:
-            yield from _transactional(self)
+        yield from _of_acknowledgements(self)
+        yield from _of_time(self)
+        if transactional and (not self.enable_idempotence or self.acks != "all"):
+            yield Problem(None, "a transactional id needs enable.idempotence=true and acks=all")
+        if transactional and self.transaction_timeout_ms < self.delivery_timeout_ms:
+            yield Problem(
+                None,
+                f"transaction.timeout.ms={self.transaction_timeout_ms} must be at least delivery.timeout.ms="
+                f"{self.delivery_timeout_ms}, or the broker aborts while records are still sent again",
+            )
 
 
-def _acks(s: ProducerSettings) -> Iterator[Problem]:
+def _of_acknowledgements(s: ProducerSettings) -> Iterator[Problem]:
     if s.acks == "0":
         yield Problem(Danger.LOSS, "acks=0 waits for no answer, so what no broker stored counts as sent; use acks=all")
     if s.acks == "1":
         yield Problem(
             Danger.LOSS, "acks=1 asks the leader alone, and what it had not copied is gone if it dies; use acks=all"
         )
-
-
-def _idempotence(s: ProducerSettings) -> Iterator[Problem]:
     resends = s.retries > 0 and s.acks != "0"
     if s.enable_idempotence and s.acks != "all":
         yield Problem(None, f"enable.idempotence=true needs acks=all, found acks={s.acks}")
@@ -83,9 +84,6 @@ def _idempotence(s: ProducerSettings) -> Iterator[Problem]:
             "without idempotence a retry stores the record twice if only the answer was lost; "
             "leave enable.idempotence on, with acks=all",
         )
-
-
-def _in_flight(s: ProducerSettings) -> Iterator[Problem]:
     count = s.max_in_flight_requests_per_connection
     if count < 1:
         yield Problem(None, f"max.in.flight.requests.per.connection={count} lets nothing be sent; use 1 to 5")
@@ -95,22 +93,19 @@ def _in_flight(s: ProducerSettings) -> Iterator[Problem]:
             f"enable.idempotence=true keeps the order of at most {MAX_IN_FLIGHT} requests, found "
             f"max.in.flight.requests.per.connection={count}",
         )
-    elif not s.enable_idempotence and count > 1 and s.retries > 0 and s.acks != "0":
+    elif not s.enable_idempotence and count > 1 and resends:
         yield Problem(
             Danger.REORDERING,
             f"without idempotence a retry may overtake one of {count} requests in flight; leave enable.idempotence "
             "on, or set max.in.flight.requests.per.connection=1",
         )
-
-
-def _retries(s: ProducerSettings) -> Iterator[Problem]:
     if s.retries == 0 and not s.enable_idempotence:
         yield Problem(
             Danger.LOSS, "retries=0 gives a record up at the first fault, even one that passes; leave retries unset"
         )
 
 
-def _delivery(s: ProducerSettings) -> Iterator[Problem]:
+def _of_time(s: ProducerSettings) -> Iterator[Problem]:
     needed = s.linger_ms + s.request_timeout_ms
     if s.delivery_timeout_ms < needed:
         yield Problem(
@@ -124,9 +119,6 @@ def _delivery(s: ProducerSettings) -> Iterator[Problem]:
             f"delivery.timeout.ms={s.delivery_timeout_ms} gives records up before a new leader can be elected; "
             f"use {MIN_DELIVERY_TIMEOUT_MS} or more",
         )
-
-
-def _block(s: ProducerSettings) -> Iterator[Problem]:
     lowest, highest = MAX_BLOCK_MS_RANGE
     if s.max_block_ms > highest:
         yield Problem(
@@ -140,27 +132,6 @@ def _block(s: ProducerSettings) -> Iterator[Problem]:
             f"max.block.ms={s.max_block_ms} gives a record up before a busy broker has answered about the topic; "
             f"use {lowest} or more",
         )
-
-
-def _transactional(s: ProducerSettings) -> Iterator[Problem]:
-    if not s.enable_idempotence or s.acks != "all":
-        yield Problem(None, "a transactional id needs enable.idempotence=true and acks=all")
-    if s.transaction_timeout_ms < s.delivery_timeout_ms:
-        yield Problem(
-            None,
-            f"transaction.timeout.ms={s.transaction_timeout_ms} must be at least delivery.timeout.ms="
-            f"{s.delivery_timeout_ms}, or the broker aborts while records are still sent again",
-        )
-
-
-_RULES: tuple[Callable[[ProducerSettings], Iterator[Problem]], ...] = (
-    _acks,
-    _idempotence,
-    _in_flight,
-    _retries,
-    _delivery,
-    _block,
-)
 
 
 def dotted(field_name: str) -> str:
@@ -182,7 +153,11 @@ def read_settings(
     """
     given = given or {}
     known = {dotted(each.name): each.name for each in fields(ProducerSettings)}
-    mistakes = [_unknown(name, known) for name in given if name not in known]
+    mistakes = []
+    for name in (name for name in given if name not in known):
+        close = get_close_matches(name, known, 1)
+        advice = f"is {close[0]} meant?" if close else f"there are {', '.join(known)}"
+        mistakes.append(f"{name} is no setting of a producer; {advice}")
     mistakes += [f"{name!r} is no danger; allow {', '.join(Danger)}" for name in allow if name not in list(Danger)]
     values: dict[str, Any] = {}
     for name, field_name in known.items():
@@ -192,25 +167,15 @@ def read_settings(
                 values[field_name] = _READERS.get(name, _whole_number)(text.strip())
             except ValueError as error:
                 mistakes.append(f"{name}={text} should be {error}")
-    values.setdefault("enable_idempotence", transactional or _may_be_idempotent(values))
+    # Off, as the Java client does, where a setting cannot go with it; the rules then say what that means.
+    in_flight = values.get("max_in_flight_requests_per_connection", MAX_IN_FLIGHT)
+    may = values.get("acks", "all") == "all" and values.get("retries", 1) > 0 and in_flight <= MAX_IN_FLIGHT
+    values.setdefault("enable_idempotence", transactional or may)
     settings = ProducerSettings(**values)
     mistakes += [str(problem) for problem in settings.problems(transactional) if problem.danger not in allow]
     if mistakes:
         raise UnsafeSettings(mistakes)
     return settings
-
-
-def _may_be_idempotent(values: Mapping[str, Any]) -> bool:
-    """Return False, as the Java client does, where a setting cannot go with it; the rules then say what that means."""
-    in_flight = values.get("max_in_flight_requests_per_connection", MAX_IN_FLIGHT)
-    return bool(values.get("acks", "all") == "all" and values.get("retries", 1) > 0 and in_flight <= MAX_IN_FLIGHT)
-
-
-def _unknown(name: str, known: Collection[str]) -> str:
-    close = get_close_matches(name, known, 1)
-    return f"{name} is no setting of a producer" + (
-        f"; is {close[0]} meant?" if close else f"; there are {', '.join(known)}"
-    )
 
 
 def _whole_number(text: str) -> int:

@@ -1,10 +1,7 @@
 """Creating and deleting topics; each call returns once the whole cluster agrees."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager
 
 from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
@@ -33,7 +30,21 @@ def create_topic(
     """
     asked = {"num_partitions": partitions, "replication_factor": replication_factor, "configs": dict(configs or {})}
     with _admin(extra) as admin:
-        created = _create(admin, name, asked)
+        try:
+            admin.create_topics({name: dict(asked)})
+            created = True
+        except kafka_errors.TopicAlreadyExistsError:
+            created = False
+        except (
+            kafka_errors.InvalidTopicError,
+            kafka_errors.InvalidPartitionsError,
+            kafka_errors.InvalidReplicationFactorError,
+            kafka_errors.InvalidConfigurationError,
+        ) as error:
+            raise TopicMismatch(
+                f"topic {name!r} cannot be created with {asked} ({error_line(error)}); "
+                "ask for no more replicas than there are brokers, and for names and settings that Kafka knows"
+            ) from error
         expectation = f"topic {name!r} should have a leader for every partition"
         existing = _poll(lambda: _led_partitions(admin, name), expectation)
     if existing != partitions:
@@ -54,25 +65,9 @@ def delete_topic(extra: Mapping[str, str], name: str) -> bool:
             admin.delete_topics([name])
         except kafka_errors.UnknownTopicOrPartitionError:
             return False
-        _poll(lambda: _is_gone(admin, name), f"topic {name!r} was deleted and should not be listed")
-    return True
-
-
-def _create(admin: KafkaAdminClient, name: str, asked: Mapping[str, Any]) -> bool:
-    try:
-        admin.create_topics({name: dict(asked)})
-    except kafka_errors.TopicAlreadyExistsError:
-        return False
-    except (
-        kafka_errors.InvalidTopicError,
-        kafka_errors.InvalidPartitionsError,
-        kafka_errors.InvalidReplicationFactorError,
-        kafka_errors.InvalidConfigurationError,
-    ) as error:
-        raise TopicMismatch(
-            f"topic {name!r} cannot be created with {dict(asked)} ({error_line(error)}); "
-            "ask for no more replicas than there are brokers, and for names and settings that Kafka knows"
-        ) from error
+        unknown = kafka_errors.UnknownTopicOrPartitionError.errno
+        expectation = f"topic {name!r} was deleted and should not be listed"
+        _poll(lambda: int(admin.describe_topics([name])[0]["error_code"] == unknown), expectation)
     return True
 
 
@@ -82,11 +77,6 @@ def _led_partitions(admin: KafkaAdminClient, name: str) -> int:
     partitions = [] if described["error_code"] else described["partitions"]
     led = all(partition["error_code"] == 0 and partition["leader_id"] >= 0 for partition in partitions)
     return len(partitions) if led else 0
-
-
-def _is_gone(admin: KafkaAdminClient, name: str) -> int:
-    (described,) = admin.describe_topics([name])
-    return int(described["error_code"] == kafka_errors.UnknownTopicOrPartitionError.errno)
 
 
 def _poll(ask: Callable[[], int], expectation: str) -> int:
@@ -104,10 +94,8 @@ def _poll(ask: Callable[[], int], expectation: str) -> int:
 @contextmanager
 def _admin(extra: Mapping[str, str]) -> Iterator[KafkaAdminClient]:
     try:
-        admin = KafkaAdminClient(**kafka_python_arguments(Connection("publisher", "kafka", extra=extra)))
-        try:
+        arguments = kafka_python_arguments(Connection("publisher", "kafka", extra=extra))
+        with closing(KafkaAdminClient(**arguments)) as admin:
             yield admin
-        finally:
-            admin.close()
     except kafka_errors.KafkaError as error:
         raise unavailable(extra["bootstrap.servers"], error) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -126,7 +126,7 @@ class QuarantineStager:
             return Written(len(batch.ranges) + redrive.leave_out(cursor, tables, len(batch.ranges)))
 
 
-def read_records(session: Session, batch_id: int, partition: int) -> Iterator[pa.RecordBatch]:
+def read_records(session: Session, batch_id: int, partition: int) -> Generator[pa.RecordBatch]:
     """The records of a redrive batch as they came from Kafka, in chunks of a limited number and size."""
     with session, session.cursor(name="redrive", cursor_factory=Cursor) as cursor:
         cursor.itersize = _FETCH_SIZE

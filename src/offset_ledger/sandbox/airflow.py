@@ -5,8 +5,6 @@ The login is ``admin`` with the password of ``<directory>/passwords.json``: one 
 token for the REST API. A second one, ``viewer``, may read and change nothing.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -14,6 +12,7 @@ import secrets
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -116,7 +115,14 @@ class Airflow:
         settings = self.directory / "config" / "airflow_local_settings.py"
         settings.parent.mkdir(exist_ok=True)
         settings.write_text(_LOCAL_SETTINGS)
-        self._migrate(env, launch)
+        # Unless the database is where the last migration by this version left it.
+        release = version("apache-airflow")  # importing Airflow would take seconds and set up logging
+        marker = self.directory / "migrated"
+        if not marker.exists() or marker.read_text() != f"{release} {self._revision()}":
+            launch.say("migrating the Airflow database")
+            migrate = [self.python, "-m", "airflow", "db", "migrate"]
+            run(migrate, env, self.directory / "migrate.log", "airflow db migrate")
+            marker.write_text(f"{release} {self._revision()}")
         for daemon in missing:
             command = [self.python, "-m", "airflow", daemon.name, *_COMPONENTS[daemon.name]]
             launch.start(daemon, command, env, cwd=self.project)
@@ -163,13 +169,10 @@ class Airflow:
             OSError: Airflow is not there, or sent nothing for ``seconds``.
         """
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=seconds)
-        try:
+        with closing(http.client.HTTPConnection(HOST, self.port, timeout=seconds)) as connection:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             text = answer.read()
-        finally:
-            connection.close()
         return answer.status, json.loads(text) if text else None
 
     @property
@@ -187,25 +190,12 @@ class Airflow:
             write_private(path, json.dumps({**keys, "fernet_key": Fernet.generate_key().decode()}))
         return dict(json.loads(path.read_text()))
 
-    def _migrate(self, env: Mapping[str, str], launch: Launch) -> None:
-        """``airflow db migrate``, unless the database is where the last one of this version left it."""
-        release = version("apache-airflow")  # importing Airflow would take seconds and set up logging
-        marker = self.directory / "migrated"
-        if marker.exists() and marker.read_text() == f"{release} {self._revision()}":
-            return
-        launch.say("migrating the Airflow database")
-        command = [self.python, "-m", "airflow", "db", "migrate"]
-        run(command, env, self.directory / "migrate.log", "airflow db migrate")
-        marker.write_text(f"{release} {self._revision()}")
-
     def _revision(self) -> str | None:
-        connection = psycopg2.connect(**postgres_arguments(self.postgres.connection(self.database)))
-        try:
-            with connection, connection.cursor() as cursor:
-                cursor.execute("SELECT version_num FROM alembic_version")
-                row = cursor.fetchone()
-                return str(row[0]) if row else None
-        except psycopg2.errors.UndefinedTable:
-            return None
-        finally:
-            connection.close()
+        with closing(psycopg2.connect(**postgres_arguments(self.postgres.connection(self.database)))) as connection:
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT version_num FROM alembic_version")
+                    row = cursor.fetchone()
+                    return str(row[0]) if row else None
+            except psycopg2.errors.UndefinedTable:
+                return None

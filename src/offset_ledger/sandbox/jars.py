@@ -7,8 +7,6 @@ be missing.
 A folder of the cache is complete or absent: it is filled under another name and renamed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -28,6 +26,22 @@ from offset_ledger.stage.spark_home import JavaRuntime, spark_home
 
 
 @dataclass(frozen=True, slots=True)
+class Artifact:
+    """One Maven artifact: a jar with what it needs, or a single file that a classifier and an extension name."""
+
+    organisation: str
+    name: str
+    version: str
+    classifier: str = ""
+    extension: str = "jar"
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"{self.name}-{self.version}{self.classifier and '-'}{self.classifier}.{self.extension}"
+
+
+@dataclass(frozen=True, slots=True)
 class Bundle:
     """Artifacts resolved together into a cache folder that is named after the first."""
 
@@ -44,6 +58,8 @@ class Bundle:
 KAFKA_VERSION = "4.2.0"
 KAFKA_VERSION_VARIABLE = "OFFSET_LEDGER_KAFKA_VERSION"
 _LOG4J = "2.25.3"
+_LIST = Path(__file__).with_name("fetched.sha256")
+PYSPARK_JARS = spark_home() / "jars"
 
 
 def kafka_version() -> str:
@@ -104,9 +120,6 @@ def artifact_name(jar: Path) -> str:
     return re.sub(r"-\d[^/]*$", "", jar.stem)
 
 
-_LIST = Path(__file__).with_name("fetched.sha256")
-
-
 @cache
 def known() -> Mapping[str, str]:
     """File name to SHA-256."""
@@ -141,25 +154,6 @@ def check_fetched(files: Iterable[Path], first: str) -> None:
                 f"{file.name} should have the SHA-256 {expected or 'of no file: it is not needed'}, found {digest}; it "
                 "was not used; ask whoever runs the repository that it came from"
             )
-
-
-PYSPARK_JARS = spark_home() / "jars"
-
-
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """One Maven artifact: a jar with what it needs, or a single file that a classifier and an extension name."""
-
-    organisation: str
-    name: str
-    version: str
-    classifier: str = ""
-    extension: str = "jar"
-
-    @property
-    def file(self) -> str:
-        """The name of its file."""
-        return f"{self.name}-{self.version}{self.classifier and '-'}{self.classifier}.{self.extension}"
 
 
 def retrieve(

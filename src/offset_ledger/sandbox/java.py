@@ -1,7 +1,5 @@
 """The Java runtime that Kafka and Spark run on: the machine's own 17 or 21, else the packaged one."""
 
-from __future__ import annotations
-
 import hashlib
 import shlex
 from pathlib import Path

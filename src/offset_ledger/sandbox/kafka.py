@@ -2,8 +2,6 @@
 folder, their settings and their JVM.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -22,7 +20,7 @@ from offset_ledger.machine_files import cache_root
 from offset_ledger.sandbox.jars import kafka_jars
 from offset_ledger.sandbox.java import find_java
 from offset_ledger.sandbox.layout import HOST, PortChoice, Ports, accepts, require_free
-from offset_ledger.sandbox.process import Daemon, Launch, Server, run, silent
+from offset_ledger.sandbox.process import Daemon, Launch, Server, run
 from offset_ledger.stage.class_archive import ClassArchive, class_archive
 from offset_ledger.stage.spark_home import JavaRuntime
 
@@ -41,7 +39,6 @@ class Broker(Server):
 
     @property
     def daemon(self) -> Daemon:
-        """Its process."""
         return Daemon(f"kafka-{self.node}", self.directory)
 
     @property
@@ -51,15 +48,11 @@ class Broker(Server):
 
     def start(self, java: JavaRuntime | None = None, launch: Launch | None = None) -> None:
         """Start it on the data it has; returns before it is ready."""
-        launch = launch or Launch(silent)
+        launch = launch or Launch()
         logging = f"-Dlog4j2.configurationFile={self.directory.parent / LOGGING_FILE}"
         main = ["kafka.Kafka", str(self.directory / SETTINGS_FILE)]
         command = kafka_command(java or find_java(), main, (logging, *self.jvm))
         launch.start(self.daemon, command, without_secrets(os.environ))
-
-    def stop(self, grace: float = 15) -> bool:
-        """SIGTERM, and SIGKILL after ``grace`` seconds; False if it did not run."""
-        return self.daemon.stop(grace)
 
     def ready(self) -> bool:
         """Return whether it answers."""
@@ -107,30 +100,6 @@ class Kafka:
             require_free(f"broker {broker.node}", broker.port)
         if self.brokers[0] in missing:
             require_free("the Kafka controller", self.ports.controller)
-        self._prepare(java)
-        for broker in missing:
-            broker.start(java, launch)
-        self.wait(launch)
-
-    def wait(self, launch: Launch | None = None) -> None:
-        """Return when the cluster has all its brokers.
-
-        Raises:
-            StackError: one ended, or they were not there in time.
-        """
-        daemons = [broker.daemon for broker in self.brokers]
-        (launch or Launch(silent)).wait(daemons, self.ready, _READY_SECONDS)
-
-    def down(self) -> bool:
-        """Stop the brokers, the controller last; False if none ran."""
-        return True in [broker.stop() for broker in reversed(self.brokers)]
-
-    def ready(self) -> bool:
-        """Return whether the cluster answers and lists all its brokers."""
-        return all(accepts(broker.port) for broker in self.brokers) and _cluster_size(self.bootstrap) == self.count
-
-    def _prepare(self, java: JavaRuntime) -> None:
-        """Write the settings of each broker, and format the data unless that was done before."""
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / LOGGING_FILE).write_text(_LOGGING)
         for broker in self.brokers:
@@ -146,6 +115,26 @@ class Kafka:
                 f"{self.count} brokers were asked for and the data in {self.directory} are of {count}; "
                 f"ask for {count}, or run `offset-ledger stack down` and remove {self.directory}"
             )
+        for broker in missing:
+            broker.start(java, launch)
+        self.wait(launch)
+
+    def wait(self, launch: Launch | None = None) -> None:
+        """Return when the cluster has all its brokers.
+
+        Raises:
+            StackError: one ended, or they were not there in time.
+        """
+        daemons = [broker.daemon for broker in self.brokers]
+        (launch or Launch()).wait(daemons, self.ready, _READY_SECONDS)
+
+    def down(self) -> bool:
+        """Stop the brokers, the controller last; False if none ran."""
+        return True in [broker.stop() for broker in reversed(self.brokers)]
+
+    def ready(self) -> bool:
+        """Return whether the cluster answers and lists all its brokers."""
+        return all(accepts(broker.port) for broker in self.brokers) and _cluster_size(self.bootstrap) == self.count
 
     def _format(self, java: JavaRuntime) -> str:
         """Format node 1 with Kafka's tool and copy that, changed, to the others: one JVM start instead of three.
@@ -179,7 +168,7 @@ def _record(java: JavaRuntime, say: Callable[[str], None], option: str) -> None:
     say("archiving the classes of a Kafka broker (once)")
     with tempfile.TemporaryDirectory(prefix="offset-ledger-") as folder:
         kafka = Kafka(Path(folder), 1, Ports.choose(PortChoice.any_free()), jvm=(option,))
-        launch = Launch(silent)
+        launch = Launch()
         try:
             kafka.up(java, launch)
         finally:

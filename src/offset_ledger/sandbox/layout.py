@@ -1,13 +1,12 @@
 """The folder of the local stack, and the loopback ports that it listens on."""
 
-from __future__ import annotations
-
 import os
 import random
 import socket
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from offset_ledger.errors import ConfigurationError, StackError
 from offset_ledger.stage.spark_home import CONNECT_PORT
@@ -37,13 +36,13 @@ class PortChoice:
     registry: int | None = None
 
     @classmethod
-    def any_free(cls) -> PortChoice:
+    def any_free(cls) -> Self:
         """Free ports for every part, as tests want them."""
         return cls(0, 0, 0, 0, 0)
 
-    def with_environment(self) -> PortChoice:
+    def with_environment(self) -> Self:
         """The choice, with what is None taken from OFFSET_LEDGER_KAFKA_PORT and its siblings."""
-        ports = self.by_part()
+        ports = asdict(self)
         for part, asked in ports.items():
             name = f"OFFSET_LEDGER_{part.upper()}_PORT"
             raw = os.environ.get(name)
@@ -51,11 +50,7 @@ class PortChoice:
                 if not raw.isdecimal() or int(raw) > 65535:
                     raise ConfigurationError(f"{name} should be a port number (0 for any free one), found {raw!r}")
                 ports[part] = int(raw)
-        return PortChoice(**ports)
-
-    def by_part(self) -> dict[str, int | None]:
-        """Part name to port."""
-        return {part: getattr(self, part) for part in DEFAULT_PORTS}
+        return replace(self, **ports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +65,13 @@ class Ports:
     registry: int = DEFAULT_PORTS["registry"]
 
     @classmethod
-    def choose(cls, choice: PortChoice, previous: Ports | None = None) -> Ports:
+    def choose(cls, choice: PortChoice, previous: Self | None = None) -> Self:
         """The ports to use: what is None stays as it was, what is 0 was free a moment ago."""
         spare = iter(free_ports(MAX_BROKERS + len(DEFAULT_PORTS)))
         before = previous or cls.counted_from(**DEFAULT_PORTS)
         others = {
             part: getattr(before, part) if asked is None else asked or next(spare)
-            for part, asked in choice.by_part().items()
+            for part, asked in asdict(choice).items()
             if part != "kafka"
         }
         if choice.kafka is None:
@@ -86,14 +81,14 @@ class Ports:
         return cls.counted_from(choice.kafka, **others)
 
     @classmethod
-    def counted_from(cls, kafka: int, **others: int) -> Ports:
+    def counted_from(cls, kafka: int, **others: int) -> Self:
         """The brokers from ``kafka`` upwards, the controller just below."""
         return cls(tuple(range(kafka, kafka + MAX_BROKERS)), kafka - 1, **others)
 
     def contradicts(self, choice: PortChoice) -> str | None:
         """The part that was asked for on another port than it has, as ``part 1 (asked: 2)``."""
         has = {part: getattr(self, part) for part in DEFAULT_PORTS} | {"kafka": self.kafka[0]}
-        for part, asked in choice.by_part().items():
+        for part, asked in asdict(choice).items():
             if asked and asked != has[part]:
                 return f"{part} on port {has[part]} (asked: {asked})"
         return None
@@ -128,8 +123,15 @@ def require_free(part: str, port: int) -> None:
         try:
             probe.bind((HOST, port))
         except OSError as error:
+            import psutil  # the command line reads the ports of this module for its help
+
+            holder = "another process"
+            with suppress(psutil.AccessDenied):
+                for each in psutil.net_connections("tcp"):
+                    if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN and each.pid:
+                        holder = f"pid {each.pid} ({psutil.Process(each.pid).name()})"
             raise StackError(
-                f"{part} needs port {port} of {HOST} and {_holder(port)} has it ({error.strerror}); "
+                f"{part} needs port {port} of {HOST} and {holder} has it ({error.strerror}); "
                 "stop that, or choose another port"
             ) from None
 
@@ -139,16 +141,3 @@ def accepts(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((HOST, port)) == 0
-
-
-def _holder(port: int) -> str:
-    import psutil  # the command line reads the ports of this module for its help
-
-    try:
-        connections = psutil.net_connections("tcp")
-    except psutil.AccessDenied:
-        return "another process"
-    for each in connections:
-        if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN and each.pid:
-            return f"pid {each.pid} ({psutil.Process(each.pid).name()})"
-    return "another process"

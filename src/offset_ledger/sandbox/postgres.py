@@ -5,8 +5,6 @@ For root the server runs as another user. Where that user cannot enter the folde
 On TCP its role has a password; the superuser comes in by a socket in a private folder, and nowhere else.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pwd
@@ -16,7 +14,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -32,7 +30,7 @@ from offset_ledger.extras import require
 from offset_ledger.machine_files import kept_secret, only_one, write_private
 from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.sandbox.layout import HOST, require_free
-from offset_ledger.sandbox.process import Daemon, Launch, Server, run, silent
+from offset_ledger.sandbox.process import Daemon, Launch, Server, run
 
 ROLE = "offset_ledger"
 DATA_DATABASE = "offset_ledger"
@@ -73,7 +71,6 @@ class Postgres(Server):
 
     @property
     def daemon(self) -> Daemon:
-        """Its process."""
         return Daemon("postgres", self.directory)
 
     @property
@@ -109,7 +106,8 @@ class Postgres(Server):
         """
         if self.daemon.pid() is None:
             require_free("Postgres", self.port)
-            self._initialise()
+            if not (self._data / "PG_VERSION").exists():
+                self._initialise()
             self.start(launch)
         elif not self._sockets.exists():
             raise StackError(
@@ -121,7 +119,7 @@ class Postgres(Server):
 
     def start(self, launch: Launch | None = None) -> None:
         """Start it on the data it has; returns before it is ready."""
-        launch = launch or Launch(silent)
+        launch = launch or Launch()
         try:
             self._sockets.mkdir(0o700)
         except FileExistsError:
@@ -142,18 +140,18 @@ class Postgres(Server):
         Raises:
             StackError: it ended, or did not answer in time.
         """
-        (launch or Launch(silent)).wait([self.daemon], self.ready, _READY_SECONDS)
+        (launch or Launch()).wait([self.daemon], self.ready, _READY_SECONDS)
 
-    def stop(self, immediate: bool = False) -> bool:
+    def stop(self, grace: float = 15, *, immediate: bool = False) -> bool:
         """A fast shutdown, or an immediate one that leaves recovery to the next start; False if it did not run."""
-        ran = self.daemon.stop(how=signal.SIGQUIT if immediate else signal.SIGINT)
+        ran = self.daemon.stop(grace, signal.SIGQUIT if immediate else signal.SIGINT)
         with suppress(OSError):
             self._sockets.rmdir()
         return ran
 
     def restart(self, immediate: bool = False) -> None:
         """Stop and start it, and return when it answers."""
-        self.stop(immediate)
+        self.stop(immediate=immediate)
         self.start()
         self.wait()
 
@@ -178,17 +176,12 @@ class Postgres(Server):
     @contextmanager
     def _as_superuser(self, **more: Any) -> Iterator[extensions.cursor]:
         """A session of the superuser that commits each statement."""
-        session = psycopg2.connect(**postgres_arguments(self.superuser()), **more)
-        try:
+        with closing(psycopg2.connect(**postgres_arguments(self.superuser()), **more)) as session:
             session.autocommit = True
             with session.cursor() as cursor:
                 yield cursor
-        finally:
-            session.close()
 
     def _initialise(self) -> None:
-        if (self._data / "PG_VERSION").exists():
-            return
         # Made under another name: an interrupted initdb must not pass for a server's data.
         draft = self.directory / "data.new"
         shutil.rmtree(draft, ignore_errors=True)
@@ -257,11 +250,7 @@ def binary(name: str) -> str:
 
 
 def locale_options() -> list[str]:
-    """The options of ``initdb`` for the locale: bytewise order, and the character classes of Unicode.
-
-    Raises:
-        StackError: as :func:`binary`.
-    """
+    """The options of ``initdb`` for the locale: bytewise order, and the character classes of Unicode."""
     if major_version(binary("initdb")) < _BUILTIN_LOCALES:
         return ["--locale=C.UTF-8"]
     return ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
@@ -348,11 +337,7 @@ def system_user() -> str | None:
 
 
 def server_uid() -> int:
-    """The number of the user that the server runs as.
-
-    Raises:
-        StackError: as :func:`system_user`.
-    """
+    """The number of :func:`system_user`, else of this process' user."""
     user = system_user()
     return pwd.getpwnam(user).pw_uid if user else os.geteuid()
 

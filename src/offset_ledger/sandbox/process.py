@@ -3,8 +3,6 @@
 The pid file keeps the moment the process started: a pid that the system has given to another process is not signalled.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -16,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 import psutil
 
@@ -54,18 +53,8 @@ class Daemon:
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             try:
-                child = subprocess.Popen(
-                    argv,
-                    env=dict(env),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    cwd=cwd or self.directory,
-                    start_new_session=True,
-                    user=user,
-                    group=user,
-                    extra_groups=[] if user else None,
-                )
+                how = _surroundings(env, log, user, cwd or self.directory)
+                child = subprocess.Popen(argv, start_new_session=True, **how)
             except OSError as error:
                 raise StackError(f"{self.name} cannot be started: {error}; check that {argv[0]} may be run") from None
         _children[child.pid] = child
@@ -82,7 +71,7 @@ class Daemon:
             _wait([process], grace)
         _signal(members, signal.SIGKILL)
         _wait(members, grace)
-        self._forget()
+        self._pid_file.unlink(missing_ok=True)
         return bool(members)
 
     def kill(self) -> None:
@@ -90,7 +79,7 @@ class Daemon:
         members = self._members()
         _signal(members, signal.SIGKILL)
         _wait(members, 10)
-        self._forget()
+        self._pid_file.unlink(missing_ok=True)
 
     def pause(self) -> None:
         """SIGSTOP it and everything it started: alive, sockets open, no answers."""
@@ -154,9 +143,6 @@ class Daemon:
                 members |= {child.pid: child for child in each.children(recursive=True)}
         return list(members.values())
 
-    def _forget(self) -> None:
-        self._pid_file.unlink(missing_ok=True)
-
 
 class Server(ABC):
     """A server that is one daemon, for those who make it fail."""
@@ -167,6 +153,10 @@ class Server(ABC):
     @abstractmethod
     def daemon(self) -> Daemon:
         """Its process."""
+
+    def stop(self, grace: float = 15) -> bool:
+        """SIGTERM, and SIGKILL after ``grace`` seconds; False if it did not run."""
+        return self.daemon.stop(grace)
 
     def kill(self) -> None:
         """SIGKILL to it and all its children: no shutdown, no flush."""
@@ -196,21 +186,16 @@ def run(
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
-        code = subprocess.run(
-            argv,
-            check=False,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=cwd or log.parent,
-            user=user,
-            group=user,
-            extra_groups=[] if user else None,
-        ).returncode
+        code = subprocess.run(argv, check=False, **_surroundings(env, output, user, cwd or log.parent)).returncode
     if code:
         lines = Daemon(log.stem, log.parent).last_lines()
         raise StackError(f"{what} failed with exit code {code}; end of {log}:\n{lines}")
+
+
+def _surroundings(env: Mapping[str, str], output: IO[bytes], user: str | None, cwd: Path) -> dict[str, Any]:
+    """The arguments of Popen that a server and a command of its user share."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+    return {"env": dict(env), **streams, "cwd": cwd, "user": user, "group": user, "extra_groups": [] if user else None}
 
 
 def _started(process: psutil.Process) -> float:
@@ -235,7 +220,7 @@ def _wait(processes: list[psutil.Process], timeout: float) -> None:
 class Launch:
     """One ``up``; ``say`` takes a line for each thing it does."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None] = silent) -> None:
         self.say = say
         self._started: list[Daemon] = []
         self._cancelled = threading.Event()
@@ -260,10 +245,6 @@ class Launch:
         if self._cancelled.is_set():
             raise StackError("not started: another part of the stack failed")
 
-    def started(self, daemon: Daemon) -> bool:
-        """Return whether this launch started it (else it was found running)."""
-        return daemon in self._started
-
     def undo(self) -> None:
         """Stop what was started, the last first, and let nothing more start."""
         with self._lock:
@@ -281,14 +262,11 @@ class Launch:
         deadline = time.monotonic() + timeout
         while not ready():
             self.check()
-            for daemon in daemons:
-                if daemon.pid() is None:
-                    raise StackError(
-                        f"{daemon.name} ended while it started; end of {daemon.log}:\n{daemon.last_lines()}"
-                    )
+            if ended := next((daemon for daemon in daemons if daemon.pid() is None), None):
+                raise StackError(f"{ended.name} ended while it started; end of {ended.log}:\n{ended.last_lines()}")
             if time.monotonic() > deadline:
                 names = ", ".join(f"{daemon.name} (pid {daemon.pid()})" for daemon in daemons)
-                own = all(self.started(daemon) for daemon in daemons)
+                own = all(daemon in self._started for daemon in daemons)
                 advice = (
                     "it was stopped again" if own else "run `offset-ledger stack down`, then `offset-ledger stack up`"
                 )

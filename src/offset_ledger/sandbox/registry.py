@@ -1,12 +1,11 @@
 """Apicurio Registry on the loopback: a schema registry with Confluent's API, its schemas in a file of the stack."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import tarfile
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,6 @@ class Registry(Server):
 
     @property
     def daemon(self) -> Daemon:
-        """Its process."""
         return Daemon("registry", self.directory)
 
     @property
@@ -70,20 +68,14 @@ class Registry(Server):
             launch.start(self.daemon, command, without_secrets(os.environ))
         launch.wait([self.daemon], self.ready, _READY_SECONDS)
 
-    def stop(self) -> bool:
-        """Stop it; False if it did not run."""
-        return self.daemon.stop()
-
     def ready(self) -> bool:
         """Return whether it answers."""
-        client = http.client.HTTPConnection(HOST, self.port, timeout=5)
-        try:
-            client.request("GET", f"{API}/subjects")
-            return client.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            client.close()
+        with closing(http.client.HTTPConnection(HOST, self.port, timeout=5)) as client:
+            try:
+                client.request("GET", f"{API}/subjects")
+                return client.getresponse().status == http.client.OK
+            except (OSError, http.client.HTTPException):
+                return False
 
 
 def registry_program(java: JavaRuntime, say: Callable[[str], None]) -> Path:

@@ -4,8 +4,6 @@ Whoever may talk to either runs code as the user of the stack, so the server ask
 secret, which the connection has.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
@@ -36,7 +34,6 @@ class SparkConnect(Server):
 
     @property
     def daemon(self) -> Daemon:
-        """Its process."""
         return Daemon("spark-connect", self.directory)
 
     @property
@@ -71,17 +68,10 @@ class SparkConnect(Server):
         temporary = self.directory / "tmp"
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        command = [sys.executable, "-m", "offset_ledger.cli", "spark-server", "--host", HOST, "--port", str(self.port)]
-        known = {
-            **without_secrets({**os.environ, **environment}),
-            CONNECT_TOKEN: kept_secret(self.directory / "token"),
-            "TMPDIR": str(temporary),
-        }
-        launch.start(self.daemon, command, known)
-
-    def stop(self) -> bool:
-        """Stop it; False if it did not run."""
-        return self.daemon.stop()
+        place = "--host", HOST, "--port", str(self.port)
+        command = [sys.executable, "-m", "offset_ledger.cli", "spark-server", *place]
+        own = {CONNECT_TOKEN: kept_secret(self.directory / "token"), "TMPDIR": str(temporary)}
+        launch.start(self.daemon, command, without_secrets({**os.environ, **environment}) | own)
 
     def ready(self) -> bool:
         """Return whether it accepts clients."""
@@ -158,8 +148,7 @@ class SparkStandalone:
 
     def stop(self) -> bool:
         """Stop it; False if nothing ran."""
-        stopped = [daemon.stop() for daemon in reversed(self.daemons)]
-        return any(stopped)
+        return True in [daemon.stop() for daemon in reversed(self.daemons)]
 
     def ready(self, daemon: Daemon) -> bool:
         """Return whether the master accepts drivers, or a worker is connected to it."""

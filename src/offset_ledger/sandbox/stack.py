@@ -4,8 +4,6 @@
 (``stack_home``).
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import shlex
@@ -23,7 +21,7 @@ from offset_ledger.machine_files import write_private
 from offset_ledger.sandbox.airflow import Airflow
 from offset_ledger.sandbox.java import find_java
 from offset_ledger.sandbox.kafka import Kafka, make_kafka_archive
-from offset_ledger.sandbox.layout import DEFAULT_PORTS, HOST, MAX_BROKERS, PortChoice, Ports, stack_home
+from offset_ledger.sandbox.layout import HOST, MAX_BROKERS, PortChoice, Ports, stack_home
 from offset_ledger.sandbox.postgres import Postgres
 from offset_ledger.sandbox.process import Daemon, Launch, silent
 from offset_ledger.sandbox.registry import Registry
@@ -96,19 +94,16 @@ class Stack:
 
     def parts(self) -> tuple[tuple[Daemon, str], ...]:
         """Every process of the stack and its address, in starting order."""
-        brokers = [(broker.daemon, broker.address) for broker in self.kafka.brokers]
-        airflow = [
-            (daemon, self.airflow.address if daemon.name == "api-server" else "") for daemon in self.airflow.daemons
-        ]
-        spark = [(daemon, self.spark.address if not n else "") for n, daemon in enumerate(self.spark.daemons)]
-        registry = [(self.registry.daemon, self.registry.address)]
-        return (
-            (self.postgres.daemon, self.postgres.address),
-            *brokers,
-            *(registry if self.with_registry else []),
-            *(spark if self.with_spark else []),
-            *(airflow if self.with_airflow else []),
-        )
+        parts = [(self.postgres.daemon, self.postgres.address)]
+        parts += [(broker.daemon, broker.address) for broker in self.kafka.brokers]
+        if self.with_registry:
+            parts.append((self.registry.daemon, self.registry.address))
+        if self.with_spark:
+            parts += [(daemon, self.spark.address if not n else "") for n, daemon in enumerate(self.spark.daemons)]
+        if self.with_airflow:
+            address = self.airflow.address
+            parts += [(each, address if each.name == "api-server" else "") for each in self.airflow.daemons]
+        return tuple(parts)
 
     def running(self) -> bool:
         """Return whether any process of it runs."""
@@ -157,22 +152,13 @@ def load(home: Path) -> Stack | None:
             project=Path(kept["project"]),
             brokers=int(kept["brokers"]),
             with_airflow=bool(kept["with_airflow"]),
-            ports=Ports(
-                tuple(ports["kafka"]),
-                ports["controller"],
-                ports["postgres"],
-                ports["airflow"],
-                *(ports.get(part, DEFAULT_PORTS[part]) for part in ("spark", "registry")),
-            ),
+            ports=Ports(**{**ports, "kafka": tuple(ports["kafka"])}),
             java=JavaRuntime(Path(java["home"]), java["version"], java["source"]),
             spark_kind=SparkKind(kept.get("spark_kind") or SparkKind.NONE),
             with_registry=bool(kept.get("with_registry")),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StackError(f"{path} cannot be read ({error!r}); end the servers by hand and remove {home}") from None
-
-
-Meanwhile = Callable[[Callable[[str], None]], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +179,7 @@ def up(
     home: Path | None = None,
     project: Path | None = None,
     say: Callable[[str], None] = silent,
-    meanwhile: Meanwhile | None = None,
+    meanwhile: Callable[[Callable[[str], None]], object] | None = None,
     spark: SparkKind | None = None,
     registry: bool = False,
 ) -> Stack:
@@ -259,7 +245,7 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
     return tuple(parts)
 
 
-def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
+def _start(stack: Stack, launch: Launch, meanwhile: Callable[[Callable[[str], None]], object] | None) -> None:
     stack.connections()  # makes the secrets that several of them read
 
     def start_postgres_and_airflow() -> None:
@@ -274,9 +260,8 @@ def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
         launch.say(ready)
 
     with ThreadPoolExecutor(6) as pool:
-        sides = [pool.submit(start_postgres_and_airflow)]
         ready = f"Kafka is ready on {stack.kafka.bootstrap}"
-        sides.append(pool.submit(start, stack.kafka.up, stack.java, ready))
+        sides = [pool.submit(start_postgres_and_airflow), pool.submit(start, stack.kafka.up, stack.java, ready)]
         if stack.with_spark:
             ready = f"{stack.spark.title} is ready on {stack.spark.address}"
             sides.append(pool.submit(start, stack.spark.up, stack.connections_environment(), ready))
@@ -288,8 +273,7 @@ def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
             pool.submit(meanwhile, launch.say)
         try:
             wait(sides, return_when=FIRST_EXCEPTION)
-            errors = [side.exception() for side in sides if side.done()]
-            for error in filter(None, errors):
+            for error in filter(None, [side.exception() for side in sides if side.done()]):
                 raise error
         except BaseException:
             launch.undo()

@@ -26,9 +26,8 @@ from kafka.structs import OffsetAndMetadata
 
 from offset_ledger.audit.facts import ReaderFacts
 from offset_ledger.audit.finding import AuditFinding, Severity
-from offset_ledger.audit.gather import Reading, read_facts
 from offset_ledger.audit.rules import RULES, check_topic
-from offset_ledger.audit.run import Audit, audit_pipeline, audit_topic
+from offset_ledger.audit.run import Audit, audit_pipeline, audit_topic, read_facts
 from offset_ledger.cli.main import main
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
@@ -206,8 +205,7 @@ def topics(connection: Connection, kafka: Kafka) -> Callable[[str], str]:
 
 
 def finding(connection: Connection, topic: str, rule: str, reader: ReaderFacts | None = READER) -> AuditFinding:
-    reading = Reading(reader) if reader else None
-    (found,) = (each for each in check_topic(read_facts(connection, topic, reading)) if each.rule == rule)
+    (found,) = (each for each in check_topic(read_facts(connection, topic, reader)) if each.rule == rule)
     return found
 
 
@@ -220,7 +218,7 @@ def until(ask: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float 
 
 
 def test_a_right_topic_has_no_finding(connection: Connection, topics: Callable[[str], str]) -> None:
-    facts = read_facts(connection, topics("right"), Reading(READER))
+    facts = read_facts(connection, topics("right"), READER)
     assert {each.rule: (each.severity, each.found) for each in check_topic(facts) if each.severity is not OK} == {}
     assert len(check_topic(facts)) == len(RULES)
     assert {p.partition: (p.log_start, p.last_stable == p.high_watermark) for p in facts.partitions} == {

@@ -17,9 +17,8 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from offset_ledger.audit.finding import AuditFinding, Severity
-from offset_ledger.audit.gather import read_facts
 from offset_ledger.audit.rules import check_topic
-from offset_ledger.audit.run import audit_pipeline
+from offset_ledger.audit.run import audit_pipeline, read_facts
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from psycopg2 import errors as pg
 
-from offset_ledger.audit.gather import read_facts
+from offset_ledger.audit.run import read_facts
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline

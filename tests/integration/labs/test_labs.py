@@ -97,17 +97,16 @@ def test_the_replication_lab_names_each_fate_by_its_step() -> None:
     made.refused[TrialStep.ONE_AWAY] = set(values[TrialStep.ONE_AWAY])
     made.unanswered[TrialStep.ALONE] = set(values[TrialStep.ALONE])
     made.readable = made.stored = set(values[TrialStep.IN_SYNC])
-    result = made.result()
-    assert {step: fate.summary() for step, fate in result.fates.items()} == {
+    assert {step: fate.summary() for step, fate in made.fates.items()} == {
         TrialStep.IN_SYNC: f"{len(values[TrialStep.IN_SYNC])} kept",
         TrialStep.ALONE: f"{len(values[TrialStep.ALONE])} unanswered",
         TrialStep.ONE_AWAY: f"{len(values[TrialStep.ONE_AWAY])} refused",
         TrialStep.TWO_AWAY: f"{len(values[TrialStep.TWO_AWAY])} LOST",
     }
     none = frozenset[str]()
-    assert Fate(TrialStep.ALONE, frozenset("ab"), none, none, none, frozenset("b")).summary() == "1 kept, 1 LOST"
-    assert result.counts()["lost"] == len(values[TrialStep.TWO_AWAY])
-    assert "brokers_die" in trial.report(plan, [result]).plan
+    assert Fate(frozenset("ab"), none, none, none, frozenset("b")).summary() == "1 kept, 1 LOST"
+    assert made.counts()["lost"] == len(values[TrialStep.TWO_AWAY])
+    assert "brokers_die" in trial.report(plan, [made]).plan
 
 
 def test_idempotence_keeps_order_and_number_through_what_the_network_loses(

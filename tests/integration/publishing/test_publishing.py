@@ -12,10 +12,9 @@ from kafka.admin import KafkaAdminClient
 
 from offset_ledger.errors import PublishFailed, TopicMismatch
 from offset_ledger.publishing import producer
-from offset_ledger.publishing.disturbances import Disturbance, expected, plan_events
-from offset_ledger.publishing.feed import PARTITIONS, publish_flights
+from offset_ledger.publishing.disturbances import PARTITIONS, Disturbance, expected, plan_events, publish_flights
 from offset_ledger.publishing.flights import winning_events
-from offset_ledger.publishing.producer import Publisher, publish, publish_aborted
+from offset_ledger.publishing.producer import Publisher, publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic
 from offset_ledger.sandbox.java import find_java
@@ -114,7 +113,7 @@ def test_a_failure_is_reported_without_finish(extra: dict[str, str], topic: str)
 
 def test_an_aborted_transaction_reaches_no_reader_of_committed_data(extra: dict[str, str], topic: str) -> None:
     publish([Record(b"k", b"before")], extra, topic)
-    publish_aborted([Record(b"k", b"never")], extra, topic, transactional_id="test-abort")
+    publish([Record(b"k", b"never")], extra, topic, commit=False, transactional_id="test-abort")
     publish([Record(b"k", b"after")], extra, topic, transactional_id="test-commit")
     assert [record.value for record in read(extra, topic).values()] == [b"before", b"after"]
     everything = read(extra, topic, "read_uncommitted").values()

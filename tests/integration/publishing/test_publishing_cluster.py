@@ -27,7 +27,7 @@ from offset_ledger.publishing.file_feed import publish_file
 from offset_ledger.publishing.forms import Form
 from offset_ledger.publishing.partitioner import RoundRobin
 from offset_ledger.publishing.process import Consumed, Processed, process
-from offset_ledger.publishing.producer import Acknowledged, Publisher, publish, publish_aborted
+from offset_ledger.publishing.producer import Acknowledged, Publisher, publish
 from offset_ledger.publishing.record import Record, RecordLimits
 from offset_ledger.publishing.record_file import CheckedFile, RecordFile
 from offset_ledger.publishing.serializers import (
@@ -270,7 +270,7 @@ def test_a_record_above_a_limit_is_refused_and_the_others_are_there(
 def test_several_topics_change_together_or_not_at_all(extra: dict[str, str], topic: Callable[..., str]) -> None:
     first, second = topic(), topic()
     both = [Record(None, b"one"), Record(None, b"two", topic=second)]
-    publish_aborted(both, extra, first, transactional_id=f"{first}-both")
+    publish(both, extra, first, commit=False, transactional_id=f"{first}-both")
     publish(both, extra, first, transactional_id=f"{first}-both")
     assert (values(extra, first), values(extra, second)) == ([b"one"], [b"two"])
     assert values(extra, second, "read_uncommitted") == [b"two", b"two"]
@@ -375,7 +375,7 @@ def test_a_lost_answer_to_a_commit_is_resolved_by_reading_back(
 def test_read_process_produce_changes_everything_together(extra: dict[str, str], topic: Callable[..., str]) -> None:
     source, doubled, odd = topic(3), topic(2), topic()
     publish(numbered(range(300)), extra, source)
-    publish_aborted(numbered(range(1_000, 1_010)), extra, source, transactional_id=f"{source}-aborted")
+    publish(numbered(range(1_000, 1_010)), extra, source, commit=False, transactional_id=f"{source}-aborted")
     failing = {"left": 150}
 
     def transform(record: Consumed) -> Iterator[Record]:

@@ -33,7 +33,7 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
 from offset_ledger.plan.step import plan, plan_replay
-from offset_ledger.publishing.producer import Publisher, publish_aborted
+from offset_ledger.publishing.producer import Publisher, publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic
 from offset_ledger.repair.verify import explain_gaps, verify
@@ -234,10 +234,11 @@ def test_transactions_are_read_committed_and_their_markers_are_labelled_gaps(ben
     bench.settings["transactional"] = "true"
     extra = dict(bench.servers.kafka.extra)
     bench.publish(at(0, order("a", 1)), transactional_id=f"{bench.topic}-1")
-    publish_aborted(
+    publish(
         [at(0, order("a", 9, "never")), at(1, order("z", 9))],
         extra,
         bench.topic,
+        commit=False,
         transactional_id=f"{bench.topic}-2",
     )
     (done,) = bench.ingest()

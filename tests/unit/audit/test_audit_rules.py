@@ -9,17 +9,10 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.audit.facts import (
-    BrokerFacts,
-    GroupFacts,
-    OpenTransaction,
-    Owner,
-    PartitionFacts,
-    ReaderFacts,
-    TopicFacts,
-)
-from offset_ledger.audit.finding import AuditFinding, Severity, changes, counted, numbered
+from offset_ledger.audit.facts import BrokerFacts, OpenTransaction, Owner, PartitionFacts, ReaderFacts, TopicFacts
+from offset_ledger.audit.finding import AuditFinding, Severity, changes, numbered
 from offset_ledger.audit.rules import RULES, check_topic
+from offset_ledger.units import counted
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
 ERROR, WARNING, INFO, OK = Severity
@@ -49,7 +42,7 @@ RIGHT = TopicFacts(
     partitions=(PARTITION, replace(PARTITION, partition=1, leader=2, replicas=(2, 3, 1))),
     settings=SETTINGS,
     own=frozenset({"retention.ms"}),
-    groups=(GroupFacts("offset-ledger.orders", "Empty"), GroupFacts("billing", "Stable")),
+    groups={"offset-ledger.orders": "Empty", "billing": "Stable"},
     reader=READER,
 )
 
@@ -483,14 +476,14 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
     (
         "group-offsets",
         WARNING,
-        replace(RIGHT, groups=()),
+        replace(RIGHT, groups={}),
         "offset-ledger.orders has no offsets here, although orders committed 1 hour ago",
         "the next commit sets it again:\noffset-ledger ingest orders",
     ),
     (
         "group-offsets",
         INFO,
-        replace(RIGHT, groups=(*RIGHT.groups, GroupFacts("old", "Empty"), GroupFacts("o'ld", "Empty"))),
+        replace(RIGHT, groups={**RIGHT.groups, "old": "Empty", "o'ld": "Empty"}),
         "no consumer runs in o'ld, old, which have offsets here; they expire 7 days after the last one left",
         "--delete --group 'o'\"'\"'ld' --group old",
     ),
@@ -552,7 +545,7 @@ RIGHT_ALL_THE_SAME = {
     "everything committed, and the last record long ago": with_partition(cursor=100, unread_at=None),
     "a transaction under way with old records": with_transaction(MINUTE),
     "a transaction whose coordinator is away": with_open(replace(UNHEARD, last_write=NOW)),
-    "a mirror that no commit has set yet": replace(with_reader(last_commit=None), groups=()),
+    "a mirror that no commit has set yet": replace(with_reader(last_commit=None), groups={}),
     "a partition that was never written": with_partition(
         last_stable=0, high_watermark=0, cursor=None, first_at=None, last_at=None, newest_at=None, unread_at=None
     ),

@@ -13,8 +13,9 @@ import fastavro
 import pytest
 from fastavro.validation import validate
 
-from offset_ledger.demo.formats import files
-from offset_ledger.demo.formats.flights import (
+from offset_ledger.demo.formats import topics
+from offset_ledger.demo.formats.run import FEWEST, run
+from offset_ledger.demo.formats.topics import (
     AGAINST_SCHEMA,
     POISON,
     UNKNOWN_SCHEMA,
@@ -23,14 +24,12 @@ from offset_ledger.demo.formats.flights import (
     avro_waves,
     flights,
 )
-from offset_ledger.demo.formats.publishing import Writer
-from offset_ledger.demo.formats.run import FEWEST, run
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.publishing.formats.registered import compile_codec
 from tests.fixtures.protoc import described, message_class
 
-SCHEMAS = {version: files.text(f"flight.{version}.avsc") for version in (1, 2, 3)}
+SCHEMAS = {version: topics.text(f"flight.{version}.avsc") for version in (1, 2, 3)}
 STATES = flights(300)
 WAVES = list(avro_waves(STATES))
 
@@ -44,7 +43,7 @@ def read(version: int, payload: bytes) -> Any:
 
 
 def written(language: SchemaLanguage, file: str, flight: Flight) -> bytes:
-    return compile_codec(WriterSchema(1, language, files.text(file))).write(flight.document())
+    return compile_codec(WriterSchema(1, language, topics.text(file))).write(flight.document())
 
 
 def test_each_wave_has_the_versions_that_exist_by_then_and_every_poison() -> None:
@@ -72,7 +71,7 @@ def test_all_flights_are_in_the_waves_and_those_beyond_an_int_only_in_the_last_v
 def test_protobuf_and_json_hold_what_the_flight_says() -> None:
     flight = STATES[0][1]
     with TemporaryDirectory() as folder:
-        Path(folder, "flight.proto").write_text(files.text("flight.proto"))
+        Path(folder, "flight.proto").write_text(topics.text("flight.proto"))
         message = message_class(described(Path(folder, "flight.proto")), "flights.Flight")
     found = message.FromString(written(SchemaLanguage.PROTOBUF, "flight.proto", flight))
     assert (found.event_id, found.distance, found.air_time) == (flight.event_id, flight.distance, flight.air_time)
@@ -90,6 +89,6 @@ def test_too_few_flights_are_refused_before_a_server_starts() -> None:
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_producer_that_is_behind_writes_the_fields_of_its_schema(version: int) -> None:
     flight = next(last for _, last in STATES if last.distance < 2**31)
-    found = read(version, Writer(files.AVRO, version, 1).value(flight)[5:])
+    found = read(version, topics.Writer(topics.AVRO, version, 1).value(flight)[5:])
     assert found == {name: value for name, value in flight.document().items() if name in found}
     assert ("air_time" in found) == (version > 1)

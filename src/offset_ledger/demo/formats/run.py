@@ -1,50 +1,46 @@
-"""This demo on servers of its own, which it starts and stops; their state stays until the next time."""
-
-from __future__ import annotations
+"""This demo on servers of its own, which it starts and stops, and its proof; their state stays until the next time."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from psycopg2 import sql
+
 from offset_ledger import ids
 from offset_ledger.connections import Connection
 from offset_ledger.demo.dag_runs import DagRuns
-from offset_ledger.demo.formats import files
-from offset_ledger.demo.formats.flights import (
+from offset_ledger.demo.formats import topics
+from offset_ledger.demo.formats.topics import (
     AGAINST_SCHEMA,
     POISON,
     UNKNOWN_SCHEMA,
+    Published,
     Sending,
+    Topic,
     avro_waves,
     flights,
     one_topic,
 )
-from offset_ledger.demo.formats.proof import changes, column_types, fingerprint, prove
-from offset_ledger.demo.formats.publishing import Topic
-from offset_ledger.demo.proof import Claim, DemoProof, Stopwatch, engines
+from offset_ledger.demo.run import Claim, DemoProof, Say, Stopwatch, engines
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import Session, connect, migrate, named_sql, rows, transaction
+from offset_ledger.ledger.database import Cursor, Session, connect, migrate, named_sql, rows, transaction
 from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.airflow import Airflow
 from offset_ledger.sandbox.layout import PortChoice, stack_home
-from offset_ledger.sandbox.stack import Stack
 from offset_ledger.schema_registry.client import connect_registry
 
 FLIGHTS = 20_000
 FEWEST = 100  # each wave needs some of every kind
+COLUMNS = ("event_id", "publish_at", "carrier", "origin", "destination", "dep_delay", "distance", "air_time")
+WHERE_FROM = ("_partition", "_offset", "_schema_id")
+_AIR_TIME = COLUMNS.index("air_time")
+_SINCE_VERSION = 2  # of the Avro schema: air_time
 
 
-@dataclass(frozen=True, slots=True)
-class FormatsProof(DemoProof):
-    """The proof of the formats, with the balance sheet by pipeline and the batches of the Avro pipeline."""
-
-    home: Path
-
-
-def run(flights: int | None, say: Say) -> FormatsProof:
+def run(flights: int | None, say: Say) -> DemoProof:
     """Start servers, do what :class:`Story` tells, prove it, and stop the servers.
 
     Raises:
@@ -53,61 +49,44 @@ def run(flights: int | None, say: Say) -> FormatsProof:
     if flights is not None and flights < FEWEST:
         raise ConfigurationError(f"--formats needs at least {FEWEST} flights, found {flights}")
     watch = Stopwatch()
-    home = _new_home(say)
+    home = stack_home() / "demo-formats"  # inside the stack's own folder
+    if home.exists():
+        local.down(home, say)
+        shutil.rmtree(home)
+    topics.write_dags(home / "project" / "dags")
     try:
         with watch.part("start the servers"):
-            stack = _started(home, say)
-        return _told(stack, flights or FLIGHTS, watch, say)
+            stack = local.up(
+                brokers=1,
+                airflow=True,
+                ports=PortChoice.any_free(),  # beside those of ``make demo``
+                home=home,
+                project=home / "project",
+                say=say,
+                registry=True,
+            )
+            with connect(stack.postgres.connection()) as session:
+                migrate(session)
+        place = Place(
+            airflow=stack.airflow,
+            dags=stack.project / "dags",
+            kafka=stack.connections()[0],
+            registry=stack.registry.connection(),
+            stop_registry=stack.registry.stop,
+            replication_factor=stack.brokers,
+        )
+        with connect(stack.postgres.connection()) as session:
+            claims = list(Story(place, session, watch, say).claims(flights or FLIGHTS))
+            with transaction(session) as cursor:
+                claims.append(engines(cursor, topics.PIPELINES))
+            sheet = rows(session, named_sql("demo/format_balance"), {"pipelines": list(topics.PIPELINES)})
+            batches = rows(session, named_sql("batches/recent"), {"pipeline": topics.AVRO, "limit": 20})
+            return DemoProof(sheet, batches, claims, watch.parts, watch.tasks, stack)
     finally:
         with watch.part("stop the servers"):
             local.down(home, say)
 
 
-def _new_home(say: Say) -> Path:
-    """A folder of its own inside the stack's, without what an earlier run has left there."""
-    home = stack_home() / "demo-formats"
-    if home.exists():
-        local.down(home, say)
-        shutil.rmtree(home)
-    files.write_dags(home / "project" / "dags")
-    return home
-
-
-def _started(home: Path, say: Say) -> Stack:
-    """One broker, Postgres, Airflow and a schema registry, on free ports beside those of ``make demo``."""
-    stack = local.up(
-        brokers=1,
-        airflow=True,
-        ports=PortChoice.any_free(),
-        home=home,
-        project=home / "project",
-        say=say,
-        registry=True,
-    )
-    with connect(stack.postgres.connection()) as session:
-        migrate(session)
-    return stack
-
-
-def _told(stack: Stack, flights: int, watch: Stopwatch, say: Say) -> FormatsProof:
-    place = Place(
-        airflow=stack.airflow,
-        dags=stack.project / "dags",
-        kafka=stack.connections()[0],
-        registry=stack.registry.connection(),
-        stop_registry=stack.registry.stop,
-        replication_factor=stack.brokers,
-    )
-    with connect(stack.postgres.connection()) as session:
-        claims = list(Story(place, session, watch, say).claims(flights))
-        with transaction(session) as cursor:
-            claims.append(engines(cursor, files.PIPELINES))
-        sheet = rows(session, named_sql("demo/format_balance"), {"pipelines": list(files.PIPELINES)})
-        batches = rows(session, named_sql("batches/recent"), {"pipeline": files.AVRO, "limit": 20})
-        return FormatsProof(sheet, batches, claims, watch.parts, watch.tasks, stack.home)
-
-
-Say = Callable[[str], None]
 _ADDED = "ADD COLUMN air_time integer"
 _AND_WIDENED = f"{_ADDED}; ALTER COLUMN distance TYPE bigint USING distance::bigint"
 RUNS: tuple[tuple[str, dict[str, str], str], ...] = (
@@ -135,18 +114,24 @@ class Story:
     def __init__(self, place: Place, session: Session, watch: Stopwatch, say: Say) -> None:
         self._place, self._session, self._watch, self._say = place, session, watch, say
         registry = connect_registry(place.registry)
-        self.topics = {name: Topic(name, place.kafka, registry, place.replication_factor) for name in files.PIPELINES}
-        self._runs = {name: DagRuns(place.airflow, ids.ingest_dag(name), say) for name in files.PIPELINES}
-        self._avro = self.topics[files.AVRO]
+        self.topics = {name: Topic(name, place.kafka, registry, place.replication_factor) for name in topics.PIPELINES}
+        self._runs = {name: DagRuns(place.airflow, ids.ingest_dag(name), say) for name in topics.PIPELINES}
+        self._avro = self.topics[topics.AVRO]
 
     def claims(self, limit: int) -> Iterator[Claim]:
         """Do everything, with so many flights."""
         with self._watch.part("publish"):
             states = flights(limit)
             waves = list(avro_waves(states))
-            self._publish(files.PROTOBUF, one_topic(states, POISON))
-            self._publish(files.JSON_SCHEMA, one_topic(states, (*POISON, AGAINST_SCHEMA)))
-        yield from self._first_run(waves[0])
+            self._publish(topics.PROTOBUF, one_topic(states, POISON))
+            self._publish(topics.JSON_SCHEMA, one_topic(states, (*POISON, AGAINST_SCHEMA)))
+            self._publish(topics.AVRO, waves[0])
+        with self._watch.part("run 1"), ThreadPoolExecutor(len(self._runs)) as pool:
+            list(pool.map(self._ran, self._runs))
+        yield from self._proof(1)
+        with transaction(self._session) as cursor:
+            for name in (topics.PROTOBUF, topics.JSON_SCHEMA):
+                yield from prove(cursor, self.topics[name])
         yield from self._evolved(2, waves[1])
         yield from self._evolved(3, waves[2])
         yield from self._replayed("all of the topic", self._avro.ends())
@@ -161,52 +146,91 @@ class Story:
         self._say(f"publishing {len(sendings):,} records to {name}, written with {versions}; {poison} are spoiled")
         self.topics[name].publish(sendings)
 
-    def _first_run(self, wave: list[Sending]) -> Iterator[Claim]:
-        """All three pipelines, at the same time."""
-        with self._watch.part("publish"):
-            self._publish(files.AVRO, wave)
-        with self._watch.part("run 1"), ThreadPoolExecutor(len(self._runs)) as pool:
-            list(pool.map(self._ran, self._runs))
-        yield from self._proof(1)
-        with transaction(self._session) as cursor:
-            for name in (files.PROTOBUF, files.JSON_SCHEMA):
-                yield from prove(cursor, self.topics[name])
-
     def _evolved(self, version: int, wave: list[Sending]) -> Iterator[Claim]:
         """The next version of the schema, and of the pipeline file."""
         with self._watch.part("publish"):
-            self._publish(files.AVRO, wave)
-        self._say(f"version {version} of {files.AVRO}.yaml")
-        files.change_avro(self._place.dags, version)
+            self._publish(topics.AVRO, wave)
+        self._say(f"version {version} of {topics.AVRO}.yaml")
+        topics.change_avro(self._place.dags, version)
         with self._watch.part(f"run {version}"):
-            self._ran(files.AVRO)
+            self._ran(topics.AVRO)
         yield from self._proof(version)
 
     def _proof(self, version: int) -> Iterator[Claim]:
         when, types, made = RUNS[version - 1]
         with self._watch.part("check"), transaction(self._session) as cursor:
             yield from prove(cursor, self._avro, "air_time" in types, f" {when}")
-            yield Claim(f"{files.AVRO} {when}: types", types, column_types(cursor, self._avro))
-            yield Claim(f"{files.AVRO} {when}: changes of the table", made, changes(cursor, self._avro))
+            cursor.execute(named_sql("table/columns"), {"columns": [], "schema": "public", "table": topics.AVRO})
+            printed = {row["name"]: row["type"] for row in cursor.fetchall()}  # as Postgres prints them
+            declared = {name: printed[name] for name in ("distance", "air_time") if name in printed}
+            yield Claim(f"{topics.AVRO} {when}: types", types, declared)
+            cursor.execute(named_sql("demo/target_changes"), {"pipeline": topics.AVRO})
+            changes = "; ".join(row["clause"] for row in cursor.fetchall()) or "none"
+            yield Claim(f"{topics.AVRO} {when}: changes of the table", made, changes)
 
     def _replayed(self, what: str, ends: dict[int, int]) -> Iterator[Claim]:
         """Read the Avro topic again up to there: no row changes."""
-        self._say(f"replaying {files.AVRO}: {what}")
+        self._say(f"replaying {topics.AVRO}: {what}")
         before = self._fingerprint()
         with self._watch.part("replay"):
             ranges = "\n".join(f"{partition}:0-{end}" for partition, end in sorted(ends.items()))
-            self._ran(files.AVRO, action="ranges", ranges=ranges, why="the demo")
-        newest = rows(self._session, named_sql("batches/recent"), {"pipeline": files.AVRO, "limit": 1})[0]
+            self._ran(topics.AVRO, action="ranges", ranges=ranges, why="the demo")
+        newest = rows(self._session, named_sql("batches/recent"), {"pipeline": topics.AVRO, "limit": 1})[0]
         done = {name: newest[name] for name in ("kind", "state", "offsets")}
         yield Claim(f"replay of {what}", {"kind": "replay", "state": "committed", "offsets": sum(ends.values())}, done)
         yield Claim(f"replay of {what} changed no row", before, self._fingerprint())
 
     def _fingerprint(self) -> tuple[Any, ...]:
+        """Changes with every row of the Avro table that is inserted, rewritten or deleted."""
         with transaction(self._session) as cursor:
-            return fingerprint(cursor, self._avro)
+            table = sql.Identifier("public", topics.AVRO)
+            cursor.execute(sql.SQL(named_sql("demo/format_fingerprint")).format(table=table))
+            return tuple(cursor.one())
 
     def _ran(self, name: str, **form: str) -> None:
         self._runs[name].unpause()
         self._say(f"running the DAG {ids.ingest_dag(name)}")
         finished = self._runs[name].trigger(**form)
         self._watch.add(finished.seconds)
+
+
+def prove(cursor: Cursor, topic: Topic, has_air_time: bool = True, when: str = "") -> Iterator[Claim]:
+    """The claims about the table and the quarantine of a topic: as sets of whole rows."""
+    wanted = set(expected_rows(topic.published, topic.name, has_air_time))
+    columns = [*(COLUMNS if has_air_time else COLUMNS[:_AIR_TIME]), *WHERE_FROM]
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    place = sql.Identifier("public", topic.name)
+    cursor.execute(sql.SQL(named_sql("demo/format_rows")).format(columns=names, table=place))
+    rows_there = [tuple(row) for row in cursor.fetchall()]
+    table = f"{topic.name}{when}"
+    yield Claim(f"{table}: rows", len(wanted), len(rows_there))
+    yield Claim(f"{table}: flights whose newest state is not in the table", 0, len(wanted - set(rows_there)))
+    yield Claim(f"{table}: rows that are no flight's newest state", 0, len(set(rows_there) - wanted))
+    spoiled = {
+        (each.partition, each.offset, each.sending.poison.code, each.value)
+        for each in topic.published
+        if each.sending.poison
+    }
+    cursor.execute(named_sql("demo/format_quarantine"), {"pipeline": topic.name})
+    kept = {(row[0], row[1], row[2], bytes(row[3])) for row in cursor.fetchall()}
+    yield Claim(f"{table}: records in quarantine", len(spoiled), len(kept))
+    yield Claim(f"{table}: spoiled records not in quarantine with their bytes and reason", 0, len(spoiled - kept))
+    yield Claim(f"{table}: records in quarantine that are not spoiled", 0, len(kept - spoiled))
+
+
+def expected_rows(published: Sequence[Published], topic: str, has_air_time: bool) -> Iterator[tuple[Any, ...]]:
+    """The rows that these records must come to; a record of an older schema has no time in the air."""
+    newest: dict[str, Published] = {}
+    for each in (each for each in published if not each.sending.poison):
+        before = newest.get(each.sending.flight.event_id)
+        if before is None or _order(before) < _order(each):
+            newest[each.sending.flight.event_id] = each
+    for each in newest.values():
+        values = list(each.sending.flight.document().values())
+        if topic == topics.AVRO and each.sending.version < _SINCE_VERSION:
+            values[_AIR_TIME] = None
+        yield (*(values if has_air_time else values[:_AIR_TIME]), each.partition, each.offset, each.schema_id)
+
+
+def _order(each: Published) -> tuple[Any, ...]:
+    return each.sending.flight.published_at, each.partition, each.offset

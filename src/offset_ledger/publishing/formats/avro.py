@@ -1,7 +1,5 @@
 """Documents -> Avro, by fastavro; before that each value becomes one of its type, if it is that value exactly."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -43,13 +41,11 @@ class AvroCodec(Codec):
         self.cell = self._cell(self._root)
 
     def write(self, value: Any) -> bytes:
-        """Return the bytes of a document."""
         file = BytesIO()
         schemaless_writer(file, self._root, self._values.value(self._root, value), strict=True)
         return file.getvalue()
 
     def read(self, data: bytes) -> Any:
-        """Return the document of bytes."""
         file = BytesIO(data)
         try:
             value = schemaless_reader(file, self._root, None)
@@ -109,7 +105,14 @@ class _Values:
             case "union":
                 return self._union(kind["branches"], value)
             case "record" | "error":
-                return self._record(kind, value)
+                if not isinstance(value, Mapping):
+                    refuse(f"record {kind['name']}", value)
+                row = {each["name"]: at(each["name"], self._member, each, value) for each in kind["fields"]}
+                if unknown := next((name for name in value if name not in row), None):
+                    misfit = Misfit(f"expected a field of {kind['name']}, found none of this name")
+                    misfit.steps.append(unknown)
+                    raise misfit
+                return row
             case "array":
                 return exact.items(value, lambda each: self.value(kind["items"], each))
             case "map":
@@ -117,14 +120,6 @@ class _Values:
                 return {exact.text(name, "string"): each for name, each in made.items()}
             case _:
                 return self._scalar(kind, value)
-
-    def _record(self, kind: Mapping[str, Any], value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            refuse(f"record {kind['name']}", value)
-        made = {each["name"]: at(each["name"], self._member, each, value) for each in kind["fields"]}
-        if unknown := next((name for name in value if name not in made), None):
-            at(unknown, _refuse_unknown, kind["name"])
-        return made
 
     def _member(self, field: Mapping[str, Any], value: Mapping[str, Any]) -> Any:
         name = field["name"]
@@ -188,7 +183,12 @@ class _Values:
             return exact.decimal(value, kind["precision"], int(kind.get("scale", 0)))
         if (logical, size) == ("uuid", 16):
             return exact.uuid(value).bytes
-        data = _latin(value) if self.default else exact.binary(value, name)
+        if not self.default:
+            data = exact.binary(value, name)
+        elif isinstance(value, str) and all(character <= "\xff" for character in value):
+            data = value.encode("latin-1")
+        else:
+            refuse("a text of bytes", value)
         return data if size in (None, len(data)) else refuse(name, value)
 
 
@@ -202,17 +202,6 @@ def _whole(kind: str, logical: str | None, value: Any) -> int:
         return exact.moment(value, _UNITS[unit], name != "timestamp")
     bound = 2 ** (_BITS[kind] - 1)
     return exact.integer(value, kind, -bound, bound - 1)
-
-
-def _latin(value: Any) -> bytes:
-    try:
-        return str(value).encode("latin-1") if isinstance(value, str) else refuse("a text of bytes", value)
-    except UnicodeEncodeError:
-        return refuse("a text of bytes", value)
-
-
-def _refuse_unknown(record: str) -> None:
-    raise Misfit(f"expected a field of {record}, found none of this name")
 
 
 def _branch_name(said: Any) -> str:

@@ -1,7 +1,5 @@
 """Values of a document, or cells of a row -> what a schema's types hold, without rounding, cutting or guessing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta

@@ -1,7 +1,5 @@
 """Serializers of one schema: Confluent's wire format around what the schema describes."""
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

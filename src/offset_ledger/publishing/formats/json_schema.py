@@ -1,7 +1,5 @@
 """Documents -> JSON by a JSON Schema, which jsonschema-rs checks, with every digit as it is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from decimal import Decimal
@@ -35,12 +33,14 @@ class JsonCodec(Codec):
             raise ConfigurationError(f"{problem}; correct it") from None
         root = msgspec.json.decode(schema.text)
         properties = root.get("properties") if isinstance(root, dict) else None
-        if isinstance(properties, dict):
+        cells = {}
+        for name, said in properties.items() if isinstance(properties, dict) else ():
             # Fields stay texts; a stamp goes into a property that may be one.
-            self.cells = {name: Cell(string=_takes_texts(said)) for name, said in properties.items()}
+            kinds = said.get("type", "string") if isinstance(said, dict) else "string"
+            cells[name] = Cell(string=kinds == "string" or (isinstance(kinds, list) and "string" in kinds))
+        self.cells = cells
 
     def write(self, value: Any) -> bytes:
-        """Return the bytes of a document."""
         try:
             data = _encode(_exact(value))
         except (TypeError, ValueError, OverflowError) as error:
@@ -49,7 +49,6 @@ class JsonCodec(Codec):
         return data
 
     def read(self, data: bytes) -> Any:
-        """Return the document of bytes."""
         try:
             document = _decode(data)
             self._check(document)
@@ -73,8 +72,3 @@ def _exact(value: Any) -> Any:
     if isinstance(value, float | Decimal) and not math.isfinite(value):
         refuse("a number of JSON", value)
     return Decimal(value) if type(value) is int and not -_LARGE <= value < _LARGE else value
-
-
-def _takes_texts(said: Any) -> bool:
-    kinds = said.get("type", "string") if isinstance(said, dict) else "string"
-    return kinds == "string" or (isinstance(kinds, list) and "string" in kinds)

@@ -3,8 +3,6 @@
 Protobuf's own JSON mapping is laxer: it reads 5.0 and true as numbers, rounds to a double, and makes null a 0.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import re
@@ -49,7 +47,6 @@ class ProtobufCodec(Codec):
         self.cells = {each.name: _cell(each) for each in self._descriptor.fields}
 
     def write(self, value: Any) -> bytes:
-        """Return the bytes of a document."""
         document = message_value(self._descriptor, value)
         try:
             made = ParseDict(document, self._class(), descriptor_pool=self._pool)
@@ -58,7 +55,6 @@ class ProtobufCodec(Codec):
             raise Misfit(one_line(error)) from None
 
     def read(self, data: bytes) -> Any:
-        """Return the document of bytes."""
         try:
             made = self._class.FromString(data)
         except DecodeError as error:
@@ -94,16 +90,14 @@ def _indexes(message: Descriptor) -> bytes:
         siblings = outer.nested_types if outer else inner.file.message_types_by_name.values()
         places.insert(0, [each.full_name for each in siblings if not is_entry(each)].index(inner.full_name))
         inner = outer
-    return b"\0" if places == [0] else b"".join(map(_zigzag, [len(places), *places]))
-
-
-def _zigzag(value: int) -> bytes:
-    """Return a number that is not negative as zigzag and base 128."""
-    left, written = value << 1, bytearray()
-    while left > 0x7F:
-        written.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*written, left])
+    written = bytearray()
+    for value in [] if places == [0] else [len(places), *places]:
+        left = value << 1  # zigzag, of numbers that are not negative, and base 128
+        while left > 0x7F:
+            written.append(left & 0x7F | 0x80)
+            left >>= 7
+        written.append(left)
+    return bytes(written) or b"\0"
 
 
 def _cell(field: FieldDescriptor) -> Cell:
@@ -166,11 +160,11 @@ def _add_member(made: dict[str, Any], message: Descriptor, name: str, value: Any
 
 
 def _member(field: FieldDescriptor, value: Any) -> Any:
-    if value is None and (field.is_repeated or not field.has_presence):
+    if value is None:
+        if not field.is_repeated and field.has_presence:
+            return None  # the same as no value, or a value
         wanted = "array" if field.is_repeated else _NAMES[field.type]
         raise Misfit(f"expected {wanted}, found null, which would be read as its default")
-    if value is None:  # the same as no value, or a value
-        return None
     if field.message_type and is_entry(field.message_type):
         key, of = (field.message_type.fields_by_name[name] for name in ("key", "value"))
         entries = exact.members(value, "map", lambda each: _single(of, each))
@@ -205,17 +199,13 @@ def _scalar(field: FieldDescriptor, value: Any) -> Any:
         return exact.text(value, name)
     if field.type == FieldDescriptor.TYPE_BOOL:
         return exact.boolean(value)
-    return _float(value, name, field.type == FieldDescriptor.TYPE_FLOAT)
-
-
-def _float(value: Any, name: str, single: bool = False) -> Any:
     if isinstance(value, str):
         if value in _NO_NUMBERS:
             return value
         value = Decimal(value) if _NUMBER.fullmatch(value) else value
     if type(value) is float and not math.isfinite(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    return exact.floating(value, name, single)
+    return exact.floating(value, name, field.type == FieldDescriptor.TYPE_FLOAT)
 
 
 def _symbol(enum: EnumDescriptor, value: Any) -> Any:

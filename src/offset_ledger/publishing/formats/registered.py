@@ -1,7 +1,5 @@
 """The serializer of a schema that a registry has, or gets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +23,6 @@ LANGUAGES: Mapping[str, SchemaLanguage] = {
     "protobuf": SchemaLanguage.PROTOBUF,
     "json_schema": SchemaLanguage.JSON,
 }
-_EXTRAS = {SchemaLanguage.AVRO: "avro", SchemaLanguage.PROTOBUF: "protobuf", SchemaLanguage.JSON: "json-schema"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +51,18 @@ def find_serializer(choice: SchemaChoice, registry: Registry) -> SchemaSerialize
         SchemaRejected, RegistryUnavailable, AccessDenied, UnusableSchema: as the registry's client.
     """
     language = LANGUAGES[choice.name]
-    require(_EXTRAS[language], f"a schema in {choice.name}")
+    require(choice.name.replace("_", "-"), f"a schema in {choice.name}")
     schema = _latest(choice, registry) if choice.file is None else _of_file(choice, choice.file, registry)
     if schema.language is not language:
         raise ConfigurationError(
             f"the latest schema of {choice.topic}-{choice.side} should be {language}, and is {schema.language}"
         )
-    _check_root(schema)
+    root = msgspec.json.decode(schema.text) if language is SchemaLanguage.AVRO else None
+    if root == "bytes" or (isinstance(root, dict) and root.get("type") == "bytes"):
+        # Of Confluent's own clients, Java's writes the whole value without its length, Python's with it.
+        raise ConfigurationError(
+            f"the schema {schema.schema_id} is bytes alone, which clients write in two ways; make it a record"
+        )
     return framed(choice.name, schema, compile_codec(schema, choice.message))
 
 
@@ -79,16 +81,6 @@ def compile_codec(schema: WriterSchema, message: str | None = None) -> Codec:
     return JsonCodec(schema)
 
 
-def _check_root(schema: WriterSchema) -> None:
-    """Of Confluent's own clients, Java's writes bytes that are the whole value without their length, Python's with."""
-    if schema.language is SchemaLanguage.AVRO:
-        root = msgspec.json.decode(schema.text)
-        if root == "bytes" or (isinstance(root, dict) and root.get("type") == "bytes"):
-            raise ConfigurationError(
-                f"the schema {schema.schema_id} is bytes alone, which clients write in two ways; make it a record"
-            )
-
-
 def _latest(choice: SchemaChoice, registry: Registry) -> WriterSchema:
     option = "--schema" if choice.side == "value" else "--key-schema"
     if choice.subject is not SubjectStrategy.TOPIC or choice.register:
@@ -105,10 +97,19 @@ def _latest(choice: SchemaChoice, registry: Registry) -> WriterSchema:
 
 def _of_file(choice: SchemaChoice, file: Path, registry: Registry) -> WriterSchema:
     """The schema of a file as the registry has it: readers read the bytes by that text."""
-    text = _text(file)
-    given = WriterSchema(0, LANGUAGES[choice.name], text, registry.resolved(choice.references))
     try:
-        subject = _subject(choice, given, compile_codec(given, choice.message))
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{file} is not UTF-8; give the text of a schema: .avsc, .proto or .json") from None
+    given = WriterSchema(0, LANGUAGES[choice.name], text, registry.resolved(choice.references))
+    subject = f"{choice.topic}-{choice.side}"
+    try:
+        codec = compile_codec(given, choice.message)
+        if choice.subject is not SubjectStrategy.TOPIC:
+            name = codec.message or next(iter(record_names(given)))
+            subject = name if choice.subject is SubjectStrategy.RECORD else f"{choice.topic}-{name}"
     except (ConfigurationError, SchemaProblem) as error:
         raise ConfigurationError(f"{file}: {error}") from None
     ask = registry.register if choice.register else registry.registered
@@ -121,19 +122,3 @@ def _of_file(choice: SchemaChoice, file: Path, registry: Registry) -> WriterSche
     if schema is None:
         raise RegistryUnavailable(f"the schema registry gave the id {schema_id} for {subject} and does not know it yet")
     return schema
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{file} is not UTF-8; give the text of a schema: .avsc, .proto or .json") from None
-
-
-def _subject(choice: SchemaChoice, schema: WriterSchema, codec: Codec) -> str:
-    if choice.subject is SubjectStrategy.TOPIC:
-        return f"{choice.topic}-{choice.side}"
-    name = codec.message or next(iter(record_names(schema)))
-    return name if choice.subject is SubjectStrategy.RECORD else f"{choice.topic}-{name}"

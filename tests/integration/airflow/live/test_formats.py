@@ -9,10 +9,9 @@ import pytest
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import environment_name
-from offset_ledger.demo.formats import files
-from offset_ledger.demo.formats.proof import prove
-from offset_ledger.demo.formats.run import Place, Story
-from offset_ledger.demo.proof import Claim, Stopwatch
+from offset_ledger.demo.formats import topics
+from offset_ledger.demo.formats.run import Place, Story, prove
+from offset_ledger.demo.run import Claim, Stopwatch
 from offset_ledger.ledger.database import Cursor, connect
 from offset_ledger.repair.verify import verify
 from tests.fixtures.airflow_world import World
@@ -39,7 +38,7 @@ def told(world: World) -> Iterator[Told]:
         connection = registry.connection()
         patch.setenv(environment_name(connection.conn_id), connection.to_json())
         world.call("POST", "/connections", as_stored(connection), expect=201)
-        files.write_dags(dags)
+        topics.write_dags(dags)
         place = Place(world.airflow, dags, world.kafka, connection, registry.stop, 1)
         story = Story(place, session, Stopwatch(), print)
         yield Told(list(story.claims(FLIGHTS)), story)
@@ -70,7 +69,7 @@ ONE = {"public.flights_avro": "event_id", "offset_ledger.quarantine": "quarantin
 @pytest.mark.parametrize("statement", SPOILING.values(), ids=SPOILING)
 def test_the_proof_notices_one_wrong_row(told: Told, world: World, statement: str) -> None:
     table = next(name for name in ONE if name in statement)
-    topic = told.story.topics[files.AVRO]
+    topic = told.story.topics[topics.AVRO]
     within = "pipeline = 'flights_avro'" if table != "public.flights_avro" else "true"
     with connect(world.postgres) as session, session.cursor(cursor_factory=Cursor) as cursor:
         assert all(claim.holds for claim in prove(cursor, topic))
@@ -82,4 +81,4 @@ def test_the_proof_notices_one_wrong_row(told: Told, world: World, statement: st
 
 def test_the_ledgers_invariants_hold_after_it(told: Told, world: World) -> None:
     paths = [world.project / "dags" / "formats" / "pipelines" / f"{name}.yaml" for name in told.story.topics]
-    assert {path.stem: verify(parse_pipeline(path))[0] for path in paths} == {name: [] for name in files.PIPELINES}
+    assert {path.stem: verify(parse_pipeline(path))[0] for path in paths} == {name: [] for name in topics.PIPELINES}
