@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -508,10 +509,10 @@ class Bench:
 
     def _end_sessions(self, step: Step, left_as: Callable[[Attempt], Attempt] = lambda a: a) -> None:
         """End all sessions, and the attempts that the model ends with them; others are ``left_as`` it has them."""
-        self.query(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
+        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        self.query(f"SELECT pg_terminate_backend(pid) {others}")  # with a timeout it looks every 100 ms
+        while self.query(f"SELECT {others}"):
+            time.sleep(0.001)
         left, actors = list(step.state.attempts), self.actors
         self.actors = []
         for attempt, actor in actors:

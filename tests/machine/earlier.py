@@ -85,8 +85,8 @@ class Earlier:
         return [(row["schemaname"], row["tablename"]) for row in found]
 
     def _drop_tables(self) -> None:
-        for table in self._made():
-            self.query(sql.SQL("DROP TABLE {}").format(sql.Identifier(*table)))
+        if made := [sql.Identifier(*table) for table in self._made()]:
+            self.query(sql.SQL("DROP TABLE {}").format(sql.SQL(", ").join(made)))
 
     def _copy_table(self, source: tuple[str, str], copy: tuple[str, str]) -> None:
         """With its comment, which names the order of staged rows."""

@@ -255,7 +255,9 @@ def only_a_commit_writes(world: World, before: State, after: State) -> bool:
         return True
     done = {b.number for b in before.db.batches if b.state is BatchState.COMMITTED}
     new = [b for b in after.db.batches if b.state is BatchState.COMMITTED and b.number not in done]
-    restated = before.db.parts != after.db.parts
+    orders = [[source.order for source in state.db.sources] for state in (before, after)]
+    records = [[row and row.record for row in state.db.table] for state in (before, after)]
+    restated = orders[0] != orders[1] and records[0] == records[1]
     gone = {q.position for q in before.db.quarantine if q.resolved_by or q.dismissed}
     pruned = not new and _coordinates(before) - _coordinates(after) <= gone and before.db.table == after.db.table
     return len(new) == 1 or restated or pruned
