@@ -31,7 +31,9 @@ print(json.dumps({
         "names": {a.uri: a.name for t in d.tasks for a in [*t.inlets, *t.outlets]},
         "rules": {t.task_id: str(getattr(t.trigger_rule, "value", t.trigger_rule)) for t in d.tasks},
         "params": {name: d.params.get_param(name).serialize() for name in d.params},
-        "gates": {t.task_id: {"options": t.options, "defaults": t.defaults, "params": list(t.params),
+        "gates": {t.task_id: {"options": t.options, "defaults": t.defaults,
+                              "params": {n: t.params.get_param(n).serialize() for n in t.params},
+                              "assigned": t.assigned_users,
                               "seconds": t.response_timeout.total_seconds()}
                   for t in d.tasks if hasattr(t, "options")},
         "deadlines": [[a.interval.total_seconds(), a.callback.path] for a in d.deadline or []],
@@ -109,7 +111,55 @@ def test_no_answer_in_time_is_a_no(parsed: Any) -> None:
         "approve_batch": ["Approve", "Abandon", "Reject"],
     }
     assert all(gate["defaults"] == ["Reject"] and gate["seconds"] == 86400 for gate in gates.values())
-    assert all(gate["params"] == ["why"] for gate in gates.values())
+    assert all(gate["assigned"] == [] for gate in gates.values())
+
+
+def test_the_form_of_a_question_requires_a_reason_and_makes_up_none(parsed: Any) -> None:
+    for gate in parsed["ingest_flights"]["gates"].values():
+        assert list(gate["params"]) == ["why"]
+        why = gate["params"]["why"]
+        # Airflow's form marks a field as required, and keeps the buttons disabled, where null is no value of it.
+        assert (why["value"], why["schema"]["type"]) == ("", "string")
+
+
+_ANSWERS = """
+import json, runpy, sys
+from datetime import UTC, datetime
+from airflow.sdk.exceptions import AirflowFailException
+from offset_ledger.airflow import gates
+import offset_ledger.decisions.answers as answers
+
+kept = []
+answers.answer_question = lambda *given: kept.append([str(given[2]), given[3].who, given[4]]) or given[2]
+
+class Ti:
+    def xcom_pull(self, **_): return 1
+
+task = runpy.run_path(sys.argv[1])["ingest_flights"].get_task("approve_batch")
+for chosen, given, user in json.loads(sys.argv[2]):
+    by = {"id": user, "name": user} if user else None
+    event = {"chosen_options": [chosen], "params_input": given, "responded_by_user": by}
+    try:
+        task.execute_complete({"ti": Ti()}, {**event, "responded_at": datetime.now(UTC), "timedout": not user})
+    except AirflowFailException as error:
+        kept[-1].append(str(error))
+print(json.dumps(kept))
+"""
+
+
+def test_a_reason_is_kept_as_it_was_given_and_none_is_made_up(tmp_path: Path) -> None:
+    file = with_flights(tmp_path / "dags")
+    answers = [
+        ["Approve", {"why": "a new state, seen"}, "ann"],
+        *(["Approve", given, "ann"] for given in ({}, {"why": None}, {"why": ""}, {"why": "  "})),
+        ["Reject", {"why": ""}, None],
+    ]
+    nobody = "nobody (no answer in time)"
+    assert answer_of(_ANSWERS, tmp_path, str(file), json.dumps(answers)) == [
+        ["approve", "ann", "a new state, seen"],
+        *[["approve", "ann", "none given"]] * 4,
+        ["reject", nobody, "none given", f"rejected by {nobody}; why: none given; nothing was changed"],
+    ]
 
 
 def test_every_field_of_the_form_has_a_description_and_a_default_that_asks_for_the_next_batch(parsed: Any) -> None:
@@ -165,7 +215,9 @@ def test_the_dag_says_what_it_is(parsed: Any) -> None:
 
 
 def test_known_connections_give_uris_of_openlineage_and_the_file_its_own_deadline_and_alarm(tmp_path: Path) -> None:
-    file = with_flights(tmp_path / "dags", more="freshness: 20m\nanswer_within: 90s\nwake_on_data: true\n")
+    file = with_flights(
+        tmp_path / "dags", more="freshness: 20m\nanswer_within: 90s\napprovers: [ann]\nwake_on_data: true\n"
+    )
     kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": "one:9092,two:9092"})
     postgres = Connection("postgres_default", "postgres", "db", 5433, "shop", "me", "secret")
     known = {environment_name(each.conn_id): each.to_json() for each in (kafka, postgres)}
@@ -175,5 +227,6 @@ def test_known_connections_give_uris_of_openlineage_and_the_file_its_own_deadlin
     assert set(dag["names"].values()) == {"kafka_default/flights.events", "postgres_default/public.flights"}
     assert dag["deadlines"] == [[1200.0, "offset_ledger.airflow.callbacks.late"]]
     assert {gate["seconds"] for gate in dag["gates"].values()} == {90.0}
+    assert [gate["assigned"] for gate in dag["gates"].values()] == [[{"id": "ann", "name": "ann"}]] * 2
     assert dag["timetable"] == "AssetOrTimeSchedule"
     assert dag["watchers"] == ["offset_ledger.airflow.triggers.NewRecords"]

@@ -200,7 +200,8 @@ def test_a_rejected_batch_stays_rejected_after_a_no_and_is_then_abandoned(
     said = open_question(page, world, f"commit batch {batch_id} of strict")
     assert "1 of 2 rows fail" in said
     assert "0:[0, 2)" in said
-    assert "Reject leaves it rejected and fails the run." in said
+    assert "Reject changes nothing: it fails this run, and you can decide later." in said
+    expect(page.get_by_test_id("hitl-option-Approve")).to_be_disabled()  # a reason is required
     shot(page, "required-action-batch")
     answer(page, "Reject", "nobody knows the state broken")
     assert world.ended("strict", run_id) == "failed"

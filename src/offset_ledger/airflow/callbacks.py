@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LEDGER_TAB = "plugin/offset-ledger-run"
 _IN_TRIGGERER = 120.0  # no run waits there, and the first connection that a busy triggerer asks for took 45 s
 _OF_TASKS = (Cause.RUN_FAILED, Cause.REGISTRY_AWAY)
 

@@ -5,6 +5,7 @@ the user and the time are recorded in ``offset_ledger.decision``. No answer in t
 """
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,7 +14,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from offset_ledger.airflow.callbacks import question_asked
+from offset_ledger.airflow.callbacks import LEDGER_TAB, question_asked, run_link
 from offset_ledger.airflow.form import request_of
 from offset_ledger.airflow.steps import airflow_failures, batch_id_of, planned_at_once, read_pipeline
 from offset_ledger.config.model import Pipeline
@@ -21,6 +22,7 @@ from offset_ledger.model.batch import current_origin
 from offset_ledger.model.questions import Question, QuestionAnswer
 
 _NOBODY = "nobody (no answer in time)"
+_NO_REASON = "none given"
 
 
 class Gate(HITLOperator):
@@ -34,17 +36,20 @@ class Gate(HITLOperator):
         pipeline_file: str,
         answers: tuple[QuestionAnswer, ...],
         answer_within: timedelta,
+        approvers: tuple[str, ...],
         topic: str | None = None,
         **kwargs: Any,
     ) -> None:
-        about = "Recorded in the ledger with the answer."
-        why = Param(None, about, source="task", type=["null", "string"], title="Why")
+        about = "Required; recorded in the ledger with the answer."
+        # With this default the form requires it, and Airflow may take it as given where nobody answers in time.
+        why = Param("", about, source="task", type="string", title="Why")
         kwargs.pop("params", None)  # Airflow hands in the trigger form of the DAG: no part of the question
         super().__init__(
             subject="Decision required",
             options=[answer.value.capitalize() for answer in answers],
             defaults=QuestionAnswer.REJECT.value.capitalize(),
             params={"why": why},
+            assigned_users=[{"id": each, "name": each} for each in approvers],
             response_timeout=answer_within,
             **kwargs,
         )
@@ -65,7 +70,7 @@ class Gate(HITLOperator):
             decision_id = record_question(pipeline, question)
         context["ti"].xcom_push("decision_id", decision_id)
         question_asked(pipeline, question, context)
-        self.subject, self.body = question.subject(), question.body()
+        self.subject, self.body = question.subject(), question.body(run_link(context, LEDGER_TAB))
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -75,13 +80,16 @@ class Gate(HITLOperator):
         given = super().execute_complete(context, event)
         answer, person = QuestionAnswer(given["chosen_options"][0].lower()), given["responded_by_user"]
         origin = replace(current_origin(), who=person["name"] if person else _NOBODY)
-        why = (given["params_input"] or {}).get("why") or f"answered in Airflow's Required Actions: {answer}"
+        why = str(given["params_input"].get("why") or "").strip() or _NO_REASON
         decision_id = context["ti"].xcom_pull(task_ids=self.task_id, key="decision_id")
         with airflow_failures():
             pipeline = read_pipeline(self.pipeline_file, self.topic)
             if answer_question(pipeline, int(decision_id), answer, origin, why) is QuestionAnswer.REJECT:
-                raise AirflowFailException(f"rejected by {origin.who}: {why}; nothing was changed")
+                raise AirflowFailException(f"rejected by {origin.who}; why: {why}; nothing was changed")
             return self.go_on(pipeline, context)
+
+    def validate_params_input(self, params_input: Mapping[str, Any]) -> None:
+        """Take what there is: an answer by Airflow's REST API may have no reason."""
 
     @abstractmethod
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:

@@ -110,6 +110,7 @@ def _tasks(pipeline: Pipeline, topic: Any) -> None:
         task_id=ids.APPROVE_LOSS,
         answers=(QuestionAnswer.APPROVE, QuestionAnswer.REJECT),
         answer_within=pipeline.answer_within,
+        approvers=pipeline.approvers,
         **file,
     )
     stage = StageOperator(

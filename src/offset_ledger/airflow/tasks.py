@@ -72,6 +72,7 @@ def after_staging(pipeline: Pipeline, topic: Any) -> ValidateOperator:
         task_id=ids.APPROVE_BATCH,
         answers=(QuestionAnswer.APPROVE, QuestionAnswer.ABANDON, QuestionAnswer.REJECT),
         answer_within=pipeline.answer_within,
+        approvers=pipeline.approvers,
         **file,
     )
     commit = CommitOperator(

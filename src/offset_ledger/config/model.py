@@ -299,6 +299,7 @@ class Pipeline:
     schedule: str | None = None
     freshness: timedelta | None = None
     answer_within: timedelta = timedelta(days=1)
+    approvers: tuple[str, ...] = ()
     wake_on_data: bool = False
     notify: tuple[Notify, ...] = ()
 

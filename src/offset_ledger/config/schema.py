@@ -19,6 +19,9 @@ from offset_ledger.config.values import DURATION, FLAG, SCHEDULE, TEXT, differen
 
 NAME = matching(PIPELINE_PATTERN, "a pipeline name", "write at most 63 of a-z, 0-9 and _, beginning with a letter")
 TAGS = different(filled_text(100, "a tag"), twice="the tag ")
+APPROVERS = different(
+    filled_text(), "the user ", "a list of Airflow users", "write [ann, ben], or leave it out", minItems=1
+)
 
 FILE: Kind[Section] = section(
     Pipeline,
@@ -41,6 +44,11 @@ FILE: Kind[Section] = section(
         ),
         "answer_within": Key(
             DURATION, "How long a run waits for an answer in Required Actions; without one it is rejected."
+        ),
+        "approvers": Key(
+            APPROVERS,
+            "The ids of the Airflow users who may answer in Required Actions; absent: all whom Airflow lets.",
+            (["ann", "ben"],),
         ),
         "wake_on_data": Key(FLAG, "New records start a run too, besides the schedule.", (True,)),
         "notify": Key(

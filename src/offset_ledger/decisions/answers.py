@@ -7,8 +7,9 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.decisions.accept_topic import accept_schema, accept_topic, schema_question
 from offset_ledger.decisions.losses import loss_question, skip_lost
 from offset_ledger.decisions.tombstones import approve_tombstones
-from offset_ledger.ledger import batches, decisions
+from offset_ledger.ledger import batches, decisions, staging
 from offset_ledger.ledger.database import open_ledger, transaction
+from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Origin, current_origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
@@ -16,6 +17,7 @@ from offset_ledger.model.states import State
 from offset_ledger.report.consumer_group import mirror
 from offset_ledger.units import counted
 
+_REASONS, _EXAMPLES = 5, 3  # of a rejected batch: how many reasons a question shows, and records with each
 _AFTER = {QuestionAnswer.APPROVE: State.VALIDATED, QuestionAnswer.ABANDON: State.ABANDONED}
 
 
@@ -84,11 +86,16 @@ def question_before_staging(pipeline: Pipeline) -> Question | None:
 
 
 def batch_question(pipeline: Pipeline, batch_id: int) -> Question | None:
-    """Return the question whether to commit a rejected batch; None if it is not rejected, or not any more."""
+    """Return the question whether to commit a rejected batch; None if it is not rejected, or not any more.
+
+    Of what was refused it has places and reasons. It shows no values: not all who read questions may read them.
+    """
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         batch = batches.read_batch(cursor, batch_id)
-    if batch.state is not State.REJECTED:
-        return None
+        if batch.state is not State.REJECTED:
+            return None
+        tables = StagingTables(batch.attempt)
+        refused = staging.refused_by_reason(cursor, tables, _EXAMPLES) if staging.are_there(cursor, tables) else []
     text = f"commit batch {batch_id} of {pipeline.name}, which the gate rejected: {batch.reasons}?"
     details = {
         "kind": str(batch.kind),
@@ -96,6 +103,10 @@ def batch_question(pipeline: Pipeline, batch_id: int) -> Question | None:
         "rows": batch.rows,
         "refused": batch.refused,
         "reasons": batch.reasons,
+        "samples": [
+            (", ".join(row["examples"]), f"{row['code']} at {row['path']} ({counted(row['records'], 'record')})")
+            for row in refused[:_REASONS]
+        ],
     }
     return Question(pipeline.name, QuestionKind.REJECTED_BATCH, batch.topic_id, text, details, batch_id)
 

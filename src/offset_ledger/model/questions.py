@@ -50,26 +50,26 @@ class QuestionAnswer(StrEnum):
 
 
 MEANING = {
-    QuestionKind.LOST_RANGE: "**Approve** skips exactly these offsets permanently, and the run continues. **Reject** "
-    "skips nothing and fails the run.",
+    QuestionKind.LOST_RANGE: "**Approve** skips exactly these offsets permanently, and the run continues.",
     QuestionKind.RECREATED_TOPIC: "**Approve** starts with the first offset of the new topic; rows and ledger of the "
-    "old one remain, and its open batches are abandoned. **Reject** changes nothing and fails the run.",
+    "old one remain, and its open batches are abandoned.",
     QuestionKind.TRUNCATED_LOG: "**Approve** continues from the last committed offset on which log and ledger agree. "
     "Records that are read again change nothing, rows of truncated records remain, and open batches that were planned "
-    "before the truncation are abandoned. **Reject** changes nothing and fails the run.",
+    "before the truncation are abandoned.",
     QuestionKind.TOPIC_GONE: "**Approve** lets later runs leave the topic out; its rows, quarantine and ledger remain, "
     "and its open batches are abandoned unless they are completely staged. If a topic of this name is created again, a "
-    "question asks about that one. **Reject** changes nothing and fails the run.",
+    "question asks about that one.",
     QuestionKind.UNREAD_TOMBSTONES: "**Approve** continues with what was staged: rows whose tombstone was removed "
-    "unread remain in the table. First check for rows whose key has no record in the topic any more. **Reject** "
-    "changes nothing and fails the run.",
+    "unread remain in the table. First check for rows whose key has no record in the topic any more.",
     QuestionKind.CHANGED_SCHEMA: "**Approve** leaves these columns as they are: what does not fit them is quarantined, "
-    "here and in later schemas with the same differences. **Reject** changes nothing and fails the run, until the "
-    "pipeline file or the producer is corrected.",
+    "here and in later schemas with the same differences. Instead, correct the pipeline file or the producer.",
     QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was validated. **Abandon** gives the batch up; the "
-    "offsets of a head batch are planned again by the next run. **Reject** leaves it rejected and fails the run. The "
-    "quality report is in the tab Ledger of the run.",
+    "offsets of a head batch are planned again by the next run.",
 }
+SAFE = (
+    "Not sure? **Reject** changes nothing: it fails this run, and you can decide later. No answer in time is a "
+    "**Reject**."
+)
 
 _LABELS = {
     "cursors": "cursors, by partition",
@@ -105,15 +105,24 @@ class Question:
         """The text as a line to be shown above the numbers."""
         return visible(self.text, 300)
 
-    def body(self) -> str:
-        """The numbers, and what each answer does, as Markdown to be shown below the text."""
-        shown = {name: _cell(name, value) for name, value in self.details.items() if value is not None}
+    def body(self, page: str = "") -> str:
+        """The numbers, and what each answer does, as Markdown to be shown below the text.
+
+        ``page``: the address of the run's tab Ledger, which shows the batch.
+        """
+        details = {name: value for name, value in self.details.items() if value is not None}
+        samples = details.pop("samples", ())
+        cells = {name: _cell(name, value) for name, value in details.items()}
+        shown = {name: cell for name, cell in cells.items() if name not in _OF_RECORDS or cell not in self.subject()}
         # What would end a cell of a Markdown table, or begin emphasis, is shown as it is written.
         plain = {ord("|"): "\\|", ord("*"): "\\*", ord("\n"): " "}
         cells = {name: code(cell) if name in _OF_RECORDS else cell.translate(plain) for name, cell in shown.items()}
         lines = [f"| {_LABELS.get(name, name.replace('_', ' '))} | {cell} |" for name, cell in cells.items()]
-        meaning = (MEANING[self.kind], "", "No answer in time is a **Reject**.")
-        return "\n".join(["| | |", "|---|---|", *lines, "", *meaning])
+        lines += [f"| refused, such as {places} | {code(reason, 200)} |" for places, reason in samples]
+        if self.kind is QuestionKind.REJECTED_BATCH:
+            tab = f"[tab Ledger]({page})" if page else "tab Ledger"
+            lines += ["", f"Records and quality report: {tab} of the run."]
+        return "\n".join(["| | |", "|---|---|", *lines, "", MEANING[self.kind], "", SAFE])
 
 
 def _cell(name: str, value: Any) -> str:

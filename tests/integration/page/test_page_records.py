@@ -15,6 +15,7 @@ import pytest
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
+from offset_ledger.decisions.answers import batch_question
 from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.ledger.redrive import Selection
 from offset_ledger.model.balance_sheet import Dispositions
@@ -100,6 +101,27 @@ def test_a_rejected_batch_says_why_and_shows_what_it_refused(site: Site) -> None
     assert shown <= {*site.rows(staged)}
     assert {reason["code"] for each in rejection["records"] for reason in each["reasons"]} <= {"missing", "syntax"}
     assert site.get("/bookings")["rejection"] is None
+
+
+def test_the_question_about_it_shows_places_and_reasons_as_the_page_does_to_whoever_may_not_read_values(
+    site: Site,
+) -> None:
+    batch_id = site.get("/orders")["rejection"]["batch_id"]
+    question = batch_question(parse_pipeline(site.folder / "orders.yaml"), batch_id)
+    assert question is not None
+    refused = (
+        "SELECT format('%%s:%%s', _partition, _offset), format('%%s at %%s', reason->>'code', reason->>'path')"
+        f" FROM offset_ledger_staging.b{batch_id}_e1_refused, jsonb_array_elements(reasons) AS reason"
+    )
+    staged = site.rows(refused)
+    assert question.details["samples"]
+    for places, reason in question.details["samples"]:
+        said, records = reason.removesuffix(")").split(" (")
+        those = [place for place, why in staged if why == said]
+        assert records == f"{len(those)} records"
+        assert places.split(", ") == sorted(those, key=lambda each: [*map(int, each.split(":"))])[:3]
+    assert all(f"| refused, such as {places} |" in question.body() for places, _ in question.details["samples"])
+    assert not [secret for secret in SECRETS if secret in question.body()]
 
 
 def test_the_waterfall_of_a_batch_begins_with_its_offsets_and_ends_with_its_rows(site: Site) -> None:

@@ -196,6 +196,7 @@ GOOD: dict[str, tuple[str, str, str, Any]] = {
     "schedule with names": ('"@hourly"', '"0 6 * jan-jun mon,FRI"', "schedule", "0 6 * jan-jun mon,FRI"),
     "schedule on the last day": ('"@hourly"', '"0 6 L * *"', "schedule", "0 6 L * *"),
     "no tags": ("[one]", "[]", "tags", ()),
+    "approvers": ("[one]", '[one]\napprovers: [ann, "7"]', "approvers", ("ann", "7")),
     "start latest": ("earliest", "latest", "source.start", StartAt.LATEST),
     "start none": ("earliest", "none", "source.start", StartAt.NONE),
     "start timestamp": ("earliest", "{timestamp: 2013-01-01T00:00:00Z}", "source.start", StartAt.TIMESTAMP),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from offset_ledger.model.questions import MEANING, Question, QuestionKind
+from offset_ledger.model.questions import MEANING, SAFE, Question, QuestionKind
 
 MARKDOWN = MarkdownIt("gfm-like", {"html": True})
 
@@ -77,7 +77,31 @@ def test_the_numbers_and_the_meaning_of_the_answers_stand_below_a_question(
     kind: QuestionKind, details: dict[str, Any], expected: list[str]
 ) -> None:
     body = Question("orders", kind, "topic", "go on?", details).body().splitlines()
-    assert body == ["| | |", "|---|---|", *expected, "", MEANING[kind], "", "No answer in time is a **Reject**."]
+    where = ["", "Records and quality report: tab Ledger of the run."] if kind is QuestionKind.REJECTED_BATCH else []
+    assert body == ["| | |", "|---|---|", *expected, *where, "", MEANING[kind], "", SAFE]
+
+
+@pytest.mark.parametrize("kind", QuestionKind)
+def test_every_question_names_the_answer_that_changes_nothing(kind: QuestionKind) -> None:
+    *_, last = Question("orders", kind, "topic", "go on?", {}).body().splitlines()
+    assert last.startswith("Not sure? **Reject** changes nothing: it fails this run, and you can decide later.")
+
+
+def test_a_question_about_a_rejected_batch_shows_what_was_refused_and_where_to_look() -> None:
+    samples = [["0:3, 1:5", "missing at $.a|b (6 records)"], ["0:4", "type at $.c (1 record)"]]
+    details = {"rows": 2, "reasons": "too much", "samples": samples}
+    question = Question("orders", QuestionKind.REJECTED_BATCH, "topic", "commit batch 7 (too much)?", details, 7)
+    body = question.body("https://airflow.example/runs/r/plugin/offset-ledger-run")
+    assert shown(body) == [
+        [("text", "rows")],
+        [("text", "2")],
+        [("text", "refused, such as 0:3, 1:5")],
+        [("code_inline", "missing at $.a|b (6 records)")],
+        [("text", "refused, such as 0:4")],
+        [("code_inline", "type at $.c (1 record)")],
+    ], "the reasons stand in the subject"
+    link = "[tab Ledger](https://airflow.example/runs/r/plugin/offset-ledger-run)"
+    assert f"Records and quality report: {link} of the run." in body.splitlines()
 
 
 def shown(body: str) -> list[list[tuple[str, str]]]:

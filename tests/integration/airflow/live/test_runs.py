@@ -17,7 +17,7 @@ from tests.integration.airflow.live.conftest import FIRST, notified, subjects
 pytestmark = [pytest.mark.minutes(4), pytest.mark.timeout(900)]
 
 KEPT = "SELECT kind, answer, who, why FROM offset_ledger.decision WHERE pipeline = 'lossy' ORDER BY decision_id"
-NO_ANSWER = ("lost_range", "reject", "nobody (no answer in time)")
+NO_ANSWER = ("lost_range", "reject", "nobody (no answer in time)", "none given")
 # What the unanswered question of lossy, and a run of it that is late, have people notified of.
 TOLD = [
     ("approval_needed", "lossy: an approval is needed for the next batch"),
@@ -31,7 +31,7 @@ def test_no_answer_in_time_is_a_no(world: World, started: dict[str, str]) -> Non
     assert world.ended("lossy", started["lossy"]) == "failed"
     tasks = world.tasks("lossy", started["lossy"])
     assert (tasks["plan"], tasks["approve_loss"], tasks["stage"]) == ("success", "failed", "upstream_failed")
-    assert [row[:3] for row in world.rows(KEPT)] == [NO_ANSWER]
+    assert world.rows(KEPT) == [NO_ANSWER]
 
 
 @pytest.mark.full
@@ -43,7 +43,7 @@ def test_a_cleared_task_that_asks_and_fails_again_notifies_nobody_again(
     until(lambda: len(subjects(hooks, "lossy")) >= len(TOLD), "the notifications", lambda: str(hooks.asked))
     world.clear("lossy", run_id, "approve_loss")
     assert world.ended("lossy", run_id) == "failed"
-    assert [row[:3] for row in world.rows(KEPT)] == [NO_ANSWER, NO_ANSWER]
+    assert world.rows(KEPT) == [NO_ANSWER, NO_ANSWER]
     assert sorted(subjects(hooks, "lossy")) == TOLD
     page = f"{world.airflow.address}/dags/ingest_lossy/runs/{quote(run_id, safe='')}"
     links = {each["cause"]: each["link"] for each in notified(hooks, "lossy")}
@@ -74,7 +74,8 @@ def test_a_loss_that_a_person_approves_is_skipped_and_the_run_goes_on(world: Wor
     assert asked["subject"].endswith(" is abandoned: it would read them.")
     (told,) = notified(hooks, "gone")
     assert (told["cause"], told["text"].splitlines()[1]) == ("approval_needed", asked["subject"])
-    world.answer("gone", run_id, "approve_loss", "Approve", "known")
+    assert asked["assigned_users"] == [{"id": "admin", "name": "admin"}]
+    world.answer("gone", run_id, "approve_loss", "Approve", " ")
     world.succeeded("gone", run_id)
     tasks = world.tasks("gone", run_id)
     assert (tasks["approve_loss"], tasks["stage"], tasks["commit"]) == ("success", "skipped", "skipped")
@@ -83,6 +84,8 @@ def test_a_loss_that_a_person_approves_is_skipped_and_the_run_goes_on(world: Wor
         f"{sheet} JOIN offset_ledger.batch USING (batch_id, pipeline) WHERE pipeline = 'gone' AND state = 'committed'"
     )
     assert world.rows(kept) == [(0, 4, 4, "admin")]
+    answered = "SELECT answer, who, why FROM offset_ledger.decision WHERE pipeline = 'gone'"
+    assert world.rows(answered) == [("approve", "admin", "none given")]
 
 
 @pytest.mark.full
@@ -144,6 +147,8 @@ def test_a_rejected_batch_waits_for_a_person_whose_answer_is_kept(
     assert asked["subject"].startswith("commit batch ")
     assert "1 of 2 rows fail" in asked["subject"]
     assert "| ranges | 0:[0, 2) |" in asked["body"]
+    page = f"{world.airflow.address}/dags/ingest_strict/runs/{quote(started['strict'], safe='')}"
+    assert f"[tab Ledger]({page}/plugin/offset-ledger-run)" in asked["body"]
     assert asked["options"] == ["Approve", "Abandon", "Reject"]
     assert subjects(hooks, "strict") == rejection(world)
     beside = world.trigger("strict")
