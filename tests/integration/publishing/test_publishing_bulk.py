@@ -210,3 +210,12 @@ def test_the_command_publishes_the_same_whichever_client_is_named(
     transactional = ["--client", "librdkafka", "--transactional-id", topic()]
     assert main(["publish", topics["librdkafka"], "--file", str(path), *transactional]) == 0
     assert "500 records acknowledged" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("servers")
+def test_the_command_leaves_values_as_they_are(extra: dict[str, str], topic: Callable[[], str], tmp_path: Path) -> None:
+    path, name = tmp_path / "rows.jsonl", topic()
+    path.write_text('{"id": 1.10}\n')
+    assert main(["publish", name, "--file", str(path), "--stamp", "headers"]) == 0
+    (record,) = found(extra, name)
+    assert (record.value, [header for header, _ in record.headers]) == (b'{"id": 1.10}', ["event_id", "publish_at"])
