@@ -95,8 +95,8 @@ def run_publish(arguments: Namespace) -> Outcome:
     one: int | None = arguments.partition
     partitioner = find_partitioner(arguments.partitioner) if one is None else Custom(lambda _key, _count: one)
     checked = _file(arguments).check()
-    limits = _limits(connection, arguments)
-    if settings.compression_type == "none" and checked.largest > limits.smallest:
+    limits = _limits(connection, arguments).of(settings)
+    if checked.largest > limits.smallest:
         checked.file.check_sizes(limits)
     with (
         progress(checked.records, "published") as advance,
@@ -106,7 +106,7 @@ def run_publish(arguments: Namespace) -> Outcome:
             connection.extra,
             topic,
             checked,
-            settings=replace(settings, batch_size=min(settings.batch_size, limits.topic_bytes or 2**31)),
+            settings=settings,
             partitioner=partitioner,
             limits=limits,
             transactional_id=id_,

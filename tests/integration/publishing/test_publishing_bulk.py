@@ -219,3 +219,17 @@ def test_the_command_leaves_values_as_they_are(extra: dict[str, str], topic: Cal
     assert main(["publish", name, "--file", str(path), "--stamp", "headers"]) == 0
     (record,) = found(extra, name)
     assert (record.value, [header for header, _ in record.headers]) == (b'{"id": 1.10}', ["event_id", "publish_at"])
+
+
+@pytest.mark.usefixtures("servers")
+def test_a_record_of_10_mb_is_sent_where_connection_and_topic_take_it(
+    extra: dict[str, str], topic_name: Callable[[], str]
+) -> None:
+    name, record = topic_name(), Record(None, b"x" * 10_000_000)
+    create_topic(extra, name, 1, 1, {"max.message.bytes": "12000000"})
+    for compression in ("none", "gzip"):
+        small = {**extra, "max.partition.fetch.bytes": "12000000", "compression.type": compression}
+        with pytest.raises(PublishFailed, match=r"max\.request\.size is 4194304, so the producer refuses it"):
+            publish([record], small, name)
+        publish([record], {**small, "message.max.bytes": "12000000"}, name)
+    assert [each.value for each in found(extra, name)] == [record.value, record.value]
