@@ -62,6 +62,7 @@ def _schema_arguments() -> Iterator[Option]:
     Option("--key-serializer", choices=[*SERIALIZERS, *SCHEMA_SERIALIZERS], help="(string; avro with --key-schema)"),
     Option("--value-serializer", choices=[*SERIALIZERS, *SCHEMA_SERIALIZERS], help="(json)"),
     *_schema_arguments(),
+    Option("--stamp", choices=["value", "headers"], help="where a missing event_id and publish_at go (value: both)"),
     Option("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)"),
     Option("--partition", type=int, metavar="N", help="send all to this partition"),
     Option("--compression", choices=COMPRESSIONS, help="(none)"),
@@ -94,8 +95,8 @@ def run_publish(arguments: Namespace) -> Outcome:
     one: int | None = arguments.partition
     partitioner = find_partitioner(arguments.partitioner) if one is None else Custom(lambda _key, _count: one)
     checked = _file(arguments).check()
-    limits = _limits(connection, arguments)
-    if settings.compression_type == "none" and checked.largest > limits.smallest:
+    limits = _limits(connection, arguments).of(settings)
+    if checked.largest > limits.smallest:
         checked.file.check_sizes(limits)
     with (
         progress(checked.records, "published") as advance,
@@ -105,7 +106,7 @@ def run_publish(arguments: Namespace) -> Outcome:
             connection.extra,
             topic,
             checked,
-            settings=replace(settings, batch_size=min(settings.batch_size, limits.topic_bytes or 2**31)),
+            settings=settings,
             partitioner=partitioner,
             limits=limits,
             transactional_id=id_,
@@ -169,7 +170,7 @@ def _unfinished(
 def _file(arguments: Namespace) -> RecordFile:
     from offset_ledger.publishing.record_file import RecordFile
 
-    form = find_form(arguments)
+    form = replace(find_form(arguments), stamp_values=arguments.stamp != "headers")
     by_name = "csv" if arguments.file.suffix.lower() == ".csv" else "jsonl"
     given = by_name if arguments.format in (None, *SCHEMA_SERIALIZERS) else arguments.format
     return RecordFile(arguments.file, given, form, _path("--key", arguments.key), _path("--value", arguments.value))

@@ -88,7 +88,8 @@ def run_migrate(arguments: Namespace) -> Outcome:
     Option("--topic", required=True, help="the Kafka topic"),
     connection("kafka_default"),
     Option("--registry", metavar="CONNECTION", help="Airflow connection id of the records' schema registry"),
-    Option("--name", help="of the pipeline (default: the last part of the topic's)"),
+    Option("--event-id", metavar="PATH", help="what identifies an event, such as $.id, or key (default: proposed)"),
+    Option("--name", help="of the pipeline (default: that of the file, or the last part of the topic's)"),
     Option("--table", metavar="SCHEMA.TABLE", help="the target table (default: public.<name>)"),
     Option("--records", type=from_1, default=1000, help="how many records to sample (1000)"),
     Option("--output", metavar="FILE", help="default: dags/pipelines/<name>.yaml; - prints it"),
@@ -100,7 +101,7 @@ def run_init(arguments: Namespace) -> Outcome:
     from offset_ledger.init.run import PRINTED, initialize
 
     a = arguments
-    done = initialize(a.topic, a.connection, a.registry, a.records, a.name, a.table, a.output, a.force)
+    done = initialize(a.topic, a.connection, a.registry, a.records, a.name, a.table, a.output, a.force, a.event_id)
     doubts = list(done.proposal.doubts)
     data = {
         "pipeline": done.name,

@@ -159,12 +159,14 @@ ReadPath = tuple[Value, JsonPath, str]
 def _check_paths(said: Section, record: RecordShape) -> None:
     """Note each path that cannot stand in one record with an earlier one: only jsonb has members inside it.
 
-    Those of one value of the file are never read of the same record; ``delete_when`` and ``where`` may read columns.
+    Those of one value of the file are never read of the same record; ``delete_when`` and ``where`` may read columns,
+    and the event id may be a column too.
     """
+    event_id = said.entries.get("event_id")
     columns = said.entries["columns"].entries() if record.columns else {}
     conditions = {"delete_when": record.delete_when, "where": record.where}
     read: list[tuple[Value | None, tuple[JsonPath | None, ...], str]] = [
-        (said.entries.get("event_id"), (record.event_id, *record.event_id_aliases), "text"),
+        (event_id, (record.event_id, *record.event_id_aliases), "text"),
         (said.entries.get("publish_at"), (record.publish_at, *record.publish_at_aliases), "timestamptz"),
         *((said.entries.get(key), (each.path,), "jsonb") for key, each in conditions.items() if each),
         *((columns[c.name], (c.path, *c.aliases), c.type.name) for c in record.columns if c.path),
@@ -172,9 +174,11 @@ def _check_paths(said: Section, record: RecordShape) -> None:
     leaves: dict[JsonPath, ReadPath] = {}
     above: dict[JsonPath, ReadPath] = {}
     for value, path, kind in [(value, path, kind) for value, paths, kind in read for path in paths if value and path]:
-        if refused := _conflict(value, path, kind, leaves, above):
+        other, _, other_kind = leaves.get(path, (value, (), "jsonb"))
+        also_event_id = other is event_id and kind != "jsonb"
+        if refused := _conflict(value, path, kind, {} if also_event_id else leaves, above):
             value.note(refused)
-        if path not in leaves or leaves[path][2] == "jsonb":
+        if other_kind == "jsonb" or also_event_id:
             leaves[path] = (value, path, kind)
         for prefix in _prefixes(path):
             above.setdefault(prefix, (value, path, kind))

@@ -146,7 +146,7 @@ def outcome_unread(
     if value is None:
         return tombstone_outcome(record, key, timestamp)
     if len(value) > limits.value_bytes:
-        detail = f"expected at most {limits.value_bytes} bytes, got {len(value)}"
+        detail = f"expected at most {limits.value_bytes} bytes (limits.value_bytes), got {len(value)}"
         return Refusal((Reason(outcome.WHOLE, Code.TOO_LARGE, detail),))
     return None
 

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from math import inf
+from difflib import get_close_matches
+from math import inf, isfinite
 from typing import Any
 
 import yaml
@@ -35,6 +36,7 @@ _MOMENTS = (
 )
 _MOMENT_PART = re.compile(r"_(?:at|ts|time|timestamp)$")
 _OTHERS = 3
+_NUMBER = "the event id as a number: event_id is a text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,18 @@ def choose_event_id(proposed: Sequence[Proposed], seen: Seen, key_first: bool) -
     best, *others = sorted(candidates, key=lambda each: -each.score)
     also = "; ".join(f"{each.shown} ({each.why})" for each in others[:_OTHERS])
     return Choice(best.path, f"{best.why}; {f'other candidates: {also}' if also else 'there is no other candidate'}")
+
+
+def _given(event_id: str, proposed: Sequence[Proposed], seen: Seen) -> Choice:
+    """The event id that the caller names, which has to be in the records."""
+    if event_id == "key":
+        return Choice(None, f"as given; {_shown_share([key for key in seen.keys if key is not None])}")
+    columns = {format_path(each.column.path): each.column for each in proposed}
+    if event_id not in columns:
+        there = ", ".join(get_close_matches(event_id, columns, _OTHERS) or list(columns)[:_OTHERS])
+        raise ConfigurationError(f"--event-id: no sampled record has a value at {event_id}; there are {there}, key")
+    column = columns[event_id]
+    return Choice(column.path, f"as given; {_shown_share(seen.values[column.name])}")
 
 
 def _of_column(column: Column, seen: Seen) -> _Candidate | None:
@@ -122,11 +136,12 @@ def choose_publish_at(proposed: Sequence[Proposed]) -> Choice:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The names that the caller gives; no suite is named without ``suite``."""
+    """The names that the caller gives; no suite is named without ``suite``, and no ``event_id`` is to be chosen."""
 
     name: str
     table: str
     suite: bool
+    event_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +169,28 @@ def propose(
     It takes the records of the ``kind``; ``doubts`` is what was unsure before.
 
     Raises:
-        ConfigurationError: there is nothing to make a column of.
+        ConfigurationError: there is nothing to make a column of, or no value where the event id should be.
     """
     room = limited(inferred)
     everything = named(room)
     if not everything:
         raise ConfigurationError(f"the sampled records of {sample.topic} have no member to make a column of")
     seen = _seen(source, sample, everything, lookup)
-    event_id = choose_event_id(everything, seen, sample.compacted or sample.tombstones > 0)
+    if wanted.event_id:
+        event_id = _given(wanted.event_id, everything, seen)
+    else:
+        event_id = choose_event_id(everything, seen, sample.compacted or sample.tombstones > 0)
     deletes = sample.tombstones > 0 and event_id.path is None
     if deletes:
         publish_at = Choice(None, "tombstones have no other moment than Kafka's")
     else:
         publish_at = choose_publish_at([each for each in everything if each.column.path != event_id.path])
     taken = {event_id.path, publish_at.path}
-    proposed = tuple(each for each in everything if each.column.path not in taken)
+    proposed = tuple(
+        replace(each, doubt=_NUMBER if each.column.path in taken else each.doubt)
+        for each in everything
+        if each.column.path not in taken or each.column.type.name in ("bigint", "numeric")
+    )
     if not proposed:
         first = replace(everything[0].column, type=ColumnType("jsonb"), encoding="")
         proposed = (Proposed(first, "a table needs one column besides event_id and publish_at"),)
@@ -340,34 +362,72 @@ def _scalar(text: str) -> str:
     return str(flow).strip()[2:]
 
 
-MAX_NOT_NULL = 20
 ENOUGH = 50
 _FEW = 8
 _OFTEN = 5
+_LARGEST = 10**15  # a larger number rather names something than measures it
+_NUMBERS = ("bigint", "numeric", "real", "double precision")
 _Entry = dict[str, Any]
 
 
 def suite_document(name: str, columns: Sequence[Column], values: Mapping[str, Sequence[object]]) -> _Entry | None:
-    """The suite in Great Expectations' JSON; None where there is nothing to expect."""
-    required = [column.name for column in columns if not column.nullable][:MAX_NOT_NULL]
-    text, type_ = "{} was never null in the sample", "expect_column_values_to_not_be_null"
-    entries = [_entry(type_, {"column": name}, "quarantine", text.format(name)) for name in required]
-    for column, kind in ((each.name, each.type.name) for each in columns):
-        known = [value for value in values[column] if value is not None]
+    """The suite in Great Expectations' JSON; None where there is nothing to expect.
+
+    Its expectations warn: a sample is no proof. What the table itself refuses, a null where none may be, needs none.
+    """
+    entries = list[_Entry]()
+    for column in columns:
+        known = [value for value in values[column.name] if value is not None]
         if len(known) < ENOUGH:
             continue
-        if kind == "text":
-            counts = Counter(map(str, known))
-            if len(counts) <= _FEW and min(counts.values()) >= _OFTEN:
-                kwargs: _Entry = {"column": column, "value_set": sorted(counts)}
-                text = f"{column} is one of the {len(counts)} texts of the sample"
-                entries.append(_entry("expect_column_values_to_be_in_set", kwargs, "warn", text))
-        elif kind in ("bigint", "numeric") and all(isinstance(v, int | Decimal) and v >= 0 for v in known):
-            text, kwargs = f"{column} was never negative in the sample", {"column": column, "min_value": 0}
-            entries.append(_entry("expect_column_values_to_be_between", kwargs, "warn", text))
+        if column.nullable and len(known) == len(values[column.name]):
+            entries.append(_entry("expect_column_values_to_not_be_null", column, "was never null in the sample"))
+        if column.type.name == "text":
+            entries.append(_of_texts(column, list(map(str, known))))
+        elif column.type.name in _NUMBERS:
+            entries += _of_numbers(column, known)
     return {"name": name, "expectations": entries} if entries else None
 
 
-def _entry(type_: str, kwargs: _Entry, action: str, description: str) -> _Entry:
-    severity, meta = "warning" if action == "warn" else "critical", {"action": action}
-    return {"type": type_, "kwargs": kwargs, "meta": meta, "description": description, "severity": severity}
+def _of_texts(column: Column, texts: Sequence[str]) -> _Entry:
+    counts, lengths = Counter(texts), sorted(map(len, texts))
+    if len(counts) <= _FEW and min(counts.values()) >= _OFTEN:
+        text = f"is one of the {len(counts)} texts of the sample"
+        return _entry("expect_column_values_to_be_in_set", column, text, value_set=sorted(counts))
+    shortest, longest = lengths[0], lengths[-1]
+    if shortest == longest:
+        text = f"has {counted(longest, 'character')}, as each in the sample"
+        return _entry("expect_column_value_lengths_to_equal", column, text, value=longest)
+    bounds = {"min_value": min(shortest, 1), "max_value": _above(longest)}
+    text = f"has {bounds['min_value']} to {bounds['max_value']} characters; the sample has {shortest} to {longest}"
+    return _entry("expect_column_value_lengths_to_be_between", column, text, **bounds)
+
+
+def _of_numbers(column: Column, known: Sequence[Any]) -> Iterator[_Entry]:
+    if not all(isfinite(value) and abs(value) < _LARGEST for value in known):
+        return
+    lowest, highest = min(known), max(known)
+    low = 0 if lowest >= 0 else -_above(-lowest)
+    if _PART_OF_NAME.search(f"_{column.name}"):  # numbers that count on
+        if low == 0:
+            text = "was never negative in the sample"
+            yield _entry("expect_column_values_to_be_between", column, text, min_value=0)
+        return
+    bounds = {"min_value": low, "max_value": _above(max(highest, 0))}
+    text = f"is from {low} to {bounds['max_value']}; the sample has {lowest} to {highest}"
+    yield _entry("expect_column_values_to_be_between", column, text, **bounds)
+
+
+def _above(largest: int | float | Decimal) -> int:
+    """A power of ten that is at least twice as large."""
+    return int(10 ** len(str(int(2 * largest))))
+
+
+def _entry(type_: str, column: Column, text: str, **kwargs: Any) -> _Entry:
+    return {
+        "type": type_,
+        "kwargs": {"column": column.name, **kwargs},
+        "meta": {"action": "warn"},
+        "description": f"{column.name} {text}",
+        "severity": "warning",
+    }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from offset_ledger.config.json_path import format_path, parse_path
 from offset_ledger.config.located import Refused
 from offset_ledger.config.names import check_identifier, split_table
 from offset_ledger.config.parse import FOLDER, SUFFIXES, parse_pipeline
@@ -47,15 +48,20 @@ def initialize(
     table: str | None = None,
     output: str | None = None,
     force: bool = False,
+    event_id: str | None = None,
 ) -> Initialized:
     """Write a pipeline file for the topic, and a suite under expectations/; nothing, where ``output`` is ``-``.
+
+    Without a name the pipeline is named like the file, or like the last part of the topic.
 
     Raises:
         ConfigurationError: a file is there and not ``force``, or the topic has nothing to infer columns from.
         UnknownTopic: the cluster has no such topic.
     """
-    name = name or column_name((topic.rpartition(".")[2] or topic,))
+    named = Path(output).stem if output and output != PRINTED else topic.rpartition(".")[2] or topic
+    name = name or column_name((named,))
     try:
+        event_id = format_path(parse_path(event_id)) if event_id and event_id != "key" else event_id
         check_identifier(name, "pipeline name")
         split_table(table or name)
     except Refused as refused:
@@ -65,7 +71,7 @@ def initialize(
     if not force and (there := [str(each) for each in (path, suite) if each and each.exists()]):
         raise ConfigurationError(f"{' and '.join(there)} would be overwritten; name another --output, or add --force")
     sample = read_sample(get_connection(connection), topic, records)
-    wanted = Wanted(name, table or f"public.{name}", suite is not None)
+    wanted = Wanted(name, table or f"public.{name}", suite is not None, event_id)
     source = Source(connection, topic, registry=registry)
     if source.registry is None:
         proposal = propose(wanted, source, sample, json_inferred(sample))

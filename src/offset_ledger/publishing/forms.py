@@ -23,14 +23,16 @@ def rfc3339(moment: datetime) -> str:
 class Form:
     """A way from keys and values to bytes, which says where a missing event id and moment come from.
 
-    Event id and publish_at go into the headers and, where the value is a JSON object or its schema has a field of that
-    name, into the object too. What is already in the object is kept, and the headers repeat it.
+    Event id and publish_at go into the headers and, with ``stamp_values``, where the value is a JSON object or its
+    schema has a field of that name, into the object too. What is already in the object is kept, and the headers repeat
+    it.
     """
 
     key: Serializer = STRING
     value: Serializer = JSON
     new_id: Callable[[], str] = lambda: str(uuid.uuid4())
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    stamp_values: bool = True
 
     def record(
         self,
@@ -41,7 +43,7 @@ class Form:
         partition: int | None = None,
         topic: str | None = None,
     ) -> Record:
-        """One record, its value stamped.
+        """One record, stamped.
 
         Raises:
             UnserializableValue: key or value does not fit its serializer.
@@ -84,6 +86,8 @@ class Form:
     @property
     def _members(self) -> Collection[str] | None:
         """The members that are stamped where the value is an object; None where it is something else."""
+        if not self.stamp_values:
+            return ()
         if isinstance(self.value, SchemaSerializer):
             return self.value.stamps
         return (EVENT_ID, PUBLISH_AT) if self.value is JSON else None

@@ -144,9 +144,8 @@ class Publisher:
         settings = settings or read_settings(extra, transactional=transactional_id is not None)
         self._extra, self._topic, self._transactional_id = extra, topic, transactional_id
         self._partitioner = partitioner
-        self._limits = limits or RecordLimits(fetch_bytes=fetch_bytes(extra))
-        # Values of up to this size need no check: it takes time, and only the broker knows what compression leaves.
-        self._unchecked = self._limits.smallest // 2 if settings.compression_type == "none" else 2**31
+        self._limits = (limits or RecordLimits(fetch_bytes=fetch_bytes(extra))).of(settings)
+        self._unchecked = self._limits.smallest // 2  # values of up to this size need no check, which takes time
         self._timeout, self._max_block = settings.delivery_timeout_ms / 1000, settings.max_block_ms / 1000
         self._on_progress, self._on_ack, self._on_error = on_progress, on_ack, on_error
         self._waiting: deque[_Sent] = deque()

@@ -1,12 +1,13 @@
 """A Kafka record before it has an offset, and how large it may be: for its topic, and for its readers."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import msgspec
 
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.publishing.settings import Danger
+from offset_ledger.publishing.settings import Danger, ProducerSettings
 
 _BATCH_BYTES = 61
 _RECORD_BYTES = 7
@@ -37,21 +38,31 @@ FETCH_BYTES = 1024 * 1024
 
 
 class RecordTooLarge(Exception):
-    """This record is not sent: the topic refuses it, or its readers fetch less at once."""
+    """This record is not sent: topic or producer refuse it, or its readers fetch less at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
-    """Bytes that one record's batch may take, uncompressed. ``topic_bytes`` is the topic's max.message.bytes."""
+    """Bytes that one record's batch may take, uncompressed.
+
+    ``topic_bytes`` is the topic's max.message.bytes, ``request_bytes`` the producer's max.request.size.
+    """
 
     topic_bytes: int | None = None
     fetch_bytes: int = FETCH_BYTES
     allow: Collection[str] = ()
+    request_bytes: int = 2**31
+
+    def of(self, settings: ProducerSettings) -> Self:
+        """Return these with the producer's own; without the others if it compresses: only the broker knows the rest."""
+        if settings.compression_type != "none":
+            return replace(self, topic_bytes=None, fetch_bytes=2**31, request_bytes=settings.max_request_size)
+        return replace(self, request_bytes=settings.max_request_size)
 
     @property
     def smallest(self) -> int:
         """The limit that is met first."""
-        return min(self.fetch_bytes, self.topic_bytes or self.fetch_bytes)
+        return min(self.fetch_bytes, self.topic_bytes or self.fetch_bytes, self.request_bytes)
 
     def check(self, record: Record) -> None:
         """Return if the record may be sent.
@@ -60,17 +71,25 @@ class RecordLimits:
             RecordTooLarge: it may not; the message says why, what can happen and what to do.
         """
         size = min_batch_bytes(record)
+        problems = []
         if self.topic_bytes is not None and size > self.topic_bytes:
-            raise RecordTooLarge(
+            problems.append(
                 f"loss: a record takes {size} bytes and the topic's max.message.bytes is {self.topic_bytes}, so every "
                 "broker refuses it; raise that, send less, or compress"
             )
+        if size > self.request_bytes:
+            problems.append(
+                f"loss: a record takes {size} bytes and max.request.size is {self.request_bytes}, so the producer "
+                "refuses it; raise that, or message.max.bytes, in this connection"
+            )
         if size > self.fetch_bytes and Danger.BLOCKING not in self.allow:
-            raise RecordTooLarge(
+            problems.append(
                 f"blocking: a record takes {size} bytes and its readers fetch {self.fetch_bytes} at once: an old one "
                 "stops there, a new one needs the memory; raise max.partition.fetch.bytes of the readers and "
                 "of this connection, or --allow blocking"
             )
+        if problems:
+            raise RecordTooLarge("; ".join(problems))
 
 
 def fetch_bytes(extra: Mapping[str, str]) -> int:

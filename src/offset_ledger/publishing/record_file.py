@@ -171,7 +171,7 @@ class RecordFile:
         return form.record(key, self._typed(form.value, value))
 
     def _whole(self, number: int, key: Any, document: dict[str, Any], line: bytes) -> Record:
-        """The object itself, byte for byte where nothing has to be added to it."""
+        """The object itself, byte for byte where nothing has to be added to its value."""
         given = document.get(EVENT_ID), document.get(PUBLISH_AT)
         if not all(each is None or type(each) in (str, int) for each in given):
             raise BadLine(f"{EVENT_ID} and {PUBLISH_AT} should be texts or whole numbers, found {given!r}")
@@ -182,7 +182,7 @@ class RecordFile:
             added[EVENT_ID] = event_id = _event_id(number, line)
         if publish_at is None:
             added[PUBLISH_AT] = publish_at = rfc3339(self.form.clock())
-        if added:
+        if added and self.form.stamp_values:
             if any(name in document for name in added):  # as null
                 value = _encode({**_decode_raw(value), **added})
             else:  # the others stay as they are, even a name that is there twice

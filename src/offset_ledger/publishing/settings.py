@@ -12,6 +12,7 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 MAX_IN_FLIGHT = 5  # the batches that a broker remembers of one idempotent producer and partition
 MIN_DELIVERY_TIMEOUT_MS = 15_000  # a broker that died is noticed after 9 s by default; then comes the election
 MAX_BLOCK_MS_RANGE = (1_000, 60_000)
+_OF_LIBRDKAFKA = {"max.request.size": "message.max.bytes"}  # its name for it, which connections may have
 _LARGEST = 2**31 - 1  # of the protocol: a larger number fails only when the client sends it
 
 
@@ -161,7 +162,7 @@ def read_settings(
     mistakes += [f"{name!r} is no danger; allow {', '.join(Danger)}" for name in allow if name not in list(Danger)]
     values: dict[str, Any] = {}
     for name, field_name in known.items():
-        text = given.get(name, connection.get(name))
+        text = given.get(name, connection.get(name, connection.get(_OF_LIBRDKAFKA.get(name, name))))
         if text is not None:
             try:
                 values[field_name] = _READERS.get(name, _whole_number)(text.strip())

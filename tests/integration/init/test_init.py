@@ -154,3 +154,26 @@ def test_nothing_is_overwritten_unless_forced(
     send(servers, topic, b'{"id": 1, "n": 2}')
     assert main([*arguments, "--force"]) == 0
     assert parse_pipeline(here / "orders.yaml").source.topic == topic
+
+
+def test_the_name_is_that_of_the_file_and_the_event_id_the_given_one(
+    servers: Servers, topic: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = [{"event_id": f"e{n}", "payment": {"id": n}, "note": "x" * (n + 1)} for n in range(60)]
+    send(servers, topic, *(json.dumps(each).encode() for each in values))
+    arguments = ["init", "--topic", topic, "--output", "dags/orders.yaml", "--event-id"]
+    assert main([*arguments, "payment.id"]) == 1
+    assert "'payment.id' is not a path; write $.payment.id" in capsys.readouterr().err
+    assert main([*arguments, "$['payment'].id"]) == 0
+    path = here / "dags/orders.yaml"
+    pipeline = parse_pipeline(path)
+    assert (pipeline.name, pipeline.record.event_id) == ("orders", ("payment", "id"))
+    suite = read_suite(pipeline)
+    assert suite is not None
+    assert [each.text for each in suite.expectations] == [
+        "event_id_2 has 1 to 10 characters; the sample has 2 to 3",
+        "payment_id was never negative in the sample",
+        "note has 1 to 1000 characters; the sample has 1 to 60",
+    ]
+    found = loaded(servers, path, "event_id, payment_id, event_id_2")
+    assert sorted(found) == sorted((str(n), n, f"e{n}") for n in range(60))

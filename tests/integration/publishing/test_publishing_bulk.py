@@ -210,3 +210,26 @@ def test_the_command_publishes_the_same_whichever_client_is_named(
     transactional = ["--client", "librdkafka", "--transactional-id", topic()]
     assert main(["publish", topics["librdkafka"], "--file", str(path), *transactional]) == 0
     assert "500 records acknowledged" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("servers")
+def test_the_command_leaves_values_as_they_are(extra: dict[str, str], topic: Callable[[], str], tmp_path: Path) -> None:
+    path, name = tmp_path / "rows.jsonl", topic()
+    path.write_text('{"id": 1.10}\n')
+    assert main(["publish", name, "--file", str(path), "--stamp", "headers"]) == 0
+    (record,) = found(extra, name)
+    assert (record.value, [header for header, _ in record.headers]) == (b'{"id": 1.10}', ["event_id", "publish_at"])
+
+
+@pytest.mark.usefixtures("servers")
+def test_a_record_of_10_mb_is_sent_where_connection_and_topic_take_it(
+    extra: dict[str, str], topic_name: Callable[[], str]
+) -> None:
+    name, record = topic_name(), Record(None, b"x" * 10_000_000)
+    create_topic(extra, name, 1, 1, {"max.message.bytes": "12000000"})
+    for compression in ("none", "gzip"):
+        small = {**extra, "max.partition.fetch.bytes": "12000000", "compression.type": compression}
+        with pytest.raises(PublishFailed, match=r"max\.request\.size is 4194304, so the producer refuses it"):
+            publish([record], small, name)
+        publish([record], {**small, "message.max.bytes": "12000000"}, name)
+    assert [each.value for each in found(extra, name)] == [record.value, record.value]

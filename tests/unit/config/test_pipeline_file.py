@@ -464,6 +464,21 @@ def test_members_of_a_jsonb_column_are_read_but_no_scalar_twice(tmp_path: Path) 
     ]
 
 
+MORE_OF_ID = (("d", "jsonb", "$.id"), ("e", "text", "$.id"), ("f", "text", "$.id.f"))
+
+
+def test_the_event_id_may_be_one_column_too(tmp_path: Path) -> None:
+    also = "c: {type: bigint, path: $.id}"
+    assert problems(written(tmp_path, edited("c: timestamptz", also))) == []
+    more = [f"    {name}: {{type: {kind}, path: {path}}}" for name, kind, path in MORE_OF_ID]
+    twice = "\n".join([also, *more])
+    assert problems(written(tmp_path, edited("c: timestamptz", twice))) == [
+        "18: record.columns.e: $.id is read by record.columns.c already; drop one of them",
+        "19: record.columns.f: $.id.f lies inside $.id, which record.columns.c reads as bigint; drop one of them, or "
+        "read the outer one as jsonb",
+    ]
+
+
 def test_1589_columns_are_the_most(tmp_path: Path) -> None:
     columns = [f"    n{number}: text" for number in range(1590)]
     start, _, end = BASE.partition("    a: text\n")

@@ -98,6 +98,12 @@ def test_a_wrong_record_is_refused_with_its_place(value: bytes, path: str, code:
     assert refused(decoder_of("integer").decode(value, None, AT)) == [(path, code)]
 
 
+def test_a_value_that_is_too_long_names_the_limit() -> None:
+    outcome = decoder_of("integer").decode(GOOD.ljust(5001), None, AT)
+    assert isinstance(outcome, Refusal)
+    assert outcome.reasons[0].detail == "expected at most 5000 bytes (limits.value_bytes), got 5001"
+
+
 @pytest.mark.parametrize(
     ("type_", "args", "literal", "code"),
     [

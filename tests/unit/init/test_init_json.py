@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Limits, Tombstone
+from offset_ledger.config.model import Column, ColumnType, Limits, Tombstone
 from offset_ledger.config.source import Source
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.inferred import Inferred, column_name, limited, named
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.init.infer import Sample, SampledRecord, json_columns, json_inferred, sample_ranges
-from offset_ledger.init.propose import Proposal, Wanted, propose
+from offset_ledger.init.propose import Proposal, Wanted, propose, suite_document
 from offset_ledger.init.run import check_proposal
 from tests.examples import examples
 
@@ -195,16 +195,61 @@ def test_the_sample_is_the_beginning_and_the_end_of_each_partition(
 
 
 def test_the_suite_expects_what_the_sample_kept_to() -> None:
-    values = [{"id": n, "state": ("new", "paid")[n % 2], "amount": n, "note": f"n{n}", "loss": -n} for n in range(60)]
+    values = [
+        {
+            "id": f"o{n}", "state": ("new", "paid")[n % 2], "amount": n + 0.5, "note": f"n{n}", "loss": -n,
+            "country": f"{n % 10}{n % 7}", "shop_id": n, "hash": 10**15 + n, "open": n > 3,
+        }
+        for n in range(60)
+    ]  # fmt: skip
     suite = proposal(sample(*documents(*values))).suite
     assert suite is not None
-    expected = [(each["type"], each["kwargs"]) for each in suite["expectations"]]
-    names = ("state", "amount", "note", "loss")
-    assert expected == [
-        *(("expect_column_values_to_not_be_null", {"column": name}) for name in names),
+    between = "expect_column_values_to_be_between"
+    assert [(each["type"], each["kwargs"]) for each in suite["expectations"]] == [
         ("expect_column_values_to_be_in_set", {"column": "state", "value_set": ["new", "paid"]}),
-        ("expect_column_values_to_be_between", {"column": "amount", "min_value": 0}),
+        (between, {"column": "amount", "min_value": 0, "max_value": 1000}),
+        ("expect_column_value_lengths_to_be_between", {"column": "note", "min_value": 1, "max_value": 10}),
+        (between, {"column": "loss", "min_value": -1000, "max_value": 10}),
+        ("expect_column_value_lengths_to_equal", {"column": "country", "value": 2}),
+        (between, {"column": "shop_id", "min_value": 0}),
     ]
+    assert {each["meta"]["action"] for each in suite["expectations"]} == {"warn"}
+    descriptions = [each["description"] for each in suite["expectations"]]
+    assert descriptions[1] == "amount is from 0 to 1000; the sample has 0.5 to 59.5"
+
+
+def test_a_column_that_may_be_null_and_never_was_is_watched() -> None:
+    columns = [Column(name, ColumnType("boolean"), (name,), nullable=True) for name in ("a", "b")]
+    suite = suite_document("orders", columns, {"a": [True] * 60, "b": [True] * 59 + [None]})
+    assert suite is not None
+    assert [(each["type"], each["kwargs"]) for each in suite["expectations"]] == [
+        ("expect_column_values_to_not_be_null", {"column": "a"})
+    ]
+
+
+def given_id(event_id: str, *values: Any) -> Proposal:
+    wanted, sampled = Wanted("orders", "public.orders", True, event_id), sample(*documents(*values))
+    return propose(wanted, Source("kafka_default", "shop.orders"), sampled, json_inferred(sampled))
+
+
+def test_the_event_id_that_is_given_is_taken_and_a_number_is_a_column_too() -> None:
+    values = [{"event_id": f"e{n}", "payment": {"id": n}, "at": "2026-01-01T00:00:00Z"} for n in range(3)]
+    found = given_id("$.payment.id", *values)
+    assert (found.record.event_id, found.record.publish_at) == (("payment", "id"), ("at",))
+    assert [(each.name, each.path) for each in found.record.columns] == [
+        ("event_id_2", ("event_id",)),
+        ("payment_id", ("payment", "id")),
+    ]
+    assert found.doubts[0] == "event_id: as given; unique in 3 records"
+    assert "column payment_id: the event id as a number: event_id is a text" in found.doubts
+    check_proposal(found)
+    assert given_id("key", *values).record.event_id is None
+
+
+def test_an_event_id_that_no_record_has_is_one_line() -> None:
+    said = r"--event-id: no sampled record has a value at \$\.payment\.uid; there are \$\.payment\.id, key"
+    with pytest.raises(ConfigurationError, match=said):
+        given_id("$.payment.uid", {"payment": {"id": 1}, "b": 1})
 
 
 # What some column takes: no NUL, and numbers within Postgres's own.

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offset_ledger.config.model import JsonPath
 from offset_ledger.errors import RecordFileError, UnserializableValue
 from offset_ledger.publishing.forms import Form
 from offset_ledger.publishing.record import Record
@@ -111,6 +113,13 @@ def test_other_values_are_stamped_in_the_headers_alone() -> None:
     )
 
 
+def test_values_stay_as_they_are_where_only_headers_are_stamped() -> None:
+    untouched = replace(FORM, stamp_values=False)
+    assert untouched.record("k", {"a": 1}) == Record(b"k", b'{"a":1}', STAMPS)
+    given = untouched.record("k", {"event_id": 7, "publish_at": None})
+    assert (given.value, given.headers) == (b'{"event_id":7,"publish_at":null}', (("event_id", b"7"), STAMPS[1]))
+
+
 # -- files -----------------------------------------------------------------------------------------------------
 
 
@@ -139,6 +148,16 @@ def test_a_stamped_line_keeps_its_numbers_and_its_id_from_one_reading_to_the_nex
     ids = [json.loads(value)["event_id"] for value in (first, second)]
     assert len({uuid.UUID(text) for text in ids}) == 2
     assert list(file.records()) == list(file.records())
+
+
+@pytest.mark.parametrize("value", [None, ("body",)])
+def test_a_line_is_published_unchanged_where_only_headers_are_stamped(tmp_path: Path, value: JsonPath | None) -> None:
+    line = '{"body": {"a": "x", "event_id": null}}'
+    file = RecordFile(written(tmp_path, line + "\n"), form=replace(FORM, stamp_values=False), value=value)
+    (record,) = file.records()
+    assert record.value == (line if value is None else '{"a":"x","event_id":null}').encode()
+    assert uuid.UUID(dict(record.headers)["event_id"].decode()).version == 5
+    assert list(file.records()) == [record]
 
 
 def test_parts_of_a_line_with_types(tmp_path: Path) -> None:

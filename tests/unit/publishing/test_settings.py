@@ -128,6 +128,25 @@ def test_a_record_is_measured_with_everything_in_it() -> None:
     RecordLimits(fetch_bytes=weight - 1, allow={"blocking"}).check(record)
 
 
+def test_a_record_is_measured_by_the_producers_own_limit_whether_compressed_or_not() -> None:
+    record = Record(None, b"x" * 5_000)
+    small = RecordLimits(topic_bytes=3_000, fetch_bytes=2_000)
+    for compression, dangers in ("none", ["loss", "loss", "blocking"]), ("gzip", ["loss"]):
+        settings = read_settings({"message.max.bytes": "4000", "compression.type": compression})
+        with pytest.raises(RecordTooLarge, match=r"max\.request\.size is 4000, so the producer refuses it") as caught:
+            small.of(settings).check(record)
+        assert [line.split(":")[0] for line in str(caught.value).split("; ") if ": a record" in line] == dangers
+
+
+@pytest.mark.parametrize(
+    ("extra", "size"),
+    [({}, 4_194_304), ({"message.max.bytes": "9"}, 9), ({"message.max.bytes": "9", "max.request.size": "8"}, 8)],
+)
+def test_the_size_of_requests_is_that_of_the_connection(extra: dict[str, str], size: int) -> None:
+    assert read_settings(extra).max_request_size == size
+    assert read_settings(extra, {"max.request.size": "7000"}).max_request_size == 7000
+
+
 def test_fetch_settings_come_from_the_connection() -> None:
     assert fetch_bytes({}) == 1_048_576
     assert fetch_bytes({"max.partition.fetch.bytes": "5"}) == 5

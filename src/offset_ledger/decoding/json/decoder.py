@@ -100,7 +100,7 @@ class JsonDecoder:
 
     def _check_whole(self, value: bytes) -> None:
         if len(value) > self.limits.value_bytes:
-            detail = f"expected at most {self.limits.value_bytes} bytes, got {len(value)}"
+            detail = f"expected at most {self.limits.value_bytes} bytes (limits.value_bytes), got {len(value)}"
             raise Mismatch(Code.TOO_LARGE, detail)
         if value.startswith(_BOM):
             raise Mismatch(Code.SYNTAX, "expected a JSON object, got a byte order mark")

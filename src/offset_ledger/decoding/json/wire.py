@@ -129,7 +129,7 @@ class _Member:
 
     field: str
     nullable: bool
-    slot: int | None
+    slots: tuple[int, ...]
     members: tuple[_Member, ...] = ()
     absent: Any = None
 
@@ -193,22 +193,24 @@ class Structs:
         if node.members and not node.leaves:
             nullable = nullable and not node.aliased
             struct, members = self._struct(node)
-            made = _Member(field, nullable, None, members, struct() if nullable else None)
+            made = _Member(field, nullable, (), members, struct() if nullable else None)
             return made, struct | None if nullable else struct
-        if node.members or len(node.leaves) != 1:
+        slots = tuple(leaf.slot for leaf in node.leaves)
+        # An event id takes what a column of texts or integers takes.
+        wire, *others = {self._conversions[slot].wire for slot in slots} - {str | int} or {str | int}
+        if node.members or others or (len(slots) > 1 and wire in (bool, msgspec.Raw)):
             raise Unsupported(f"{node.path} has several meanings")
-        slot = node.leaves[0].slot
-        self._nullable[slot] = nullable
-        wire = self._conversions[slot].wire
-        return _Member(field, nullable, slot), wire | None if nullable and wire is not msgspec.Raw else wire
+        self._nullable.update(dict.fromkeys(slots, nullable))
+        return _Member(field, nullable, slots), wire | None if nullable and wire is not msgspec.Raw else wire
 
 
 def _collect(members: Sequence[_Member], records: list[Any], values: list[list[Any]]) -> None:
     for member in members:
-        if member.slot is not None:
-            values[member.slot].extend(map(attrgetter(member.field), records))
-            continue
         column = list(map(attrgetter(member.field), records))
+        if member.slots:
+            for slot in member.slots:
+                values[slot].extend(column)
+            continue
         if member.nullable:
             column = [member.absent if value is None else value for value in column]
         _collect(member.members, column, values)

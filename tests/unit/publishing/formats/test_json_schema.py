@@ -15,6 +15,7 @@ from offset_ledger.errors import ConfigurationError, UnserializableValue
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 from offset_ledger.publishing.formats.framing import framed
 from offset_ledger.publishing.formats.registered import compile_codec
+from offset_ledger.publishing.forms import Form
 from offset_ledger.publishing.serializers import SchemaSerializer
 
 FRAME = b"\0\0\0\1\0"
@@ -54,6 +55,7 @@ def test_a_valid_document_is_written_as_it_is(value: Any, text: str) -> None:
     assert data == FRAME + text.encode()
     assert made.deserialize(data) == value
     assert (made.stamps, made.serialize(None)) == (frozenset({"event_id"}), None)
+    assert Form(value=made, stamp_values=False).record(None, value).value == data
 
 
 @pytest.mark.parametrize(
