@@ -206,11 +206,11 @@ class Structs:
 
 def _collect(members: Sequence[_Member], records: list[Any], values: list[list[Any]]) -> None:
     for member in members:
-        column = list(map(attrgetter(member.field), records))
+        for slot in member.slots:
+            values[slot].extend(map(attrgetter(member.field), records))
         if member.slots:
-            for slot in member.slots:
-                values[slot].extend(column)
             continue
+        column = list(map(attrgetter(member.field), records))
         if member.nullable:
             column = [member.absent if value is None else value for value in column]
         _collect(member.members, column, values)
