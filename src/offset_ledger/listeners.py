@@ -3,16 +3,13 @@
 import socket
 import ssl
 import struct
-from contextlib import suppress
 from dataclasses import dataclass
 
 from offset_ledger.errors import UnknownHost
 
 _SECONDS = 2.0  # for each exchange
-_UNKNOWN = {
-    socket.EAI_NONAME,
-    getattr(socket, "EAI_NODATA", socket.EAI_NONAME),
-}  # not that of a DNS server that is away
+# Not the error of a DNS server that is away.
+_UNKNOWN = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
 
 _SASL_HANDSHAKE, _ILLEGAL_SASL_STATE, _CORRELATION = 17, 34, 0x6F6C6564
 _REQUEST = struct.pack(">hhih13sh5s", _SASL_HANDSHAKE, 1, _CORRELATION, 13, b"offset-ledger", 5, b"PLAIN")
@@ -31,9 +28,7 @@ POSTGRES, TLS, HTTP = Listener("Postgres"), Listener("a server that speaks TLS")
 
 
 def listener_at(where: str, host: str, port: int) -> Listener | None:
-    """What listens there; None where nothing answers, or nothing that is known. ``where`` names it in the error.
-
-    Kafka's brokers, Postgres and servers of HTTP all answer Kafka's SaslHandshake, each in its own way.
+    """What listens there by its answer to Kafka's SaslHandshake; None if that is not known. ``where`` is for the error.
 
     Raises:
         UnknownHost: the name of the host does not resolve.
@@ -51,23 +46,22 @@ def listener_at(where: str, host: str, port: int) -> Listener | None:
                     return _known(_ask(encrypted), "SSL") or TLS
             except ssl.SSLError as error:
                 return TLS if "ALERT" in (error.reason or "") else None
-    except socket.gaierror as error:
-        if error.errno not in _UNKNOWN:
-            return None
-        raise UnknownHost(
-            f"{where}: the host name {host!r} does not resolve on this machine ({error.strerror}); correct the host of "
-            "the connection, or the DNS"
-        ) from None
-    except OSError:
+    except OSError as error:
+        if isinstance(error, socket.gaierror) and error.errno in _UNKNOWN:
+            raise UnknownHost(
+                f"{where}: the host name {host!r} does not resolve on this machine ({error.strerror}); correct the "
+                "host of the connection, or the DNS"
+            ) from None
         return None
 
 
 def _ask(server: socket.socket) -> bytes:
-    """The first bytes of the answer; none where the server closes, or waits for more."""
-    with suppress(OSError):
+    """The first bytes of the answer; none where the server closes. One that waits for more is none of those known."""
+    try:
         server.sendall(_FRAMED)
         return server.recv(4096)
-    return b""
+    except ConnectionError:
+        return b""
 
 
 def _known(answer: bytes, transport: str) -> Listener | None:

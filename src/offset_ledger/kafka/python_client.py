@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer
@@ -132,13 +133,10 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         """The error if none of bootstrap.servers can be the one that is meant; they are looked at once."""
         if self._looked or self.bootstrapped or not self.cluster.is_bootstrap(node_id):
             return None
-        self._looked, meant = True, None
-        for each in self.cluster.bootstrap_brokers():
-            wrong = wrong_listener(self._connection, each.host, each.port)
-            if wrong is None:
-                return None
-            meant = meant or wrong
-        return meant
+        self._looked, brokers = True, self.cluster.bootstrap_brokers()
+        looks = (wrong_listener(self._connection, each.host, each.port) for each in brokers)
+        wrong = list(takewhile(bool, looks))
+        return wrong[0] if len(wrong) == len(brokers) else None
 
     async def _build_transport(self, *arguments: Any, **options: Any) -> Any:
         transport = await super()._build_transport(*arguments, **options)

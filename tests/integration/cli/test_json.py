@@ -1,0 +1,170 @@
+"""The shape of ``--json``: keys and types of each verb that reads; a key that is there stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offset_ledger.cli.main import main
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from tests.fixtures.servers import Servers
+
+PIPELINE = """
+pipeline: orders
+source: {{connection: kafka_default, topic: {topic}}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{amount: integer}}}}
+target: {{connection: postgres_default, table: public.orders}}
+"""
+VALUE = b'{"id": "%s", "at": "2026-01-31T12:00:00Z", "amount": %s}'
+
+
+def shape(value: Any) -> Any:
+    """Its keys and types; of a list the first element, of a mapping by partition or pipeline any."""
+    match value:
+        case dict():
+            return {("*" if key.isdecimal() else key): shape(each) for key, each in value.items()}
+        case list():
+            return [shape(each) for each in value[:1]]
+        case str() if len(value) > 18 and value[10] == "T" and datetime.fromisoformat(value).tzinfo:
+            return "time"
+    return None if value is None else type(value).__name__
+
+
+HEAD = {
+    "id": "int",
+    "kind": "str",
+    "state": "str",
+    "epoch": "int",
+    "offsets": "int",
+    "planned_at": "time",
+    "decisions": ["str"],
+    "reasons": ["str"],
+}
+REASON = {"code": "str", "path": "str", "records": "int", "examples": ["str"]}
+COUNTS = dict.fromkeys(
+    ("inserted", "updated", "superseded", "duplicate", "deleted", "quarantined", "skipped", "gap"), "int"
+)
+STATUS = {
+    "pipeline": "str",
+    "partitions": [
+        {
+            **dict.fromkeys(
+                ("partition", "log_start", "cursor", "last_stable", "high_watermark", "lag", "lost"), "int"
+            ),
+            "cut_off": "bool",
+        }
+    ],
+    "open_batch": "str",
+    "dead_letters_waiting": "int",
+    "waits_for": "str",
+    "remerge": None,
+    "retired": None,
+    "state": "str",
+    "lag": "int",
+    "head": HEAD,
+}
+OVERVIEW = {
+    "pipeline": "str",
+    "state": "str",
+    "lag": "int",
+    "newest_record": None,
+    "open_batch": "str",
+    "quarantined": "int",
+    "blocked_by": "str",
+    "error": None,
+    "retired": None,
+    "lost": "int",
+    "head": HEAD,
+}
+BATCH = {
+    **{"batch_id": "int", "kind": "str", "state": "str", "epoch": "int", "engine": "str", "offsets": "int"},
+    **COUNTS,
+    **{"planned_at": "time", "ended_at": "time", "engine_reason": "str"},
+}
+INGESTED = {
+    **{"batch_id": "int", "pipeline": "str", "kind": "str", "state": "str", "engine": "str"},
+    **{"counts": COUNTS, "partitions": {"*": COUNTS}},
+}
+QUARANTINE = {
+    **{"records": "int", "dismissed": "int", "in_redrive": "int", "rejected": None},
+    "reasons": [REASON | {"in_redrive": "int", "first": "time", "last": "time", "such_as": "str"}],
+}
+VERIFIED = {"violations": [], "violated": [], "checked": "int", "notes": [], "gaps": [], "unreadable": []} | {
+    **{"gap_ranges": [], "records": "int", "read_again": [["int"]]},
+}
+PREVIEW = {
+    **{"pipeline": "str", "topic": "str", "note": "str", "from": {"*": "int"}, "records": "int", "skipped": "int"},
+    "rows": [
+        {"partition": "int", "offset": "int", "event_id": "str", "publish_at": "time", "schema_id": None}
+        | {"deleted": "bool", "columns": {"amount": "int"}}
+    ],
+    "refusals": [
+        {"partition": "int", "offset": "int", "schema_id": None, "value_base64": "str"}
+        | {"reasons": [{"path": "str", "code": "str", "detail": "str"}]}
+    ],
+}
+DRY_RUN = {
+    **{"kind": "str", "notes": "str", "offsets": "int", "committed": "int"},
+    "ranges": [
+        dict.fromkeys(("partition", "from", "until", "offsets", "committed"), "int") | {"batches": []},
+    ],
+}
+
+
+def test_keys_and_types(
+    servers: Servers,
+    topic_name: Callable[[], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1, {"retention.ms": "-1"})
+    publish([Record(None, VALUE % (b"a", b"1")), Record(None, VALUE % (b"b", b'"x"'))], servers.kafka.extra, topic)
+    (tmp_path / "dags/pipelines").mkdir(parents=True)
+    (tmp_path / "dags/pipelines/orders.yaml").write_text(PIPELINE.format(topic=topic))
+    monkeypatch.chdir(tmp_path)
+
+    def asked(*arguments: str, code: int = 0) -> Any:
+        capsys.readouterr()
+        assert main([*arguments, "--json"]) == code
+        return json.loads(capsys.readouterr().out)
+
+    assert shape(asked("check", "orders")) == dict.fromkeys(("pipeline", "config_hash", "topic", "table"), "str")
+    assert shape(asked("preview", "orders")) == PREVIEW
+    assert shape(asked("ingest", "orders", "--dry-run")) == DRY_RUN
+    assert shape(asked("ingest", "orders", code=3)) == {"error": "str", "message": "str"}
+
+    status = asked("status", "orders")
+    assert shape(status) == STATUS
+    assert (status["head"]["id"], status["head"]["state"], status["lag"]) == (1, "rejected", 2)
+    assert status["head"]["decisions"] == ["approve", "abandon"]
+    assert shape(asked("status")) == [OVERVIEW]
+    rejected = asked("quarantine", "orders")["rejected"]
+    assert shape(rejected) == {"batch": "str", "waits_for": "str", "refused": [REASON], "head": HEAD}
+
+    assert shape(asked("approve", "1", "--why", "test")) == {"batch_id": "int", "state": "str"}
+    (done,) = asked("ingest", "orders")
+    assert set(done.pop("seconds")) >= {"plan", "validate", "commit"}
+    assert shape(done) == INGESTED
+    assert (done["state"], done["kind"]) == ("committed", "head")
+
+    assert shape(asked("quarantine", "orders")) == QUARANTINE
+    assert shape(asked("batches", "orders")) == [BATCH]
+    assert shape(asked("verify", "orders", "--deep", "--against-topic")) == VERIFIED
+    assert shape(asked("status"))[0] == OVERVIEW | dict.fromkeys(("open_batch", "blocked_by", "head")) | {
+        "newest_record": "time"
+    }
+    doctor = asked("doctor", "orders", code=main(["doctor", "orders"]))
+    assert {name for each in doctor for name in each} == {"subject", "level", "found", "remedy"}
+    audit = asked("audit", "orders", code=main(["audit", "orders"]))
+    assert {"topic", "findings", "changes"} <= set(audit)
+    diff = asked("diff", "orders")
+    assert {"pipeline", "differs", "lines", "notes", "schemas"} <= set(diff)
