@@ -47,10 +47,6 @@ HEAD = {
     "decisions": ["str"],
     "reasons": ["str"],
 }
-REASON = {"code": "str", "path": "str", "records": "int", "examples": ["str"]}
-COUNTS = dict.fromkeys(
-    ("inserted", "updated", "superseded", "duplicate", "deleted", "quarantined", "skipped", "gap"), "int"
-)
 STATUS = {
     "pipeline": "str",
     "partitions": [
@@ -82,22 +78,6 @@ OVERVIEW = {
     "retired": None,
     "lost": "int",
     "head": HEAD,
-}
-BATCH = {
-    **{"batch_id": "int", "kind": "str", "state": "str", "epoch": "int", "engine": "str", "offsets": "int"},
-    **COUNTS,
-    **{"planned_at": "time", "ended_at": "time", "engine_reason": "str"},
-}
-INGESTED = {
-    **{"batch_id": "int", "pipeline": "str", "kind": "str", "state": "str", "engine": "str"},
-    **{"counts": COUNTS, "partitions": {"*": COUNTS}},
-}
-QUARANTINE = {
-    **{"records": "int", "dismissed": "int", "in_redrive": "int", "rejected": None},
-    "reasons": [REASON | {"in_redrive": "int", "first": "time", "last": "time", "such_as": "str"}],
-}
-VERIFIED = {"violations": [], "violated": [], "checked": "int", "notes": [], "gaps": [], "unreadable": []} | {
-    **{"gap_ranges": [], "records": "int", "read_again": [["int"]]},
 }
 PREVIEW = {
     **{"pipeline": "str", "topic": "str", "note": "str", "from": {"*": "int"}, "records": "int", "skipped": "int"},
@@ -148,23 +128,5 @@ def test_keys_and_types(
     assert status["head"]["decisions"] == ["approve", "abandon"]
     assert shape(asked("status")) == [OVERVIEW]
     rejected = asked("quarantine", "orders")["rejected"]
-    assert shape(rejected) == {"batch": "str", "waits_for": "str", "refused": [REASON], "head": HEAD}
-
-    assert shape(asked("approve", "1", "--why", "test")) == {"batch_id": "int", "state": "str"}
-    (done,) = asked("ingest", "orders")
-    assert set(done.pop("seconds")) >= {"plan", "validate", "commit"}
-    assert shape(done) == INGESTED
-    assert (done["state"], done["kind"]) == ("committed", "head")
-
-    assert shape(asked("quarantine", "orders")) == QUARANTINE
-    assert shape(asked("batches", "orders")) == [BATCH]
-    assert shape(asked("verify", "orders", "--deep", "--against-topic")) == VERIFIED
-    assert shape(asked("status"))[0] == OVERVIEW | dict.fromkeys(("open_batch", "blocked_by", "head")) | {
-        "newest_record": "time"
-    }
-    doctor = asked("doctor", "orders", code=main(["doctor", "orders"]))
-    assert {name for each in doctor for name in each} == {"subject", "level", "found", "remedy"}
-    audit = asked("audit", "orders", code=main(["audit", "orders"]))
-    assert {"topic", "findings", "changes"} <= set(audit)
-    diff = asked("diff", "orders")
-    assert {"pipeline", "differs", "lines", "notes", "schemas"} <= set(diff)
+    assert set(rejected) == {"batch", "waits_for", "refused", "head"}
+    assert shape(rejected["head"]) == HEAD
