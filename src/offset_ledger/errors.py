@@ -127,6 +127,10 @@ class DatabaseUnavailable(TransientError):
     """Postgres did not answer, or ended the session."""
 
 
+class UnknownHost(BrokerUnavailable, DatabaseUnavailable):
+    """The host name of a connection does not resolve."""
+
+
 class AccessDenied(TerminalError):
     """A server refuses the login of a connection, or the login lacks a right."""
 

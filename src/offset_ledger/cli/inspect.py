@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -144,6 +145,7 @@ def run_verify(arguments: Namespace) -> Outcome:
         violations += deep.violations
         lines += [*deep.violations, *deep.unreadable, *map(str, deep.gaps)]
         more |= {"gaps": [str(gap) for gap in deep.gaps], "unreadable": list(deep.unreadable)}
+        more["gap_ranges"] = [{**asdict(gap.offsets), "cause": gap.cause} for gap in deep.gaps]
     if arguments.against_topic:
         from offset_ledger.repair.verify_against_topic import compare_with_topic
 
@@ -155,7 +157,8 @@ def run_verify(arguments: Namespace) -> Outcome:
         lines += [*compared.violations, *compared.notes, read]
         more["records"] = compared.records
         more["read_again"] = [[r.partition, r.from_offset, r.until_offset] for r in compared.ranges]
-    data = {"violations": violations, "checked": checked, "notes": notes, **more}
+    violated = sorted({int(found[1]) for line in violations if (found := re.match(r"invariant (\d+) ", line))})
+    data = {"violations": violations, "violated": violated, "checked": checked, "notes": notes, **more}
     return Outcome(data, "\n".join(lines), 1 if violations else 0)
 
 

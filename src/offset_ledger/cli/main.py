@@ -87,7 +87,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; running it again is safe", file=sys.stderr)
         return 130
-    _show(json.dumps(outcome.data, default=str, indent=2) if arguments.json else outcome.text)
+    text = outcome.text
+    if arguments.json:
+        text = json.dumps(outcome.data, default=lambda each: getattr(each, "isoformat", each.__str__)(), indent=2)
+    _show(text)
     return outcome.exit_code
 
 

@@ -26,8 +26,13 @@ def table(rows: Iterable[Mapping[str, Any]]) -> str:
 def batch_data(ingested: Ingested) -> dict[str, Any]:
     """One committed batch for --json."""
     committed = ingested.committed
+    batch = committed.batch
     return {
-        "batch_id": committed.batch.batch_id,
+        "batch_id": batch.batch_id,
+        "pipeline": batch.pipeline,
+        "kind": batch.kind,
+        "state": batch.state,
+        "engine": batch.engine,
         "counts": asdict(committed.total),
         "partitions": {p: asdict(line) for p, line in committed.sheet.items()},
         "seconds": {step: round(s, 3) for step, s in ingested.seconds.items()},

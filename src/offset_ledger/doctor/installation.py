@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from offset_ledger.doctor.finding import Check, Finding, ok, problem, warning
-from offset_ledger.errors import StackError
+from offset_ledger.errors import ConfigurationError
 from offset_ledger.report.step import reports_folder
 from offset_ledger.units import show_size
 
@@ -99,7 +99,7 @@ def check_java() -> Iterator[Finding]:
 
     try:
         java = spark_java()
-    except StackError as error:
+    except ConfigurationError as error:
         text, _, remedy = str(error).partition("; ")
         yield warning("Java", f"{text}: Spark stages nothing here but by a Spark Connect server", remedy)
     else:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from kafka import errors as kafka_errors
 
-from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, error_line
+from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, UnknownHost, error_line
 
 _DENIED = (
     kafka_errors.AuthorizationError,
@@ -20,7 +20,7 @@ def is_transient(error: BaseException) -> bool:
     A token endpoint that is down is BrokerUnavailable already.
     """
     retriable = isinstance(error, kafka_errors.KafkaError) and bool(error.retriable)
-    return retriable or isinstance(error, BrokerUnavailable)
+    return retriable or (isinstance(error, BrokerUnavailable) and not isinstance(error, UnknownHost))
 
 
 def unavailable(servers: str, error: BaseException) -> OffsetLedgerError:

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer
@@ -19,7 +20,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.record.default_records import DefaultRecordBatch
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import AccessDenied, OffsetLedgerError
+from offset_ledger.errors import AccessDenied, ConfigurationError, OffsetLedgerError, UnknownHost
 from offset_ledger.extras import require
 from offset_ledger.http.exchange import tls_failure
 from offset_ledger.kafka.connection import (
@@ -31,6 +32,7 @@ from offset_ledger.kafka.connection import (
     security_of,
 )
 from offset_ledger.kafka.tokens import CurrentToken, current_token
+from offset_ledger.listeners import TLS, listener_at
 from offset_ledger.model.header_name import HeaderName
 from offset_ledger.retry import retry_seconds
 
@@ -67,6 +69,24 @@ def refused(connection: Connection, error: BaseException) -> OffsetLedgerError |
     return tls_failure(where, wrapped, _WITHOUT_TLS)
 
 
+def wrong_listener(connection: Connection, host: str, port: int) -> OffsetLedgerError | None:
+    """The error if another listener is there than the connection describes; None if trying again may help."""
+    where = f"Kafka at {host}:{port}"
+    try:
+        there = listener_at(where, host, port)
+    except UnknownHost as error:
+        return error
+    expected = security_of(connection).get("security.protocol", "PLAINTEXT")
+    fits = "SSL or SASL_SSL" if there is TLS else there.protocol if there else None
+    if there is None or expected in (fits or "").split(" or "):
+        return None
+    remedy = f"set security.protocol {fits}" if fits else "write the port of a broker"
+    return ConfigurationError(
+        f"{where}: security.protocol of the connection is {expected}, and {there.name} is there; {remedy}, or correct "
+        "bootstrap.servers"
+    )
+
+
 def _reason(error: kafka_errors.KafkaError) -> str:
     return " ".join(str(each) for each in error.args) or type(error).__name__
 
@@ -94,6 +114,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         super().__init__(net, **settings)
         self._connection = connection
         self._refused: dict[Any, OffsetLedgerError] = {}
+        self._looked = False
 
     def get_connection(self, node_id: Any, *arguments: Any, **options: Any) -> Any:
         if node_id in self._refused:
@@ -105,8 +126,17 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         return connection
 
     def _note(self, node_id: Any, error: BaseException) -> None:
-        if meant := refused(self._connection, error):
+        if meant := refused(self._connection, error) or self._wrong_listener(node_id):
             self._refused[node_id] = meant
+
+    def _wrong_listener(self, node_id: Any) -> OffsetLedgerError | None:
+        """The error if none of bootstrap.servers can be the one that is meant; they are looked at once."""
+        if self._looked or self.bootstrapped or not self.cluster.is_bootstrap(node_id):
+            return None
+        self._looked, brokers = True, self.cluster.bootstrap_brokers()
+        looks = (wrong_listener(self._connection, each.host, each.port) for each in brokers)
+        wrong = list(takewhile(bool, looks))
+        return wrong[0] if len(wrong) == len(brokers) else None
 
     async def _build_transport(self, *arguments: Any, **options: Any) -> Any:
         transport = await super()._build_transport(*arguments, **options)

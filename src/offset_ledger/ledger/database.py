@@ -22,6 +22,7 @@ from offset_ledger.connections import Connection, get_connection
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetLedgerError, one_line
 from offset_ledger.ledger.sessions import open_session, session_arguments
 from offset_ledger.ledger.sqlstates import explained
+from offset_ledger.listeners import POSTGRES, TLS, listener_at
 from offset_ledger.model.batch import Attempt
 from offset_ledger.retry import retrying
 
@@ -121,7 +122,7 @@ def connect(connection: Connection, name: str = SESSION_NAME, timeout: float = i
     arguments = session_arguments(connection, name)
     try:
         retries = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", max_seconds=timeout)
-        session: Session = retries(lambda: open_session(arguments))
+        session: Session = retries(lambda: _open(connection, arguments))
     except psycopg2.OperationalError as error:
         raise _unavailable(connection, error) from error
     except psycopg2.ProgrammingError as error:  # libpq does not know an option
@@ -131,6 +132,23 @@ def connect(connection: Connection, name: str = SESSION_NAME, timeout: float = i
         ) from error
     with closing(session), package_errors(connection):
         yield session
+
+
+def _open(connection: Connection, arguments: Mapping[str, Any]) -> Session:
+    """A session; where no Postgres answers, look at once what does, if the connection names one host."""
+    try:
+        return open_session(arguments)
+    except psycopg2.OperationalError as error:
+        host, answered = str(arguments.get("host") or ""), "FATAL:" in str(error)
+        if answered or "hostaddr" in arguments or not _is_away(error) or not re.fullmatch(r"[^/,\s]+", host):
+            raise
+        there = listener_at(_server(connection), host, int(arguments.get("port") or 5432))
+        if there is None or there in (POSTGRES, TLS):
+            raise
+        raise ConfigurationError(
+            f"{_server(connection)}: Postgres is expected, and {there.name} is there; correct host and port of the "
+            "connection"
+        ) from error
 
 
 @contextmanager

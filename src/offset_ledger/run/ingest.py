@@ -17,6 +17,7 @@ from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.plan.step import PlannedBatch, plan
 from offset_ledger.plan.topics import find_pipelines
+from offset_ledger.stage.session import check_session
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def ingest(
     Of several topics each has its own batches. A topic that cannot go on does not keep the others from it; its error
     is raised at the end.
     """
+    check_session(pipeline)
     failed: list[OffsetLedgerError] = []
     for of_topic in find_pipelines(pipeline):
         try:

@@ -29,6 +29,7 @@ from offset_ledger.plan import head
 from offset_ledger.plan.step import PlannedBatch, batch_limit, first_start, plan, plan_replay, resume, snapshot_topic
 from offset_ledger.plan.topics import find_pipelines, with_news
 from offset_ledger.run.ingest import Ingested, run_batch
+from offset_ledger.stage.session import check_session
 from offset_ledger.units import counted
 
 
@@ -64,6 +65,7 @@ def replay(pipeline: Pipeline, request: Request, origin: Origin, say: Callable[[
         ConfigurationError: there is nothing to read in it.
         OffsetExpired, BatchRejected, TransientError: as the steps.
     """
+    check_session(pipeline)
     planned = _plan_again(pipeline, request, origin, take_rejected=False)
     if planned.batch is None:
         raise ConfigurationError(planned.message)

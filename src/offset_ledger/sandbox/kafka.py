@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from offset_ledger.connections import Connection, without_secrets
-from offset_ledger.errors import BrokerUnavailable, StackError
+from offset_ledger.errors import BrokerUnavailable, ConfigurationError, StackError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.machine_files import cache_root
 from offset_ledger.sandbox.jars import kafka_jars
@@ -181,7 +181,7 @@ def _cluster_size(bootstrap: str) -> int:
     try:
         with connect_kafka(connection, timeout=0) as kafka:
             return kafka.count_brokers()
-    except BrokerUnavailable:
+    except (BrokerUnavailable, ConfigurationError):  # another server has the port
         return 0
 
 

@@ -14,11 +14,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from offset_ledger.config.model import Spark
+from offset_ledger.config.model import Pipeline, Spark, StageEngine
 from offset_ledger.connections import Connection, environment_name, get_connection, without_secrets
 from offset_ledger.errors import SparkUnavailable
 from offset_ledger.stage.remote_session import answers, is_remote, remote_session
-from offset_ledger.stage.spark_home import check_spark
+from offset_ledger.stage.spark_home import check_java, check_spark
 from offset_ledger.stage.submission import is_standalone
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def staging_session(spark: Spark = _DEFAULT) -> SparkSession:
     Raises:
         SparkUnavailable, SparkMismatch, AccessDenied: the server gives none, and the connection has no fallback.
     """
-    connection = get_connection(spark.connection) if environment_name(spark.connection) in os.environ else None
+    connection = _connection(spark)
     if connection and is_remote(connection):
         try:
             with _making:
@@ -64,6 +64,18 @@ def staging_session(spark: Spark = _DEFAULT) -> SparkSession:
     if connection and is_standalone(connection):
         return _own_session(connection, spark)
     return local_session(memory=spark.resources.driver_memory or "1g", conf=spark.conf)
+
+
+def check_session(pipeline: Pipeline) -> None:
+    """Check, before a batch is planned, that Spark can start here if it has to stage every one."""
+    if pipeline.stage.engine is StageEngine.SPARK:
+        check_spark()
+        if not ((connection := _connection(pipeline.spark)) and is_remote(connection)):
+            check_java()
+
+
+def _connection(spark: Spark) -> Connection | None:
+    return get_connection(spark.connection) if environment_name(spark.connection) in os.environ else None
 
 
 def _end_remote() -> None:
@@ -89,6 +101,7 @@ def _own_session(connection: Connection, spark: Spark) -> SparkSession:
         if _made and _is_alive():
             return SparkSession.builder.getOrCreate()
         end_session()
+        check_java()
         with ExitStack() as stack:
             folder = stack.enter_context(scratch())
             settings = cluster_settings(folder, connection, spark)

@@ -7,10 +7,11 @@ import subprocess
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from offset_ledger.errors import SparkMismatch, StackError
+from offset_ledger.errors import ConfigurationError, SparkMismatch
 from offset_ledger.extras import require
 
 # Of pandas nothing is used; pyspark imports it.
@@ -57,19 +58,26 @@ class JavaRuntime:
         return str(self.home / "bin" / "java")
 
 
-def spark_java() -> JavaRuntime:
-    """The Java that Spark's own scripts start: of JAVA_HOME, else ``java`` on PATH.
+def spark_java(newer: bool = False) -> JavaRuntime:
+    """The Java that Spark's own scripts start: of JAVA_HOME, else ``java`` on PATH; perhaps a ``newer`` one.
 
     Raises:
-        StackError: there is none, or Spark does not run on it.
+        ConfigurationError: there is none, or Spark does not run on it.
     """
     source, executable = next(java_candidates(), ("PATH", "java"))
     properties = java_properties(executable)
-    if properties and properties[1] in SUPPORTED_JAVA:
+    if properties and (properties[1] in SUPPORTED_JAVA or (newer and properties[1] > max(SUPPORTED_JAVA))):
         return JavaRuntime(*properties, source)
     there = f"is Java {properties[1]}" if properties else f"has no working Java ({executable})"
     wanted = " or ".join(map(str, SUPPORTED_JAVA))
-    raise StackError(f"Spark needs Java {wanted}, and {source} {there}; set JAVA_HOME to the folder of one")
+    raise ConfigurationError(f"Spark needs Java {wanted}, and {source} {there}; set JAVA_HOME to the folder of one")
+
+
+def check_java() -> None:
+    """Check the Java of Spark's scripts, as ``spark_java`` does, unless a ``spark-env.sh`` of theirs may choose one."""
+    home = os.environ.get("SPARK_HOME") or spark_home()
+    if not Path(os.environ.get("SPARK_CONF_DIR") or f"{home}/conf", "spark-env.sh").is_file():
+        spark_java(newer=True)
 
 
 def java_candidates() -> Iterator[tuple[str, str]]:
@@ -81,6 +89,7 @@ def java_candidates() -> Iterator[tuple[str, str]]:
         yield "PATH", on_path
 
 
+@cache
 def java_properties(executable: str) -> tuple[Path, int] | None:
     """Home and version of a Java; None where the program does not run."""
     try:

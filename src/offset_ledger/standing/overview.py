@@ -18,7 +18,7 @@ from offset_ledger.plan.topics import known_pipelines
 from offset_ledger.standing.brokers import ask_topic
 from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, assess
 from offset_ledger.standing.reader import by_ledger, read_ledger, reading
-from offset_ledger.standing.status import waits_for
+from offset_ledger.standing.status import HeadBatch, head_batch, waits_for
 
 _TIMEOUT = 5  # seconds for a cluster: a person is waiting for the answer
 
@@ -29,7 +29,7 @@ class PipelineLine:
 
     ``newest_record`` is the newest timestamp among the last committed records of its partitions. ``blocked_by`` says
     what stops it, ``error`` why some of this could not be read, ``retired`` who has settled that its topic is gone.
-    ``lost``: offsets that were deleted before they were read; they are no lag.
+    ``lost``: offsets that were deleted before they were read; they are no lag. ``head`` is ``open_batch`` in values.
     """
 
     pipeline: str
@@ -42,6 +42,7 @@ class PipelineLine:
     error: str | None = None
     retired: str | None = None
     lost: int = 0
+    head: HeadBatch | None = None
 
 
 # What the ledger says of one pipeline: its name, the pipeline of a file that has it, and its open head batch.
@@ -117,6 +118,7 @@ def _line(known: _Known, source: Pipeline | None, topic: BrokerAnswer) -> Pipeli
         quarantined=None if ledger.problem else row["quarantined"] if row else 0,
         blocked_by=waits_for(head) or (row["question"] if row else None),
         error=ledger.problem,
+        head=head_batch(head),
     )
     if source is None:
         return line

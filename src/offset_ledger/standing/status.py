@@ -44,11 +44,26 @@ class PartitionStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadBatch:
+    """An open head batch, for programs: ``decisions`` are the verbs of which it waits for one, ``reasons`` why."""
+
+    id: int
+    kind: str
+    state: str
+    epoch: int
+    offsets: int
+    planned_at: datetime
+    decisions: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineStatus:
     """Where a pipeline stands.
 
-    ``waits_for`` is the decision that the open batch needs, and why. ``remerge`` says what an unfinished remerge still
-    has to replay. ``retired`` says since when a topic that is gone is left out, by whom and why; it has no partitions.
+    ``head`` is ``open_batch`` in values; ``state`` is that of the ledger page. ``waits_for`` is the decision that the
+    open batch needs, and why. ``remerge`` says what an unfinished remerge still has to replay. ``retired`` says since
+    when a topic that is gone is left out, by whom and why; it has no partitions.
     """
 
     pipeline: str
@@ -58,6 +73,9 @@ class PipelineStatus:
     waits_for: str | None = None
     remerge: str | None = None
     retired: str | None = None
+    state: str | None = None
+    lag: int | None = None
+    head: HeadBatch | None = None
 
 
 def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus:
@@ -92,7 +110,21 @@ def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus
         waits_for=waits_for(head),
         remerge=remerge if unfinished else None,
         retired=standing.retired,
+        state=standing.condition.state,
+        lag=standing.totals.lag,
+        head=head_batch(head),
     )
+
+
+def head_batch(head: Batch | None) -> HeadBatch | None:
+    """Return the open head batch in values."""
+    if head is None:
+        return None
+    rejected, late = head.state is State.REJECTED, tombstone_question(head) is not None
+    decisions = ("approve", "abandon") if rejected else ("skip",) if late else ()
+    reasons = tuple((head.verdict or {}).get("reasons", ())) if rejected else ()
+    width = total_width(head.ranges)
+    return HeadBatch(head.batch_id, head.kind, head.state, head.epoch, width, head.planned_at, decisions, reasons)
 
 
 def partition_statuses(standing: Standing) -> tuple[PartitionStatus, ...]:
@@ -120,6 +152,7 @@ class RejectedBatch:
     batch: str
     waits_for: str
     refused: tuple[dict[str, Any], ...]
+    head: HeadBatch | None = None
 
 
 def rejected_batch(pipeline: Pipeline, limit: int) -> RejectedBatch | None:
@@ -134,7 +167,7 @@ def rejected_batch(pipeline: Pipeline, limit: int) -> RejectedBatch | None:
         with transaction(session) as cursor:
             there = staging.are_there(cursor, tables)
             reasons = staging.refused_by_reason(cursor, tables, limit) if there else []
-        return RejectedBatch(str(head), waiting, tuple(reasons))
+        return RejectedBatch(str(head), waiting, tuple(reasons), head_batch(head))
 
 
 def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.errors import StackError
+from offset_ledger.cli.main import main
+from offset_ledger.doctor.finding import Level
+from offset_ledger.doctor.installation import check_java as check_doctors_java
+from offset_ledger.errors import ConfigurationError, StackError
 from offset_ledger.sandbox import java
 from offset_ledger.sandbox.java import find_java
-from offset_ledger.stage.spark_home import JavaRuntime, spark_java
+from offset_ledger.stage.spark_home import JavaRuntime, check_java, java_properties, spark_java
 
 SAYS = """#!/bin/sh
 echo "    java.home = {home}" >&2
@@ -23,6 +26,7 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.setenv("OFFSET_LEDGER_CACHE", str(tmp_path / "cache"))
+    java_properties.cache_clear()
 
 
 def claim(home: Path, version: str, program: str = "bin/java") -> Path:
@@ -64,10 +68,55 @@ def test_when_no_java_fits_the_message_names_those_refused(monkeypatch: pytest.M
 
 
 def test_spark_takes_java_home_whatever_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(StackError, match=r"^Spark needs Java 17 or 21, and PATH has no working Java \(java\); set"):
+    with pytest.raises(
+        ConfigurationError, match=r"^Spark needs Java 17 or 21, and PATH has no working Java \(java\); set"
+    ):
         spark_java()
     claim(tmp_path / "path", "21", "java")
+    java_properties.cache_clear()
     assert spark_java() == JavaRuntime(tmp_path / "path", 21, "PATH")
     monkeypatch.setenv("JAVA_HOME", str(claim(tmp_path / "home", "11")))
-    with pytest.raises(StackError, match=r"^Spark needs Java 17 or 21, and JAVA_HOME is Java 11; set JAVA_HOME"):
+    with pytest.raises(
+        ConfigurationError, match=r"^Spark needs Java 17 or 21, and JAVA_HOME is Java 11; set JAVA_HOME"
+    ):
         spark_java()
+
+
+def test_spark_is_not_kept_from_a_newer_java_nor_from_that_of_its_own_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(claim(tmp_path / "home", "25")))
+    check_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "missing"))
+    with pytest.raises(ConfigurationError, match="JAVA_HOME has no working Java"):
+        check_java()
+    (tmp_path / "spark-env.sh").touch()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    check_java()
+
+
+PIPELINE = """
+pipeline: orders
+source: {connection: kafka_default, topic: orders}
+record: {event_id: key, publish_at: kafka_timestamp, columns: {amount: integer}}
+target: {connection: postgres_default, table: public.orders}
+stage: {engine: spark}
+"""
+
+
+def test_a_java_home_without_java_is_one_line_before_a_batch_is_planned(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "orders.yaml").write_text(PIPELINE)
+    missing = tmp_path / "missing"
+    monkeypatch.setenv("JAVA_HOME", str(missing))
+    ranges = ["--partition", "0", "--from-offset", "0", "--until-offset", "1"]
+    for verb in (["ingest"], ["replay", *ranges]):
+        assert main([*verb, str(tmp_path / "orders.yaml")]) == 1  # the servers of the file are not even asked for
+        assert capsys.readouterr().err == (
+            "offset-ledger: ConfigurationError: Spark needs Java 17 or 21, and JAVA_HOME has no working Java "
+            f"({missing}/bin/java); set JAVA_HOME to the folder of one\n"
+        )
+    (found,) = check_doctors_java()
+    assert (found.level, found.subject) == (Level.WARNING, "Java")
+    assert found.text.startswith(f"Spark needs Java 17 or 21, and JAVA_HOME has no working Java ({missing}/bin/java)")

@@ -1,0 +1,132 @@
+"""The shape of ``--json``: keys and types of each verb that reads; a key that is there stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offset_ledger.cli.main import main
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from tests.fixtures.servers import Servers
+
+PIPELINE = """
+pipeline: orders
+source: {{connection: kafka_default, topic: {topic}}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{amount: integer}}}}
+target: {{connection: postgres_default, table: public.orders}}
+"""
+VALUE = b'{"id": "%s", "at": "2026-01-31T12:00:00Z", "amount": %s}'
+
+
+def shape(value: Any) -> Any:
+    """Its keys and types; of a list the first element, of a mapping by partition or pipeline any."""
+    match value:
+        case dict():
+            return {("*" if key.isdecimal() else key): shape(each) for key, each in value.items()}
+        case list():
+            return [shape(each) for each in value[:1]]
+        case str() if len(value) > 18 and value[10] == "T" and datetime.fromisoformat(value).tzinfo:
+            return "time"
+    return None if value is None else type(value).__name__
+
+
+HEAD = {
+    "id": "int",
+    "kind": "str",
+    "state": "str",
+    "epoch": "int",
+    "offsets": "int",
+    "planned_at": "time",
+    "decisions": ["str"],
+    "reasons": ["str"],
+}
+STATUS = {
+    "pipeline": "str",
+    "partitions": [
+        {
+            **dict.fromkeys(
+                ("partition", "log_start", "cursor", "last_stable", "high_watermark", "lag", "lost"), "int"
+            ),
+            "cut_off": "bool",
+        }
+    ],
+    "open_batch": "str",
+    "dead_letters_waiting": "int",
+    "waits_for": "str",
+    "remerge": None,
+    "retired": None,
+    "state": "str",
+    "lag": "int",
+    "head": HEAD,
+}
+OVERVIEW = {
+    "pipeline": "str",
+    "state": "str",
+    "lag": "int",
+    "newest_record": None,
+    "open_batch": "str",
+    "quarantined": "int",
+    "blocked_by": "str",
+    "error": None,
+    "retired": None,
+    "lost": "int",
+    "head": HEAD,
+}
+PREVIEW = {
+    **{"pipeline": "str", "topic": "str", "note": "str", "from": {"*": "int"}, "records": "int", "skipped": "int"},
+    "rows": [
+        {"partition": "int", "offset": "int", "event_id": "str", "publish_at": "time", "schema_id": None}
+        | {"deleted": "bool", "columns": {"amount": "int"}}
+    ],
+    "refusals": [
+        {"partition": "int", "offset": "int", "schema_id": None, "value_base64": "str"}
+        | {"reasons": [{"path": "str", "code": "str", "detail": "str"}]}
+    ],
+}
+DRY_RUN = {
+    **{"kind": "str", "notes": "str", "offsets": "int", "committed": "int"},
+    "ranges": [
+        dict.fromkeys(("partition", "from", "until", "offsets", "committed"), "int") | {"batches": []},
+    ],
+}
+
+
+def test_keys_and_types(
+    servers: Servers,
+    topic_name: Callable[[], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1, {"retention.ms": "-1"})
+    publish([Record(None, VALUE % (b"a", b"1")), Record(None, VALUE % (b"b", b'"x"'))], servers.kafka.extra, topic)
+    (tmp_path / "dags/pipelines").mkdir(parents=True)
+    (tmp_path / "dags/pipelines/orders.yaml").write_text(PIPELINE.format(topic=topic))
+    monkeypatch.chdir(tmp_path)
+
+    def asked(*arguments: str, code: int = 0) -> Any:
+        capsys.readouterr()
+        assert main([*arguments, "--json"]) == code
+        return json.loads(capsys.readouterr().out)
+
+    assert shape(asked("check", "orders")) == dict.fromkeys(("pipeline", "config_hash", "topic", "table"), "str")
+    assert shape(asked("preview", "orders")) == PREVIEW
+    assert shape(asked("ingest", "orders", "--dry-run")) == DRY_RUN
+    assert shape(asked("ingest", "orders", code=3)) == {"error": "str", "message": "str"}
+
+    status = asked("status", "orders")
+    assert shape(status) == STATUS
+    assert (status["head"]["id"], status["head"]["state"], status["lag"]) == (1, "rejected", 2)
+    assert status["head"]["decisions"] == ["approve", "abandon"]
+    assert shape(asked("status")) == [OVERVIEW]
+    rejected = asked("quarantine", "orders")["rejected"]
+    assert set(rejected) == {"batch", "waits_for", "refused", "head"}
+    assert shape(rejected["head"]) == HEAD
