@@ -21,7 +21,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from offset_ledger.connections import Connection
 from offset_ledger.errors import SparkFailed
 from offset_ledger.failpoints import Failpoint
-from offset_ledger.kafka import client, offsets, topics
+from offset_ledger.kafka import offsets, topics
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.kafka.python_client import Admin
 from offset_ledger.ledger.database import connect, rows
@@ -505,7 +505,7 @@ def test_an_old_description_gives_a_range_no_old_epoch(bench: Bench, monkeypatch
 
     with connect_kafka(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
         true = kafka.snapshot(bench.topic).partitions
-        for module in (client, offsets):  # the two that ask for a description
+        for module in (topics, offsets):  # the two that ask for a description
             monkeypatch.setattr(module, "describe_available_topic", old)
         assert kafka.snapshot(bench.topic).partitions == true
         assert kafka.epoch_ends(bench.topic, {p.partition: p.leader_epoch for p in true}) == {

@@ -460,7 +460,7 @@ def test_a_redrive_that_reads_other_records_than_the_chosen_ones_is_refused(
     batch = bench.plan(reason="precision")  # 0, 2 and 3
     with monkeypatch.context() as wrong:
         read = [arrow([Raw(0, n, order(f"{n}", n)) for n in (*given, 3)])]
-        wrong.setattr(step, "read_records", lambda *_: iter(read))
+        wrong.setattr(step, "read_records", lambda *_: (each for each in read))
         with pytest.raises(IncompleteStaging):
             run_batch(bench.pipeline, PlannedBatch(batch, False, 0, ""), ME, quiet)
     assert (bench.table(), bench.quarantine()) == ({}, dict.fromkeys([(0, n) for n in range(4)]))
