@@ -21,7 +21,7 @@ from tests.fixtures.servers import new_database
 from tests.machine.bench import Bench
 from tests.machine.broker import BROKER, BrokerBench
 from tests.machine.walk import NAMES, Walker
-from tests.machine.worlds import MACHINE_WORLDS
+from tests.machine.worlds import EVERYTHING, MACHINE_WORLDS
 from tests.model.rules import Step, World
 from tests.model.worlds import FAILOVER, FENCING, LETTERS
 
@@ -119,12 +119,20 @@ STORIES = {
         LETTERS, "replicate", "run", "read back", "send", "mark", "failover", "run", "read back",
     ),
     "a delivery that lost its session": (LETTERS, "run", "replicate", "read back", "restore", "send", "read back"),
+    "a commit whose session a claim has ended": (
+        FENCING, "produce", "plan", "claim", "stage slice", "seal", "validate", ("edit", ("decodes", "all")), "claim",
+        "end",
+    ),
+    "a plan with a file that is older than the table": (
+        EVERYTHING, "add topic", ("look", (1,)), ("edit", ("columns", 1)), ("look", (0,)), ("plan", (0, "nothing new")),
+        ("plan", (1, "nothing new")),
+    ),
     "one delivery takes over from another": (LETTERS, "run", "read back", "read back", "send", "mark"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-def test_a_story_of_the_model_is_one_of_the_code(database: Connection, story: tuple[World, *tuple[str, ...]]) -> None:
+def test_a_story_of_the_model_is_one_of_the_code(database: Connection, story: tuple[World, *tuple[Any, ...]]) -> None:
     world, *names = story
     with Bench(world, next(world.initial()), database).running() as bench:
         bench.follow(*names)
