@@ -157,7 +157,7 @@ def run_verify(arguments: Namespace) -> Outcome:
         lines += [*compared.violations, *compared.notes, read]
         more["records"] = compared.records
         more["read_again"] = [[r.partition, r.from_offset, r.until_offset] for r in compared.ranges]
-    violated = sorted({int(found[1]) for line in violations if (found := re.match(r"invariant (\d+) ", line))})
+    violated = sorted({int(number[1]) for line in violations if (number := re.match(r"invariant (\d+) ", line))})
     data = {"violations": violations, "violated": violated, "checked": checked, "notes": notes, **more}
     return Outcome(data, "\n".join(lines), 1 if violations else 0)
 

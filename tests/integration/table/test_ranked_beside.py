@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from offset_ledger.commit import merge
 from offset_ledger.commit.step import Committed, commit
@@ -153,6 +154,7 @@ def test_a_merge_that_fails_leaves_no_session_behind(session: Session) -> None:
     do(session, "ALTER TABLE public.orders ADD CONSTRAINT never CHECK (_offset < 40)")
     with pytest.raises(OffsetLedgerError, match="never"):
         committed(session, pipeline, [Event(9, p, 40 + n, f"f{n % 9}") for p in range(3) for n in range(40)], 40)
-    with transaction(session) as cursor:
-        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'offset-ledger b% commit'")
-        assert cursor.one()[0] == 0
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE %s"
+    for attempt in Retrying(stop=stop_after_delay(60), wait=wait_fixed(0.02)):  # a session ends after its socket
+        with attempt, transaction(session) as cursor:
+            assert cursor.execute(query, ["offset-ledger b% commit"]).one()[0] == 0
