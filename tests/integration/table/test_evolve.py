@@ -20,9 +20,7 @@ from offset_ledger.repair.verify import verify
 from offset_ledger.table import change as table
 from offset_ledger.table.change import ensure_target
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
-from tests.integration.table.test_target import database, do, rows, run, session
-
-__all__ = ["database", "session"]  # the fixtures of the tests of the table as it is
+from tests.integration.table.test_target import do, rows, run
 
 FIRST = [Event(1, 0, 0, "a"), Event(1, 0, 1, "b")]
 SECOND = [Event(2, 0, 2, "b"), Event(2, 0, 3, "c")]

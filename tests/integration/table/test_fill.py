@@ -18,9 +18,7 @@ from offset_ledger.model.states import BatchKind
 from offset_ledger.repair.verify import verify
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, staged, validated
 from tests.integration.table.test_evolve import of_type, with_column
-from tests.integration.table.test_target import BOTH, database, do, rows, run, session
-
-__all__ = ["database", "session"]  # the fixtures of the tests of the table as it is
+from tests.integration.table.test_target import BOTH, do, rows, run
 
 pytestmark = pytest.mark.usefixtures("merge_way")
 

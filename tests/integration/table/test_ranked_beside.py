@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,15 +11,14 @@ from tenacity import Retrying, stop_after_delay, wait_fixed
 from offset_ledger.commit import merge
 from offset_ledger.commit.step import Committed, commit
 from offset_ledger.config.model import Merge, Pipeline
-from offset_ledger.connections import Connection, environment_name
+from offset_ledger.connections import Connection
 from offset_ledger.errors import IncompleteStaging, OffsetLedgerError
-from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.sandbox.layout import free_ports
-from offset_ledger.sandbox.stack import Stack
-from tests.fixtures.servers import new_database
+from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
 
 pytestmark = pytest.mark.usefixtures("merge_way")
@@ -30,20 +28,10 @@ def ranges(first: int = 0) -> list[OffsetRange]:
     return [OffsetRange(partition, first, first + 40) for partition in range(3)]
 
 
-@pytest.fixture(scope="module")
-def database(stack: Stack, template_database: str) -> Iterator[Connection]:
-    with new_database(stack, template_database) as made:
-        yield made
-
-
-@pytest.fixture
-def session(database: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """A session with an empty ledger, where batches of any size are large."""
-    monkeypatch.setenv(environment_name(database.conn_id), database.to_json())
+@pytest.fixture(autouse=True)
+def any_size_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of any size are ranked."""
     monkeypatch.setattr(merge, "RANKED_FROM", 1)
-    with connect(database) as made:
-        do(made, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public", "TRUNCATE offset_ledger.pipeline CASCADE")
-        yield made
 
 
 @pytest.fixture
@@ -57,12 +45,6 @@ def accounts(monkeypatch: pytest.MonkeyPatch) -> list[StagingTables]:
 
     monkeypatch.setattr(merge, "_account", noted)
     return asked
-
-
-def do(session: Session, *statements: str) -> None:
-    with transaction(session) as cursor:
-        for statement in statements:
-            cursor.execute(statement)
 
 
 def some_events(seed: int, first: int = 0) -> list[Event]:
@@ -136,22 +118,22 @@ def test_a_session_that_cannot_be_opened_costs_the_account_and_nothing_else(
     assert len(accounts) == 1
 
 
-def test_rows_that_the_slices_do_not_know_are_seen(session: Session) -> None:
+def test_rows_that_the_slices_do_not_know_are_seen(session: Session, database: Connection) -> None:
     pipeline = a_pipeline()
     batch_id = planned(session, pipeline, ranges())
     tables = staged(session, pipeline, batch_id, some_events(5))
     validated(session, tables)
     rows = f"offset_ledger_staging.{tables.rows}"
     one = f"SELECT ctid FROM {rows} AS a WHERE EXISTS (SELECT FROM {rows} AS b WHERE a.event_id = b.event_id "
-    do(session, f"DELETE FROM {rows} WHERE ctid IN ({one} AND a.publish_at < b.publish_at) LIMIT 1)")
+    execute(database, f"DELETE FROM {rows} WHERE ctid IN ({one} AND a.publish_at < b.publish_at) LIMIT 1)")
     with pytest.raises(IncompleteStaging):
         commit(pipeline, batch_id, ME)
 
 
-def test_a_merge_that_fails_leaves_no_session_behind(session: Session) -> None:
+def test_a_merge_that_fails_leaves_no_session_behind(session: Session, database: Connection) -> None:
     pipeline = a_pipeline()
     committed(session, pipeline, some_events(6))
-    do(session, "ALTER TABLE public.orders ADD CONSTRAINT never CHECK (_offset < 40)")
+    execute(database, "ALTER TABLE public.orders ADD CONSTRAINT never CHECK (_offset < 40)")
     with pytest.raises(OffsetLedgerError, match="never"):
         committed(session, pipeline, [Event(9, p, 40 + n, f"f{n % 9}") for p in range(3) for n in range(40)], 40)
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE %s"

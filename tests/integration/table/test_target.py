@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
@@ -25,29 +25,12 @@ from offset_ledger.model.states import BatchKind, State
 from offset_ledger.repair.verify import verify
 from offset_ledger.sandbox.stack import Stack
 from offset_ledger.table.change import ensure_target
-from tests.fixtures.servers import execute, new_database
+from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, planned, staged, validated
 
 pytestmark = pytest.mark.usefixtures("merge_way")
 
 BOTH = pytest.mark.parametrize("how", list(Merge))
-
-
-@pytest.fixture(scope="module")
-def database(stack: Stack, template_database: str) -> Iterator[Connection]:
-    """One for all tests of this module: to make one takes longer than a test."""
-    with new_database(stack, template_database) as made:
-        yield made
-
-
-@pytest.fixture
-def session(database: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """A session with the database as the connection postgres_default; the tables of the test before are gone."""
-    monkeypatch.setenv(environment_name(database.conn_id), database.to_json())
-    with connect(database) as made:
-        do(made, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public", "TRUNCATE offset_ledger.pipeline CASCADE")
-        do(made, "SET search_path TO public")  # the login has a schema of its name: the ledger
-        yield made
 
 
 def run(

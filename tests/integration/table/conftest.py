@@ -1,0 +1,30 @@
+"""A session with an empty ledger and no tables, in a database that the tests of a module share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.sandbox.stack import Stack
+from tests.fixtures.servers import new_database
+
+
+@pytest.fixture(scope="module")
+def database(stack: Stack, template_database: str) -> Iterator[Connection]:
+    """One for all tests of a module: to make one takes longer than a test."""
+    with new_database(stack, template_database) as made:
+        yield made
+
+
+@pytest.fixture
+def session(database: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """A session with the database as the connection postgres_default; the tables of the test before are gone."""
+    monkeypatch.setenv(environment_name(database.conn_id), database.to_json())
+    with connect(database) as made:
+        with transaction(made) as cursor:
+            cursor.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; TRUNCATE offset_ledger.pipeline CASCADE")
+            cursor.execute("SET search_path TO public")  # the login has a schema of its name: the ledger
+        yield made
