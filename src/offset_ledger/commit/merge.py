@@ -106,7 +106,7 @@ def merge(
                 written += cursor.fetchall()
             ranks = ranking.result() if ranking else {}
         cursor.execute("SET LOCAL enable_hashjoin TO DEFAULT")
-        cursor.execute(named_sql("commit/apply_constraints"))  # what waits for the COMMIT acts now, or is refused now
+        cursor.run("commit/apply_constraints")  # what waits for the COMMIT acts now, or is refused now
         record_columns(cursor, pipeline)
         sums: dict[int, Counter[str]] = defaultdict(Counter)
         for row in written:
@@ -117,16 +117,9 @@ def merge(
             if cursor.one()[0] != sum(staged_rows.values()):
                 raise _incomplete(tables)
             return {p: replace(counts, standing=counts.written) for p, counts in merged.items()}
-        if ranks and {p: merged.get(p, MergeCounts()).written for p in ranks} == {
-            p: r["winners"] for p, r in ranks.items()
-        }:
+        if ranks and all(row["standing"] == merged.get(p, MergeCounts()).written for p, row in ranks.items()):
             _check_rows(tables, ranks, staged_rows)
-            return {
-                p: replace(
-                    merged.get(p, MergeCounts()), standing=r["winners"], same_state=r["same_state"], older=r["older"]
-                )
-                for p, r in ranks.items()
-            }
+            return _closed(merged, ranks)
         wrong = [row["wrong"] for row in written if row["wrong"] is not None]
         return _account(cursor, pipeline, names, tables, merged, staged_rows, triggers, wrong)
 
@@ -189,8 +182,7 @@ def _account(
     partitions = {row["_partition"]: row for row in cursor.fetchall()}
     _check_rows(tables, partitions, staged_rows)
     wrong = [*wrong, *(row["wrong"] for row in partitions.values() if row["wrong"] is not None)]
-    counted = {p: merged.get(p, MergeCounts()) for p in partitions}
-    if wrong or any(row["written"] != counted[p].written for p, row in partitions.items()):
+    if wrong or any(row["written"] != merged.get(p, MergeCounts()).written for p, row in partitions.items()):
         event = f"event {min(wrong)!r}" if wrong else "an event"
         advice = (
             f"triggers of the table ({', '.join(triggers)}) suppress or change what is written: drop them, or let them "
@@ -202,8 +194,15 @@ def _account(
             f"{tables.attempt}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
             f"was staged, and has not lost to another record either; nothing was committed; {advice}"
         )
+    return _closed(merged, partitions)
+
+
+def _closed(merged: Mapping[int, MergeCounts], partitions: Mapping[int, DictRow]) -> dict[int, MergeCounts]:
+    """The counts of the merge with what became of every staged row, by partition."""
     return {
-        p: replace(counted[p], standing=row["standing"], same_state=row["same_state"], older=row["older"])
+        p: replace(
+            merged.get(p, MergeCounts()), standing=row["standing"], same_state=row["same_state"], older=row["older"]
+        )
         for p, row in partitions.items()
     }
 
@@ -285,7 +284,7 @@ def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) ->
         connect(database, timeout=_SECONDS) as session,
         transaction(session) as cursor,
     ):
-        cursor.execute(named_sql("commit/columns_of_index"), index)
+        cursor.run("commit/columns_of_index", **index)
         names = [sql.Identifier("s", row[0]) for row in cursor.fetchall()] or [sql.Identifier("s")]
         sizes = sql.SQL(" + ").join(sql.SQL("coalesce(pg_column_size({}), 0)").format(name) for name in names)
         query = sql.SQL(named_sql("commit/largest_event"))

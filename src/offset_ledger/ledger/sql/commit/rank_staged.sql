@@ -9,7 +9,7 @@ WITH ranked AS (
 )
 SELECT _partition,
        count(*) AS rows,
-       count(*) FILTER (WHERE place = 1) AS winners,
+       count(*) FILTER (WHERE place = 1) AS standing,
        count(*) FILTER (WHERE place > 1 AND same_time) AS same_state,
        count(*) FILTER (WHERE place > 1 AND NOT same_time) AS older
 FROM ranked GROUP BY _partition
