@@ -259,7 +259,7 @@ _SHOWN = 5
 
 
 def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKinds:
-    """The records of the most frequent kind, with those whose kind cannot be told.
+    """The records of the most frequent kind, with those whose kind is not known.
 
     All records, where a schema has no name: a pipeline that takes one kind refuses its records.
     """
@@ -268,7 +268,7 @@ def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKin
         readers[schema.schema_id] = None
         with suppress(SchemaProblem):
             readers[schema.schema_id] = kind_reader(schema)
-    kinds = list[tuple[int, str] | None]()  # the id of its schema and the name of its kind, where that can be told
+    kinds = list[tuple[int, str] | None]()  # the id of its schema and the name of its kind, where that is known
     for record in sample.records:
         kinds.append(None)
         with suppress(Mismatch):

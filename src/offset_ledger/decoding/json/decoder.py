@@ -191,7 +191,7 @@ class Comparison:
         self._read: Callable[[bytes], object] = conversions.string if isinstance(equals, str) else number_or_boolean
 
     def check(self, value: bytes) -> bool | Reason:
-        """Whether the value is there and equal, or why that cannot be told; the record is a valid JSON object."""
+        """Return whether the value is there and equal, or why that is not known; the record is a valid JSON object."""
         raw = value.strip()
         for depth, name in enumerate(self._path):
             if raw[:1] != b"{":

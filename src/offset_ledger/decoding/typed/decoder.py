@@ -173,7 +173,7 @@ class _Where:
         self._reader = make_reader(lambda _: tree_of(condition))
 
     def check(self, payload: bytes) -> bool | Reason:
-        """Return whether it is, or why that cannot be told; raises RecordRefused."""
+        """Return whether it is, or why that is not known; raises RecordRefused."""
         reading = Found([None])
         self._reader.read(payload, reading)
         return _truth(self._condition, 0, reading)
@@ -190,5 +190,5 @@ class _Where:
 
 
 def _truth(condition: FieldCondition, slot: int, reading: Found) -> bool | Reason:
-    """Return whether the condition holds of the record, or why that cannot be told."""
+    """Return whether the condition holds of the record, or why that is not known."""
     return dict(reading.reasons).get(slot) or reading.slots[slot] == condition.equals
