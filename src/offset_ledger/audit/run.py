@@ -75,9 +75,9 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False, write: bool = True) 
         with transaction(session) as cursor:
             known = pipelines.read_cursors(cursor, pipeline.name)
             topic_id = known.topic_id if known else None
-            cursor.execute(named_sql("audit/last_cursor_move"), {"pipeline": pipeline.name, "topic_id": topic_id})
+            cursor.run("audit/last_cursor_move", pipeline=pipeline.name, topic_id=topic_id)
             last_commit = cursor.one()[0]
-            cursor.execute(named_sql("audit/unread_since"), {"pipeline": pipeline.name})
+            cursor.run("audit/unread_since", pipeline=pipeline.name)
             since = {row["partition"]: row["since"] for row in cursor.fetchall()}
         reader = ReaderFacts(
             pipeline=pipeline.name,
@@ -133,7 +133,7 @@ def _runs_every(pipeline: Pipeline) -> timedelta | None:
 def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
     """Write an audit down, with who ran it; the same audit with what changed since the one before."""
     with transaction(session) as cursor:
-        cursor.execute(named_sql("audit/last"), {"pipeline": audit.pipeline, "topic": audit.topic})
+        cursor.run("audit/last", pipeline=audit.pipeline, topic=audit.topic)
         previous = cursor.fetchall()
         which, whose = (audit.audited_at, audit.pipeline, audit.topic), (origin.who, origin.dag_id, origin.run_id)
         rows: list[tuple[Any, ...]] = [

@@ -183,9 +183,9 @@ def commit_sheet(
     # A range follows another one where its partition has a cursor.
     chain = {"follows": [p in cursors for p in sheet], "added": [added.get(p, 0) for p in sheet], "partition": [*sheet]}
     whole = {"head": head, "gap_reason": batch.gap_reason, **asdict(tables.attempt)}
-    cursor.execute(named_sql("commit/close_ranges"), {**lines, **chain, **whole})
+    cursor.run("commit/close_ranges", **lines, **chain, **whole)
     if head:
-        cursor.execute(named_sql("commit/move_cursor"), {"batch_id": batch.batch_id})
+        cursor.run("commit/move_cursor", batch_id=batch.batch_id)
     batches.move(
         cursor,
         batch.attempt,

@@ -182,13 +182,13 @@ def _unread(stack: Stack) -> int:
 
 def fingerprint(cursor: Cursor) -> tuple[Any, ...]:
     """Changes with every row that is inserted, rewritten or deleted."""
-    cursor.execute(named_sql("demo/fingerprint"))
+    cursor.run("demo/fingerprint")
     return tuple(cursor.one())
 
 
 def prove(cursor: Cursor, answer: Expected, limit: int | None) -> Iterator[Claim]:
     """Every claim of the demo about table and quarantine; ``answer`` is what ``limit`` flights must come to."""
-    cursor.execute(named_sql("demo/flight_totals"))
+    cursor.run("demo/flight_totals")
     count, cancelled, departures, mean = cursor.one()
     if limit is not None:
         yield Claim("rows", limit, count)
@@ -197,17 +197,17 @@ def prove(cursor: Cursor, answer: Expected, limit: int | None) -> Iterator[Claim
         yield Claim("cancelled", 8_255, cancelled)
         yield Claim("departures", 328_521, departures)
         yield Claim("mean departure delay in minutes", "12.6391", str(mean))
-    cursor.execute(named_sql("demo/flights"))
+    cursor.run("demo/flights")
     in_table = {tuple(row) for row in cursor.fetchall()}
     newest = {_row(event) for event in winning_events(limit)}
     yield Claim("flights whose newest state is not in the table", 0, len(newest - in_table))
     yield Claim("rows that are no flight's newest state", 0, len(in_table - newest))
-    cursor.execute(named_sql("demo/quarantined"))
+    cursor.run("demo/quarantined")
     quarantined = Counter((bytes(row[0]), row[1]) for row in cursor.fetchall())
     refused = Counter({(value, malformation.path): 1 for value, malformation in answer.refused.items()})
     yield Claim("malformed records not in quarantine with the right reason", 0, (refused - quarantined).total())
     yield Claim("records in quarantine that are not malformed", 0, (quarantined - refused).total())
-    cursor.execute(named_sql("demo/balance_totals"))
+    cursor.run("demo/balance_totals")
     inserted, others, in_quarantine, rest = map(int, cursor.one())
     yield Claim("balance sheet: inserted", answer.flights, inserted)
     yield Claim("balance sheet: updated, superseded and duplicate", answer.superseded, others)
@@ -227,7 +227,7 @@ def _row(event: Event) -> tuple[Any, ...]:
 
 def engines(cursor: Cursor, pipelines: Sequence[str]) -> Claim:
     """Claim that Spark staged the large batches of these pipelines, and the task itself the others."""
-    cursor.execute(named_sql("demo/engines"), {"pipelines": list(pipelines)})
+    cursor.run("demo/engines", pipelines=list(pipelines))
     batches = cursor.fetchall()
     below = Stage().process_below
     wanted = {each["batch_id"]: "process" if each["offsets"] < below else "spark" for each in batches}

@@ -101,7 +101,7 @@ def check_postgres(conn_id: str, pipelines: Sequence[Pipeline]) -> Iterator[Find
         for target in (each.target for each in pipelines):
             with transaction(session) as cursor:
                 read_only(cursor)
-                cursor.execute(named_sql("doctor/missing_rights"), {"schema": target.schema, "table": target.table})
+                cursor.run("doctor/missing_rights", schema=target.schema, table=target.table)
                 missing = [row[0] for row in cursor.fetchall()]
             name = f"{subject}: rights for {target.schema}.{target.table}"
             if missing:

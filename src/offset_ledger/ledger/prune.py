@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, set_local
+from offset_ledger.ledger.database import Cursor, Session, rows, set_local
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.states import BatchKind
 
@@ -136,16 +136,16 @@ def sum_up(cursor: Cursor, part: OldPart, runs: Sequence[Run], origin: Origin) -
     columns = dict(zip(("batch_ids", "summaries", "heads"), map(list, zip(*chosen, strict=True)), strict=True))
     cursor.run("prune/choose", **columns)
     cursor.execute("ANALYZE prune_choice")
-    cursor.execute(named_sql("prune/add_rereads"))
+    cursor.run("prune/add_rereads")
     why = f"stands for batches that ended before {part.older_than.isoformat(timespec='seconds')}"
     cursor.run("prune/mark_summaries", who=origin.who, why=why)
-    cursor.execute(named_sql("prune/sum_ranges"))
+    cursor.run("prune/sum_ranges")
     delete_batches(cursor)
 
 
 def delete_batches(cursor: Cursor) -> None:
     """Delete the chosen batches, but for those that stand for the others."""
-    cursor.execute(named_sql("prune/delete_batches"))
+    cursor.run("prune/delete_batches")
 
 
 def read_entries(

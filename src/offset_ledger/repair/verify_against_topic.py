@@ -192,7 +192,7 @@ def read_again(
     with transaction(session) as cursor:
         values = [(r.partition, r.from_offset, r.until_offset) for r in remaining]
         execute_values(cursor, named_sql("repair/insert_topic_ranges"), values) if values else None
-        cursor.execute(named_sql("repair/analyze_topic_tables"))
+        cursor.run("repair/analyze_topic_tables")
     return tuple(remaining), count
 
 

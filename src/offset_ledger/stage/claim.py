@@ -14,7 +14,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import TombstonesMayBeGone
 from offset_ledger.ledger import batches, decisions, fencing, staging
 from offset_ledger.ledger.completeness import check_manifest
-from offset_ledger.ledger.database import Cursor, Session, application_name, named_sql, rename_session, transaction
+from offset_ledger.ledger.database import Cursor, Session, application_name, rename_session, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import StagedCounts, by_partition
 from offset_ledger.model.batch import Attempt, Batch, Origin
@@ -128,7 +128,7 @@ def find_late(
     """The ranges, read just now, from which compaction may have removed tombstones, and that nobody has approved."""
     if not any(missing.values()):
         return ()
-    cursor.execute(named_sql("stage/unread_tombstones"), {"batch_id": batch.batch_id})
+    cursor.run("stage/unread_tombstones", batch_id=batch.batch_id)
     waits = {
         row["partition"]: ReadDelay(row["waited"], shortest(row["kept_ms"], today.span)) for row in cursor.fetchall()
     }

@@ -151,7 +151,7 @@ class SliceWriter:
                 # A crash empties the UNLOGGED rows anyway; the seal waits for all.
                 set_local(cursor, "synchronous_commit", "off")
                 claim = {**asdict(tables.attempt), "claimed_at": tables.claimed_at}
-                cursor.execute(named_sql("staging/begin_slice"), {**claim, "slice_no": slice_no})
+                cursor.run("staging/begin_slice", **claim, slice_no=slice_no)
                 if cursor.rowcount == 0:
                     raise Fenced(
                         f"slice {slice_no} of {tables.attempt}: this epoch is no longer the one being staged; a newer "

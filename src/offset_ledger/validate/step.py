@@ -131,7 +131,7 @@ def _with_history(
 
 def _reapply_approval(cursor: Cursor, attempt: Attempt, identity: Mapping[str, Any], origin: Origin) -> None:
     """Let a batch that was staged again pass, if a person has approved one with the same identity."""
-    cursor.execute(named_sql("validate/approval"), {"batch_id": attempt.batch_id, "judged": json.dumps(identity)})
+    cursor.run("validate/approval", batch_id=attempt.batch_id, judged=json.dumps(identity))
     if given := cursor.fetchone():
         why = f"staged again with the same verdict: the approval of {given['who']} still counts ({given['why']})"
         batches.move(cursor, attempt, State.REJECTED, State.VALIDATED, origin, why=why)

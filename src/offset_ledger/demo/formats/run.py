@@ -160,11 +160,11 @@ class Story:
         when, types, made = RUNS[version - 1]
         with self._watch.part("check"), transaction(self._session) as cursor:
             yield from prove(cursor, self._avro, "air_time" in types, f" {when}")
-            cursor.execute(named_sql("table/columns"), {"columns": [], "schema": "public", "table": topics.AVRO})
+            cursor.run("table/columns", columns=[], schema="public", table=topics.AVRO)
             printed = {row["name"]: row["type"] for row in cursor.fetchall()}  # as Postgres prints them
             declared = {name: printed[name] for name in ("distance", "air_time") if name in printed}
             yield Claim(f"{topics.AVRO} {when}: types", types, declared)
-            cursor.execute(named_sql("demo/target_changes"), {"pipeline": topics.AVRO})
+            cursor.run("demo/target_changes", pipeline=topics.AVRO)
             changes = "; ".join(row["clause"] for row in cursor.fetchall()) or "none"
             yield Claim(f"{topics.AVRO} {when}: changes of the table", made, changes)
 
@@ -211,7 +211,7 @@ def prove(cursor: Cursor, topic: Topic, has_air_time: bool = True, when: str = "
         for each in topic.published
         if each.sending.poison
     }
-    cursor.execute(named_sql("demo/format_quarantine"), {"pipeline": topic.name})
+    cursor.run("demo/format_quarantine", pipeline=topic.name)
     kept = {(row[0], row[1], row[2], bytes(row[3])) for row in cursor.fetchall()}
     yield Claim(f"{table}: records in quarantine", len(spoiled), len(kept))
     yield Claim(f"{table}: spoiled records not in quarantine with their bytes and reason", 0, len(spoiled - kept))
