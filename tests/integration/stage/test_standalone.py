@@ -274,9 +274,12 @@ def test_the_slices_of_a_skewed_partition_are_staged_by_both_executors(bench: Ma
     assert len(set(by.values())) == 2
 
 
+# Every slice is idle in its transaction for a moment; the one that sleeps stays so, until its executor is killed.
+SLEEP = "slice_copied=sleep:60"
 ASLEEP = (
     "SELECT client_port FROM pg_stat_activity WHERE datname = current_database()"
     " AND application_name LIKE '%% slices%%' AND state LIKE 'idle in%%'"
+    " AND clock_timestamp() - state_change > interval '2 s'"
 )
 
 
@@ -290,7 +293,7 @@ def executor_of(port: int) -> psutil.Process:
 def test_an_executor_that_dies_in_a_slice_costs_no_record_and_repeats_none(bench: Maker) -> None:
     one = bench(4, 5)
     one.publish(dict.fromkeys(range(4), 20))
-    one.driver.arm("slice_copied=sleep:4")
+    one.driver.arm(SLEEP)
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(one.ask, "ingest")
         (port,) = one.until(ASLEEP)
@@ -319,7 +322,7 @@ def test_a_worker_that_dies_takes_its_executor_with_it_and_the_other_stages_the_
 ) -> None:
     one = bench(4, 5)
     one.publish(dict.fromkeys(range(4), 40))
-    one.driver.arm("slice_copied=sleep:4")
+    one.driver.arm(SLEEP)
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(one.ask, "ingest")
         (port,) = one.until(ASLEEP)
