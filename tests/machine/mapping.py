@@ -28,6 +28,7 @@ from tests.model.state import (
     Look,
     Part,
     Place,
+    Position,
     Quarantined,
     Range,
     Record,
@@ -251,11 +252,12 @@ def _by_partition(numbers: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
 
 def comparable(db: Database) -> Database:
     """The database without what only one side has, in one order."""
+    there = {q.position for q in db.quarantine}
     return db._replace(
         sources=tuple(
             s._replace(places=tuple(sorted(s.places)), looks=_needed_looks(s), planned_at=0) for s in db.sources
         ),
-        batches=tuple(map(_batch, sorted(db.batches, key=lambda each: each.number))),
+        batches=tuple(_batch(b, there) for b in sorted(db.batches, key=lambda each: each.number)),
         quarantine=tuple(sorted(db.quarantine, key=lambda each: each.position)),
         forgotten=tuple(sorted(set(db.forgotten))),
         columns=db.columns if any(db.table) else 0,
@@ -274,15 +276,16 @@ def _needed_looks(s: Source) -> tuple[Look, ...]:
     return tuple(sorted({each for each in s.looks if (each.time, each.stables) >= newest}))
 
 
-def _batch(b: Batch) -> Batch:
+def _batch(b: Batch, quarantined: set[Position]) -> Batch:
+    """As both sides know it: a prune takes what was tried about a record with the record."""
     slices = tuple(each._replace(partition=each.partition if each.records else -1) for each in b.manifest)
     b = b._replace(
         claim=0, moved_by=0, slices=slices, approval=("given",) if b.approval else (), ranges=tuple(sorted(b.ranges))
     )
     if b.kind is BatchKind.REDRIVE:
         b = b._replace(slices=_redriven(b), expected=None if b.expected is None else 0)
-    if b.state is BatchState.ABANDONED:
-        b = b._replace(chosen=())
+    left = tuple(place for place in b.chosen if (b.topic, b.log, *place) in quarantined)
+    b = b._replace(chosen=() if b.state is BatchState.ABANDONED else left)
     if b.epoch == 0 or (b.expected == 0 and b.kind is BatchKind.HEAD):  # nobody decoded it
         b = b._replace(file=File())
     if b.kind is BatchKind.PRUNED:

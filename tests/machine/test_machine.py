@@ -23,7 +23,7 @@ from tests.machine.broker import BROKER, BrokerBench
 from tests.machine.walk import NAMES, Walker
 from tests.machine.worlds import EVERYTHING, MACHINE_WORLDS
 from tests.model.rules import Step, World
-from tests.model.worlds import FAILOVER, FENCING, LETTERS
+from tests.model.worlds import FAILOVER, FENCING, LETTERS, QUARANTINE
 
 pytestmark = pytest.mark.minutes(2)
 
@@ -126,6 +126,12 @@ STORIES = {
     "a plan with a file that is older than the table": (
         EVERYTHING, "add topic", ("look", (1,)), ("edit", ("columns", 1)), ("look", (0,)), ("plan", (0, "nothing new")),
         ("plan", (1, "nothing new")),
+    ),
+    "a plan with an older file that finds a batch planned": (
+        EVERYTHING, "produce", ("look", (0,)), ("edit", ("order", "timestamp")), ("look", (0,)), "plan", "end",
+    ),
+    "records that a redrive had tried are pruned": (
+        QUARANTINE, "plan", "load", "approve", "commit", "redrive", "load", "commit", "dismiss", "prune",
     ),
     "one delivery takes over from another": (LETTERS, "run", "read back", "read back", "send", "mark"),
 }  # fmt: skip

@@ -89,9 +89,9 @@ def _plan(
         with transaction(session) as cursor:
             pipelines.register(cursor, pipeline, snapshot)
             pipelines.lock_pipeline(cursor, pipeline.name)
-            ensure_target(cursor, pipeline)
-            if head := batches.open_head(cursor, pipeline.name):
+            if head := batches.open_head(cursor, pipeline.name):  # another plan came first, perhaps of another file
                 return resume(cursor, head, origin, take_rejected)
+            ensure_target(cursor, pipeline)
             return _plan_next(cursor, pipeline, snapshot, at_timestamp, origin, limit, seen_at)
 
 
@@ -230,9 +230,9 @@ def plan_replay(
             check_replay(wanted, snapshot)
             pipelines.register(cursor, pipeline, snapshot)
             pipelines.lock_pipeline(cursor, pipeline.name)
-            ensure_target(cursor, pipeline)
             if open_batch := batches.open_request(cursor, pipeline.name, kind, origin, key):
                 return resume(cursor, open_batch, origin)
+            ensure_target(cursor, pipeline)
             batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, key)
             batch = batches.read_batch(cursor, batch_id)
             return PlannedBatch(batch, False, 0, f"planned {batch}: {describe(wanted)}")
