@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from offset_ledger.config.outline import outline
 from offset_ledger.config.parse import parse_pipeline
 from tests.dags.fresh import answer_of
@@ -35,6 +37,7 @@ print(json.dumps({**found, "late": dag.deadline[0].callback.kwargs}))
 """
 
 
+@pytest.mark.full
 def test_every_task_has_the_callbacks_and_parsing_it_again_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "pipelines"
     folder.mkdir()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.dags.fresh import answer_of
 from tests.fixtures.git_bundle import GitBundle, bundle_settings
 
@@ -88,6 +90,7 @@ def test_pipelines_of_every_bundle_are_shown_as_the_dag_processor_saw_them(tmp_p
     }
 
 
+@pytest.mark.full
 def test_a_dag_fails_while_its_newest_run_is_a_failed_one(tmp_path: Path) -> None:
     (tmp_path / "dags").mkdir()
     assert answer_of(_FAILING, tmp_path, AIRFLOW__CORE__DAGS_FOLDER=str(tmp_path / "dags")) == ["ingest_a"]

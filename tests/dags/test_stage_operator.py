@@ -9,6 +9,8 @@ import signal
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import offset_ledger
 from offset_ledger.connections import Connection
 from offset_ledger.sandbox.layout import free_ports
@@ -133,6 +135,7 @@ except SystemExit as end:
 """
 
 
+@pytest.mark.full
 def test_a_task_that_is_stopped_ends_spark_submit_and_the_application_on_the_cluster(tmp_path: Path) -> None:
     file, programs, killed = tmp_path / "orders.yaml", tmp_path / "bin", tmp_path / "killed"
     file.write_text(PIPELINE.format(topic="orders") + "\nspark: {deploy_mode: cluster}\n")
@@ -163,6 +166,7 @@ print("null")
 """
 
 
+@pytest.mark.full
 def test_spark_submit_inherits_no_secret(tmp_path: Path) -> None:
     file, programs, environment = tmp_path / "orders.yaml", tmp_path / "bin", tmp_path / "environment"
     file.write_text(PIPELINE.format(topic="orders"))
@@ -222,6 +226,7 @@ def failed(tmp_path: Path, master: str) -> list[str]:
     return found
 
 
+@pytest.mark.full
 def test_a_driver_that_recorded_no_error_is_told_with_where_its_log_is(tmp_path: Path) -> None:
     assert failed(tmp_path, "yarn") == [
         "AirflowException",
@@ -230,6 +235,7 @@ def test_a_driver_that_recorded_no_error_is_told_with_where_its_log_is(tmp_path:
     ]
 
 
+@pytest.mark.full
 def test_a_master_that_starts_no_python_drivers_is_named_before_anything_is_submitted(tmp_path: Path) -> None:
     assert failed(tmp_path, "spark://master:7077") == [
         "AirflowFailException",
@@ -277,6 +283,7 @@ def test_a_checkout_submits_its_own_job_and_an_installation_the_one_of_the_packa
         assert command[command.index(str(file)) + 1] == "7"
 
 
+@pytest.mark.full
 def test_a_job_learns_of_its_task_what_airflow_adds_for_openlineage(tmp_path: Path) -> None:
     asked = {"AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "true", "AIRFLOW__OPENLINEAGE__NAMESPACE": "shop"}
     known = {**os.environ, **CONNECTIONS, **asked}

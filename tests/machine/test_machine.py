@@ -144,12 +144,14 @@ def test_a_story_of_the_model_is_one_of_the_code(database: Connection, story: tu
         bench.follow(*names)
 
 
+@pytest.mark.full
 def test_walks_take_every_action(database: Connection) -> None:
     walker = Walker(database, 1)
     walker.walk_until(1)
     assert [name for name in NAMES if not walker.taken[name]] == []
 
 
+@pytest.mark.full
 def test_the_code_does_what_the_model_does_with_a_real_broker(database: Connection, stack: Stack) -> None:
     cluster = Connection("kafka_default", "kafka", extra={"bootstrap.servers": stack.kafka.bootstrap})
     walker = Walker(database, 1)

@@ -112,6 +112,7 @@ def test_every_notifier_gets_the_message_once(
     assert notifying.remembered("notifier, attempts, sent_at IS NOT NULL") == [(label, 1, True) for label in labels]
 
 
+@pytest.mark.full
 def test_what_went_away_and_comes_back_is_sent_again(notifying: Notifying, hooks: Hooks) -> None:
     notifying.write(WEBHOOK)
     other = ["failed", "stage", "SparkFailed: it failed"]
@@ -123,6 +124,7 @@ def test_what_went_away_and_comes_back_is_sent_again(notifying: Notifying, hooks
     assert notifying.remembered("key, ended_at IS NOT NULL") == keys
 
 
+@pytest.mark.full
 def test_only_what_an_entry_asks_for_is_sent(notifying: Notifying, hooks: Hooks) -> None:
     notifying.write(WEBHOOK, "  on: [registry_away]\n")
     away = "RegistryUnavailable: the registry did not answer"
@@ -150,6 +152,7 @@ def test_a_notifier_that_fails_is_one_line_and_is_tried_on_the_next_occasion(
     assert len(hooks.received()) == 2
 
 
+@pytest.mark.full
 def test_what_ends_before_it_could_be_sent_is_not_sent(notifying: Notifying, hooks: Hooks) -> None:
     notifying.write(WEBHOOK)
     hooks.status = 500
@@ -159,6 +162,7 @@ def test_what_ends_before_it_could_be_sent_is_not_sent(notifying: Notifying, hoo
     assert len(hooks.received()) == 1
 
 
+@pytest.mark.full
 def test_a_process_that_dies_after_sending_lets_the_next_occasion_send_again(
     notifying: Notifying, hooks: Hooks
 ) -> None:
@@ -172,6 +176,7 @@ def test_a_process_that_dies_after_sending_lets_the_next_occasion_send_again(
     assert notifying.remembered("attempts, sent_at IS NOT NULL") == [(2, True)]
 
 
+@pytest.mark.full
 def test_a_server_that_never_answers_delays_no_longer_than_the_limit(notifying: Notifying, hooks: Hooks) -> None:
     notifying.write(WEBHOOK)
     hooks.hanging.clear()
@@ -181,6 +186,7 @@ def test_a_server_that_never_answers_delays_no_longer_than_the_limit(notifying: 
     assert done.stdout.splitlines()[-1] == "no answer within 3 s"
 
 
+@pytest.mark.full
 def test_without_the_ledger_it_is_sent_and_not_remembered(notifying: Notifying, hooks: Hooks, servers: Servers) -> None:
     notifying.write(WEBHOOK)
     away = replace(servers.postgres, host="127.0.0.1", port=1)
@@ -232,6 +238,7 @@ def test_check_names_each_class_that_cannot_notify(notifying: Notifying) -> None
     assert done.returncode == 1
 
 
+@pytest.mark.full
 def test_a_class_that_is_no_notifier_is_not_called(notifying: Notifying, tmp_path: Path) -> None:
     made = tmp_path / "made"
     notifying.write(f"- class: subprocess.Popen\n  arguments: {{args: [touch, {made}]}}\n")
@@ -240,6 +247,7 @@ def test_a_class_that_is_no_notifier_is_not_called(notifying: Notifying, tmp_pat
     assert not made.exists()
 
 
+@pytest.mark.full
 def test_when_a_server_is_away_the_log_has_the_endpoint_and_no_header_of_the_connection(notifying: Notifying) -> None:
     notifying.write(WEBHOOK)
     token = {"Authorization": "Bearer secret-token"}

@@ -80,6 +80,7 @@ def test_the_environment_comes_before_backends_and_they_before_the_database(shel
     }
 
 
+@pytest.mark.full
 def test_the_option_does_what_the_variable_does(shell: dict[str, str]) -> None:
     quiet = {name: value for name, value in shell.items() if name != FROM_AIRFLOW}
     arguments = ["-m", "offset_ledger.cli", "migrate", "--connection", "missing"]
@@ -91,6 +92,7 @@ def test_the_option_does_what_the_variable_does(shell: dict[str, str]) -> None:
     assert done.returncode == without.returncode != 0
 
 
+@pytest.mark.full
 def test_a_database_that_is_not_there_is_one_line(shell: dict[str, str], tmp_path: Path) -> None:
     nowhere = {**shell, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{tmp_path}/none.db"}
     arguments = ["-m", "offset_ledger.cli", "migrate", "--connection", "in_database"]
@@ -122,6 +124,7 @@ def dags(shell: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return tmp_path
 
 
+@pytest.mark.full
 def test_the_doctor_asks_airflow_for_plugin_dags_and_connections(dags: Path) -> None:
     pipeline = parse_pipeline(dags / "pipelines/orders.yaml")
     found = {each.subject: (str(each.level), each.text) for each in check_airflow([pipeline])}
@@ -135,6 +138,7 @@ def test_the_doctor_asks_airflow_for_plugin_dags_and_connections(dags: Path) -> 
     }
 
 
+@pytest.mark.full
 def test_the_doctor_names_what_airflow_does_not_find(dags: Path) -> None:
     other = PIPELINE.replace("pipeline: orders", "pipeline: other").replace("in_file", "in_none")
     (dags / "other.yaml").write_text(other)

@@ -137,6 +137,7 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.full
 def test_the_page_gives_each_user_what_airflow_allows_them(asked: Asked) -> None:
     """One test, for the application takes seconds to make."""
     paths = [path for path in asked.status["nobody"] if path not in BUTTONS]

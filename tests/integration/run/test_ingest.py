@@ -351,6 +351,7 @@ def test_a_failed_gate_rejects_the_batch_and_a_person_decides(bench: Bench) -> N
     assert set(bench.table()) == {"a", "b"}
 
 
+@pytest.mark.full
 def test_great_expectations_is_imported_for_rows_to_validate_and_pyarrow_for_records(bench: Bench) -> None:
     (bench.folder / "expectations").mkdir()
     (bench.folder / "expectations" / "orders.json").write_text(json.dumps(SUITE))

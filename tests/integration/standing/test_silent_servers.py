@@ -29,7 +29,7 @@ from tests.fixtures.exporter_bench import Bench, scraped
 from tests.fixtures.own_kafka import bench_on, own_cluster
 from tests.fixtures.servers import Servers
 
-pytestmark = pytest.mark.minutes(1)
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
 DAGS = frozenset({"ingest_orders"})
 OF_LOG = {"lag_offsets", "lag_seconds", "log_changed", "lost_offsets", "unread_expiry_timestamp_seconds"}
