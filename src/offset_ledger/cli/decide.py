@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from offset_ledger.cli.completer import complete_batches
 from offset_ledger.cli.output import batch_data, batch_line
-from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, connection, pipeline_of, say, verb, why
+from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, connection, pipeline_of, say, since, verb, why
 from offset_ledger.connections import get_connection
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.states import State
@@ -67,7 +67,7 @@ def run_skip(arguments: Namespace) -> Outcome:
     Option("--partition", type=int, help="of the records named by --offset"),
     Option("--offset", type=int, nargs="+", metavar="O", help="one or more offsets of that partition"),
     Option("--reason", help="all records refused for this reason code; see: quarantine PIPELINE"),
-    Option("--since", help="only records quarantined since, ISO 8601 with zone"),
+    since("only records quarantined since"),
     why("decision"),
     Option("--undo", action="store_true", help="take the dismissal of these records back"),
     topics=Topics.ONE,

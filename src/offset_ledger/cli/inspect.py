@@ -10,7 +10,17 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.output import table
-from offset_ledger.cli.verbs import PIPELINE, OneOf, Option, Outcome, from_1, optional_pipeline, pipeline_of, verb
+from offset_ledger.cli.verbs import (
+    PIPELINE,
+    OneOf,
+    Option,
+    Outcome,
+    from_1,
+    optional_pipeline,
+    pipeline_of,
+    since,
+    verb,
+)
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.units import counted, show_duration
 
@@ -91,13 +101,13 @@ def run_batches(arguments: Namespace) -> Outcome:
 @verb(
     PIPELINE,
     Option("--reason", help="only this reason code"),
-    Option("--since", help="only records quarantined since, ISO 8601 with zone"),
+    since("only records quarantined since"),
     Option("--limit", type=int, default=5, help="coordinates shown of each reason (5)"),
     OneOf(
         Option("--resolved", action="store_true", help="those that a redrive has resolved instead"),
         Option("--dismissed", action="store_true", help="those that a person has dismissed instead"),
     ),
-    example="offset-ledger quarantine flights --since 2026-01-31T00:00Z",
+    example="offset-ledger quarantine flights --since 1h",
 )
 def run_quarantine(arguments: Namespace) -> Outcome:
     """List the quarantined records by reason, with examples."""
