@@ -149,7 +149,7 @@ def run_verify(arguments: Namespace) -> Outcome:
     different = list[Violation]()
     summary = f"all {checked} invariants hold" if checked else f"{pipeline.name} has no batches yet: nothing to check"
     notes = [note] if (note := uncounted_reason(pipeline)) else []
-    lines = [*map(str, violations or [summary]), *notes]
+    lines: list[str] = [*violations, *([] if violations else [summary]), *notes]
     if arguments.deep:
         deep = explain_gaps(pipeline)
         violations += deep.violations

@@ -2,11 +2,12 @@
 
 from argparse import Namespace
 
-from offset_ledger.cli.output import batch_data, batch_line
-from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, by_topic, from_1, pipeline_of, say, since, verb
+from offset_ledger.cli.output import batch_data, batch_line, show
+from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, by_topic, from_1, pipeline_of, since, verb
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.request import Request, parse_request
+from offset_ledger.progress import live
 from offset_ledger.units import counted
 
 
@@ -36,10 +37,11 @@ def run_ingest(arguments: Namespace) -> Outcome:
         text = by_topic({name: str(shown) for name, shown in planned.items()})
         return Outcome({name: shown.data for name, shown in planned.items()}, text)
     with session_ended():
-        given = (arguments.until_drained, say, arguments.limit, arguments.take_over)
+        given = (arguments.until_drained, live, arguments.limit, arguments.take_over)
         for batch in ingest(pipeline, current_origin(), *given):
             done.append(batch_data(batch))
-            say(batch_line(batch))
+            if not arguments.json:
+                show(batch_line(batch))
     return Outcome(done, f"{counted(len(done), 'batch')} committed" if done else "nothing is new, nothing changed")
 
 
@@ -78,7 +80,7 @@ def run_replay(arguments: Namespace) -> Outcome:
         planned = preview(pipeline, request)
         return Outcome(planned.data, str(planned))
     with session_ended():
-        batch = replay(pipeline, request, current_origin(), say)
+        batch = replay(pipeline, request, current_origin(), live)
     return Outcome(batch_data(batch), batch_line(batch))
 
 
@@ -98,10 +100,10 @@ def run_redrive(arguments: Namespace) -> Outcome:
     pipeline = pipeline_of(arguments)
     choice = parse_choice(arguments.reason, arguments.since, arguments.limit)
     planned = plan_redrive(pipeline, choice, current_origin(), arguments.why)
-    say(planned.message)
+    live(planned.message)
     if planned.batch is None:
         return Outcome(None, "nothing is to redrive, nothing changed")
-    batch = run_batch(pipeline, planned, current_origin(), say)
+    batch = run_batch(pipeline, planned, current_origin(), live)
     return Outcome(batch_data(batch), batch_line(batch))
 
 

@@ -18,6 +18,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import FROM_AIRFLOW
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, UnknownTopic, UsageError, failure_of
 from offset_ledger.model.moments import zoned
+from offset_ledger.progress import clear
 from offset_ledger.units import parse_span
 
 
@@ -287,5 +288,6 @@ def pipeline_of(arguments: Namespace) -> Pipeline:
 
 
 def say(line: str) -> None:
-    """Progress: to stderr, so that the result stands alone on stdout."""
+    """Say something that is no result, on stderr, so that the result stands alone on stdout."""
+    clear()
     print(line, file=sys.stderr, flush=True)

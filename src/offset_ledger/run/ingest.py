@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,8 @@ from offset_ledger.units import counted
 if TYPE_CHECKING:
     from offset_ledger.commit.step import Committed
     from offset_ledger.stage.step import Reader
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def ingest(
         except OffsetLedgerError as error:
             if not pipeline.source.several:
                 raise
-            say(f"{of_topic.name}: {type(error).__name__}: {error}")
+            log.warning("%s: %s", of_topic.name, error.named)
             failed.append(error)
     if failed:
         raise failed[0]
@@ -135,7 +138,7 @@ def run_batch(
             try:
                 say(str(deliver(pipeline)))
             except OffsetLedgerError as error:  # it does not affect the batch
-                say(f"dead letters wait in the outbox: {type(error).__name__}: {error}")
+                log.warning("dead letters wait in the outbox: %s", error.named)
     return Ingested(committed, clock.seconds)
 
 

@@ -95,6 +95,16 @@ def test_a_run_that_is_alive_is_named_and_left_alone_until_somebody_takes_over(b
         assert (code, bench.epochs(), bench.committed()) == (0, [2], True), said
 
 
+def test_each_committed_batch_is_a_line_of_the_result(bench: Bench) -> None:
+    out, err = bench.run("--until-drained", "--limit", "3").communicate(timeout=120)
+    assert [line.partition(":")[0] for line in out.splitlines()] == [
+        "committed batch 1",
+        "committed batch 2",
+        "2 batches committed",
+    ]
+    assert "committed" not in err.replace("planned", "")
+
+
 def test_a_run_whose_process_was_killed_is_taken_over_unasked(bench: Bench) -> None:
     with bench.held("kill") as first:
         assert first.wait(timeout=60) == -signal.SIGKILL
