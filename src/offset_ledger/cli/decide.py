@@ -3,11 +3,12 @@
 from argparse import Namespace
 
 from offset_ledger.cli.completer import complete_batches
-from offset_ledger.cli.output import batch_data, batch_line
-from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, connection, pipeline_of, say, verb, why
+from offset_ledger.cli.output import batch_data, batch_line, show
+from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, connection, pipeline_of, say, since, verb, why
 from offset_ledger.connections import get_connection
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.states import State
+from offset_ledger.progress import live
 from offset_ledger.units import counted
 
 _BATCH = (
@@ -67,7 +68,7 @@ def run_skip(arguments: Namespace) -> Outcome:
     Option("--partition", type=int, help="of the records named by --offset"),
     Option("--offset", type=int, nargs="+", metavar="O", help="one or more offsets of that partition"),
     Option("--reason", help="all records refused for this reason code; see: quarantine PIPELINE"),
-    Option("--since", help="only records quarantined since, ISO 8601 with zone"),
+    since("only records quarantined since"),
     why("decision"),
     Option("--undo", action="store_true", help="take the dismissal of these records back"),
     topics=Topics.ONE,
@@ -137,9 +138,10 @@ def run_remerge(arguments: Namespace) -> Outcome:
     if restated.rows is not None:
         say(f"{counted(restated.rows, 'row')} of {pipeline.name} got Kafka's timestamp as their publish_at")
     done = []
-    for batch in replay_parts(pipeline, restated.parts, current_origin(), arguments.why, say):
+    for batch in replay_parts(pipeline, restated.parts, current_origin(), arguments.why, live):
         done.append(batch_data(batch))
-        say(batch_line(batch))
+        if not arguments.json:
+            show(batch_line(batch))
     data = {"restated": restated.rows, "replayed": done, "gone": [str(r) for r in restated.gone]}
     ordered = f"the rows of {pipeline.name} are ordered by Kafka's timestamps"
     unchanged = restated.rows is None and not done

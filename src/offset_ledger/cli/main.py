@@ -1,16 +1,18 @@
 """The command line: ``offset-ledger VERB``; every verb has --json and fails with one line and a non-zero exit."""
 
-import io
 import json
 import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from offset_ledger.cli import decide, demo, inspect, kafka, production, publish, running, set_up
+from offset_ledger.cli.output import show
 from offset_ledger.cli.verbs import Parser, add_verbs, run_verb
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, UsageError, failure_of, one_line
 from offset_ledger.pandas_later import this_process_is_ours
+from offset_ledger.progress import clear
 from offset_ledger.version import __version__
 
 # The verbs as ``--help`` lists them: a new one is registered here, in its group.
@@ -73,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser.parse_args(given)
     except UsageError as error:
         return _fail(error, "--json" in given)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", handlers=[_Log(sys.stderr)])
     logging.getLogger("offset_ledger").setLevel(logging.INFO if arguments.verbose else logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
@@ -85,30 +87,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = f"unexpected {one_line(error)}; run it again with --verbose to see where, and report it"
         return _fail(UnexpectedError(text), arguments.json)
     except KeyboardInterrupt:
+        clear()
         print("interrupted; running it again is safe", file=sys.stderr)
         return 130
     text = outcome.text
     if arguments.json:
         text = json.dumps(outcome.data, default=lambda each: getattr(each, "isoformat", each.__str__)(), indent=2)
-    _show(text)
+    show(text)
     return outcome.exit_code
 
 
-def _show(text: str) -> None:
-    """Print the result. A reader that closes the pipe early, as ``head`` does, is no failure of the verb."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal of another encoding
-    try:
-        print(text, flush=True)
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python reports it once more at its end
-        if not isinstance(error, BrokenPipeError):
-            sys.exit(f"offset-ledger: the result cannot be written ({error.strerror}); give it another place")
+class _Log(logging.StreamHandler[TextIO]):
+    """The log on standard error; a live line makes way."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a line."""
+        clear()
+        super().emit(record)
 
 
 def _fail(error: OffsetLedgerError, as_json: bool) -> int:
+    clear()
     if as_json:
-        _show(json.dumps(failure_of(error)))
+        show(json.dumps(failure_of(error)))
     elif "\n" in str(error) or hasattr(error, "problems"):
         print(error, file=sys.stderr)  # mistakes of a file: each line begins with its place, as editors read them
     else:

@@ -21,6 +21,7 @@ from offset_ledger.cli.verbs import (
     optional_pipeline,
     pipeline_of,
     say,
+    since,
     verb,
 )
 from offset_ledger.connections import get_connection
@@ -153,7 +154,7 @@ def _records(text: str) -> int:
     Option("--partition", type=int, help="only records of this partition"),
     OneOf(
         Option("--from-offset", type=int, help="first offset in --partition, instead of the next one"),
-        Option("--since", help="first record timestamp, ISO 8601 with zone, instead of the next records"),
+        since("first record timestamp, instead of the next records"),
     ),
     Option("--refused", action="store_true", help="show only what would go to quarantine"),
     example="offset-ledger preview flights --since 2026-01-31T00:00Z --refused",

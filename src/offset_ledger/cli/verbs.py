@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import re
 import sys
 from argparse import SUPPRESS, Action, ArgumentTypeError, Namespace, _ActionsContainer
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import Enum
 from typing import Any, NoReturn
@@ -15,6 +17,9 @@ from offset_ledger.cli.completer import complete_pipelines
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import FROM_AIRFLOW
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, UnknownTopic, UsageError, failure_of
+from offset_ledger.model.moments import zoned
+from offset_ledger.progress import clear
+from offset_ledger.units import parse_span
 
 
 class Parser(argparse.ArgumentParser):
@@ -140,6 +145,11 @@ def why(kept_with: str) -> Option:
     return Option("--why", required=True, help=f"recorded with the {kept_with}")
 
 
+def since(about: str, name: str = "--since") -> Option:
+    """Return the option of a moment."""
+    return Option(name, type=moment, metavar="WHEN", help=f"{about}: ISO 8601 with zone, or 30m, 1h or 2d ago")
+
+
 def connection(default: str) -> Option:
     """Return the Airflow connection of a verb that takes no pipeline."""
     return Option("--connection", default=default, help=f"Airflow connection id ({default})")
@@ -246,6 +256,18 @@ def from_1(text: str) -> int:
     return int(text)
 
 
+def moment(text: str) -> str:
+    """A moment in ISO 8601, of that or of a time ago such as 30m, 1h or 2d, as the ``type`` of an argument."""
+    if re.fullmatch("[0-9]{1,5}[smhd]", text):
+        return (datetime.now(UTC) - parse_span(text)).isoformat()
+    if zoned(text):
+        return text
+    raise ArgumentTypeError(
+        "should be ISO 8601 with a zone, such as 2026-01-31T00:00Z, or a time ago, such as 30m, 1h or 2d, "
+        f"found {text!r}"
+    )
+
+
 def name_and_value(setting: str) -> tuple[str, str]:
     """The two sides of an argument of --set.
 
@@ -266,5 +288,6 @@ def pipeline_of(arguments: Namespace) -> Pipeline:
 
 
 def say(line: str) -> None:
-    """Progress: to stderr, so that the result stands alone on stdout."""
+    """Say something that is no result, on stderr, so that the result stands alone on stdout."""
+    clear()
     print(line, file=sys.stderr, flush=True)
