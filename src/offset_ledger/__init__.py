@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from offset_ledger import errors as _errors
 
 if TYPE_CHECKING:
+    from offset_ledger.airflow.assets import table_asset as table_asset
     from offset_ledger.airflow.dags import audit_dags as audit_dags
     from offset_ledger.airflow.dags import build_audit_dag as build_audit_dag
     from offset_ledger.airflow.dags import build_daily_report_dag as build_daily_report_dag
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from offset_ledger.version import __version__ as __version__
 
 _MODULES = {
+    "offset_ledger.airflow.assets": ("table_asset",),
     "offset_ledger.airflow.dags": (
         *("audit_dags", "build_audit_dag", "build_daily_report_dag"),
         *("daily_report_dags", "ingest_dags", "redrive_dags"),
