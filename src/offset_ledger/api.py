@@ -1,4 +1,4 @@
-"""What the verbs of the command line do, as functions: they return values and print nothing.
+"""What the verbs of the command line do, as functions: they return values, or Arrow tables, and print nothing.
 
 Each takes a pipeline, or the name or path of its file, and finds its connections as the command line does: inside
 Airflow from Airflow, elsewhere in ``AIRFLOW_CONN_<ID>`` variables.
@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
+
+from offset_ledger.checks.arrow_tables import Preview, batches_table, preview_tables, quarantined_table
+from offset_ledger.checks.decode_sample import Choice
 from offset_ledger.checks.diff import compare_table
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_named
@@ -111,6 +115,60 @@ def replay(
     action = RunAction.RANGES if ranges else RunAction.WINDOW
     request = Request(action, since, until, tuple(ranges), limit, why=why, scan=scan, fill=fill)
     return _replay.replay(_one(pipeline), request, current_origin(), say)
+
+
+def preview(
+    pipeline: AnyPipeline,
+    *,
+    records: int = 10,
+    partition: int | None = None,
+    from_offset: int | None = None,
+    since: datetime | None = None,
+) -> Preview:
+    """Records of the topic, the next ones for example, decoded as a batch would decode them; nothing is written.
+
+    ``from_offset`` is one of ``partition``; ``since``, a record timestamp, carries a time zone. In the tables UUIDs and
+    ``jsonb`` are text, and a numeric is a decimal, or text where no Arrow decimal holds it exactly.
+
+    Raises:
+        LostRange, TransientError: as :func:`ingest`.
+        TerminalError: the topic has no such partition or offset.
+    """
+    return preview_tables(_one(pipeline), Choice(partition, from_offset, _zoned(since)), records)
+
+
+def quarantine(
+    pipeline: AnyPipeline,
+    *,
+    reason: str | None = None,
+    since: datetime | None = None,
+    limit: int = 1000,
+    resolved: bool = False,
+    dismissed: bool = False,
+) -> pa.Table:
+    """The newest records in quarantine with bytes and reasons: unresolved, or those resolved or dismissed.
+
+    ``reason`` is a code; ``since``, when they were quarantined, carries a time zone.
+
+    Raises:
+        DatabaseUnavailable: the server is away.
+    """
+    return quarantined_table(_one(pipeline), reason, _zoned(since), limit, resolved, dismissed)
+
+
+def batches(pipeline: AnyPipeline, *, limit: int = 100) -> pa.Table:
+    """The newest batches with their balance sheets.
+
+    Raises:
+        DatabaseUnavailable: the server is away.
+    """
+    return batches_table(_one(pipeline), limit)
+
+
+def _zoned(since: datetime | None) -> datetime | None:
+    if since is not None and since.tzinfo is None:
+        raise ConfigurationError(f"since: {since.isoformat()} has no time zone; write datetime(..., tzinfo=UTC)")
+    return since
 
 
 def status(pipeline: AnyPipeline) -> PipelineStatus:

@@ -24,6 +24,7 @@ _GROUPS = {
         set_up.run_check,
         set_up.run_preview,
         set_up.run_diff,
+        set_up.run_dbt,
         set_up.run_doctor,
         set_up.run_completion,
     ),

@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.verbs import (
@@ -121,6 +122,36 @@ def run_init(arguments: Namespace) -> Outcome:
     lines += [f"  {doubt}" for doubt in doubts]
     lines += ["next:", f"  offset-ledger check {path}", f"  offset-ledger preview {path}"]
     return Outcome(data, "\n".join([*lines, f"  offset-ledger ingest {path} --dry-run"]))
+
+
+@verb(
+    Option("what", choices=["sources"], help="the tables, and their views, as dbt's sources"),
+    Option("--folder", default="dags/pipelines", help="of the pipeline files (dags/pipelines)"),
+    connection("postgres_default"),
+    Option("--output", metavar="FILE", help="default: it is printed"),
+    example="offset-ledger dbt sources --output models/sources.yml",
+)
+def run_dbt(arguments: Namespace) -> Outcome:
+    """Write a sources.yml with descriptions, freshness and tests for dbt."""
+    import yaml
+
+    from offset_ledger.config.parse import parse_all
+    from offset_ledger.init.dbt_sources import dbt_sources
+
+    pipelines = parse_all(Path(arguments.folder))
+    ours = [pipeline for pipeline in pipelines if pipeline.target.connection == arguments.connection]
+    if not ours:
+        others = ", ".join(sorted({pipeline.target.connection for pipeline in pipelines})) or "nowhere"
+        raise ConfigurationError(
+            f"no pipeline of {arguments.folder} writes to {arguments.connection}, but to {others}; give --connection"
+        )
+    document = dbt_sources(ours)
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    text = f"# By offset-ledger dbt sources, for dbt 1.10.5 or newer\n{text}"
+    if arguments.output is None:
+        return Outcome(document, text.rstrip("\n"))
+    Path(arguments.output).write_text(text)
+    return Outcome(document, f"wrote {arguments.output}, with {counted(len(ours), 'pipeline')}")
 
 
 @verb(PIPELINE, topics=Topics.TOGETHER, example="offset-ledger check flights")

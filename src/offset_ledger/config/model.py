@@ -177,6 +177,7 @@ class Column:
     nullable: bool = False
     encoding: str = ""  # timestamptz: rfc3339, epoch_s, epoch_ms, epoch_us; bytea: base64, hex
     aliases: tuple[JsonPath, ...] = ()
+    description: str = ""
 
 
 REST = Column("_rest", ColumnType("jsonb"), (), nullable=True)
@@ -249,6 +250,7 @@ class Target:
     merge: Merge = Merge.NEWEST_WINS
     evolve: Evolve = Evolve.NONE
     columns_from: ColumnsFrom = ColumnsFrom.FILE
+    view: str | None = None  # in the schema of the table
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from offset_ledger.config.names import COLUMN_PATTERN, MAX_COLUMNS, RESERVED_COL
 from offset_ledger.config.values import (
     FLAG,
     PLAIN_VALUE,
+    TEXT,
     choice,
     different,
     filled_text,
@@ -63,6 +64,7 @@ LONG_FORM: Kind[Column | None] = section(
             "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written.",
             ("epoch_ms",),
         ),
+        "description": Key(TEXT, "What it is: the comment of the column.", ("Minutes after the planned departure",)),
     },
     ("type",),
     _long_form,
