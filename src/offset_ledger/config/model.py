@@ -243,9 +243,9 @@ class ColumnsFrom(StrEnum):
 class Target:
     """The table that rows are merged into."""
 
-    connection: str
-    schema: str
-    table: str
+    connection: str = "postgres_default"
+    schema: str = "public"
+    table: str = ""
     merge: Merge = Merge.NEWEST_WINS
     evolve: Evolve = Evolve.NONE
     columns_from: ColumnsFrom = ColumnsFrom.FILE
@@ -278,7 +278,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One pipeline file. ``config_hash`` is the SHA-256 of its bytes, or of that and of its schema file's.
+    """One pipeline file. ``config_hash`` is the SHA-256 of ``text``, or of that and of its schema file's.
+
+    ``text`` are the bytes of the file, or else what they are with the defaults of its folder and the environment.
 
     Where the file reads several topics, each has a pipeline of its own, with the name ``file@topic``.
     """
@@ -302,6 +304,7 @@ class Pipeline:
     approvers: tuple[str, ...] = ()
     wake_on_data: bool = False
     notify: tuple[Notify, ...] = ()
+    text: bytes = field(default=b"", repr=False, compare=False)
 
     @property
     def follows_schemas(self) -> bool:

@@ -19,6 +19,7 @@ from offset_ledger.config.values import (
     TIMESTAMP,
     choice,
     different,
+    from_environment,
     matching,
     one_of,
     or_null,
@@ -53,7 +54,8 @@ def _schema(value: Value) -> SchemaFile:
 
 
 START_WORDS = tuple(at for at in StartAt if at is not StartAt.TIMESTAMP)
-TOPIC = matching(names.TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
+PLAIN_TOPIC = matching(names.TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
+TOPIC = from_environment(PLAIN_TOPIC)
 TOPICS = different(TOPIC, "the topic ", "a list of topics", "write [one, two]", minItems=1)
 _TOPIC_KEYS = ("topic", "topics", "topic_pattern")
 RECORDS = whole_number(2_147_483_647)
@@ -135,7 +137,7 @@ SOURCE: Kind[Source] = section(
             (["orders.eu", "orders.us"],),
         ),
         "topic_pattern": Key(
-            Kind(_pattern, {"type": "string", "format": "regex"}),
+            from_environment(Kind(_pattern, {"type": "string", "format": "regex"}), re.escape),
             "The same for every topic whose whole name matches this regular expression; one that is created later is "
             "read from its first offset.",
             (r"orders\..+",),
@@ -177,12 +179,16 @@ SOURCE: Kind[Source] = section(
             choice(KeyFormat), "How record keys are encoded, where event_id is the key; all but text need the registry."
         ),
     },
-    ("connection",),
-    _source,
+    make=_source,
     also={
         "oneOf": [{"required": [key]} for key in _TOPIC_KEYS],
         "examples": [{"connection": "kafka_default", "topic": "flights.events"}],
     },
+)
+
+TABLE = Kind(
+    lambda value: Attributes(zip(("schema", "table"), names.split_table(text(value)), strict=True)),
+    {"type": "string", "pattern": names.TABLE_PATTERN, "not": {"pattern": names.RESERVED_SCHEMA_PATTERN}},
 )
 
 TARGET: Kind[model.Target] = section(
@@ -191,10 +197,7 @@ TARGET: Kind[model.Target] = section(
     {
         "connection": Key(CONNECTION, "Where Postgres is: the id of an Airflow connection.", ("postgres_default",)),
         "table": Key(
-            Kind(
-                lambda value: Attributes(zip(("schema", "table"), names.split_table(text(value)), strict=True)),
-                {"type": "string", "pattern": names.TABLE_PATTERN, "not": {"pattern": names.RESERVED_SCHEMA_PATTERN}},
-            ),
+            from_environment(TABLE),
             "schema.table; the schema is public where absent.",
             ("public.flights",),
         ),
@@ -213,7 +216,7 @@ TARGET: Kind[model.Target] = section(
             "becomes a column; needs source.registry and evolve.",
         ),
     },
-    ("connection", "table"),
+    ("table",),
 )
 
 
@@ -324,7 +327,7 @@ QUALITY: Kind[model.Quality] = section(
         "keep_rejected_days": Key(DAYS, "Days for which a rejected batch keeps its staging."),
         "history": HISTORY,
         "dead_letter_topic": Key(
-            or_null(TOPIC),
+            from_environment(or_null(PLAIN_TOPIC)),
             "A topic that gets each quarantined record too, with coordinates and reasons in headers.",
             ("flights.dead",),
         ),

@@ -67,8 +67,8 @@ class Source:
     A file with several topics has ``topics``, or a regular expression ``topic_pattern``, and no ``topic``.
     """
 
-    connection: str
-    topic: str
+    connection: str = "kafka_default"
+    topic: str = ""
     start: StartAt = StartAt.EARLIEST
     start_timestamp: datetime | None = None
     on_expired: OnExpired = OnExpired.FAIL

@@ -405,7 +405,7 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
         b"- orders\n",
         "1: expected a mapping, found a list; write for example {pipeline: flights, source: {connection: kafka_default,"
         " topic: flights.events}, record: {event_id: $.event_id, publish_at: $.publish_at, columns: {carrier: text}},"
-        " target: {connection: postgres_default, table: public.flights}}",
+        " target: {table: public.flights}}",
     ),
 }
 
