@@ -167,9 +167,21 @@ class ColumnType:
         return f"{name}({','.join(map(str, self.args))})" if self.args else name
 
 
+class Transform(StrEnum):
+    """A change of a text before it becomes a value."""
+
+    LOWER = "lower"
+    UPPER = "upper"
+    TRIM = "trim"
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the target table and the place of its value in the record: the path, or the first of its aliases."""
+    """A column of the target table and the place of its value in the record: the path, or the first of its aliases.
+
+    A column without a path has the value of the ``header`` of that name, or what is at the path ``key`` of the Kafka
+    key, the whole key at no path. ``default``, as JSON, stands instead of NULL; it is all that a constant has.
+    """
 
     name: str
     type: ColumnType
@@ -177,6 +189,22 @@ class Column:
     nullable: bool = False
     encoding: str = ""  # timestamptz: rfc3339, epoch_s, epoch_ms, epoch_us; bytea: base64, hex
     aliases: tuple[JsonPath, ...] = ()
+    key: JsonPath | None = None
+    header: str | None = None
+    default: str | None = None
+    coerce: bool = False
+    transform: tuple[Transform, ...] = ()
+    split: str | None = None
+
+    @property
+    def optional(self) -> bool:
+        """Return whether a record may do without a value."""
+        return self.nullable or self.default is not None
+
+    @property
+    def of_text(self) -> bool:
+        """Return whether the value is a header or the whole key, which Kafka has as bytes."""
+        return self.header is not None or self.key == ()
 
 
 REST = Column("_rest", ColumnType("jsonb"), (), nullable=True)

@@ -16,7 +16,7 @@ from offset_ledger.config.located import Mistakes, Refused, Value, line_of, quot
 from offset_ledger.config.model import Evolve, Limits, Pipeline, Quality, RecordShape
 from offset_ledger.config.schema import FILE
 from offset_ledger.config.sections import check_quality
-from offset_ledger.config.source import Source
+from offset_ledger.config.source import KeyFormat, Source
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 
 FOLDER = Path("dags/pipelines")
@@ -148,9 +148,17 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
         pipeline = replace(pipeline, record=replace(pipeline.record, topic_names=True))
     if pipeline.source.schema:
         pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.text.encode()))
-    if (key_format := file.at("source", "key_format")) and pipeline.record and pipeline.record.event_id:
+    of_keys = [column for column in pipeline.record.columns if column.key is not None] if pipeline.record else []
+    key_format = file.at("source", "key_format")
+    if key_format and pipeline.record and pipeline.record.event_id and not of_keys:
         wrong = "the keys are not read: record.event_id is a path"
         key_format.note(Refused(wrong, "drop it, or write event_id: key"))
+    for column in of_keys:
+        key, form = file.at("record", "columns", column.name, "key"), pipeline.source and pipeline.source.key_format
+        if key and column.key and form is KeyFormat.TEXT:
+            key.note(Refused("keys are text, which has no members", "add source.key_format, or write $"))
+        if key and not column.key and form not in (KeyFormat.TEXT, KeyFormat.JSON):
+            key.note(Refused(f"a key in {form} is no text", "write the path of a value in it"))
     schema = file.at("record", "where", "schema")
     if schema and pipeline.record.schemas and not file.at("source", "registry"):
         schema.note(Refused("without a registry no record names its schema", "drop it, or add source.registry"))

@@ -105,7 +105,7 @@ def _check_format(given: Mapping[str, Value], source: Source) -> None:
         given["schema"].note(Refused("with a registry each record names its schema", "drop schema, or drop registry"))
     if "subject" in given and "registry" not in given:
         given["subject"].note(Refused("without a registry there are no subjects", "drop it, or add registry"))
-    if source.key_format is not KeyFormat.TEXT and "registry" not in given and "key_format" in given:
+    if source.key_format not in (KeyFormat.TEXT, KeyFormat.JSON) and "registry" not in given and "key_format" in given:
         wrong = f"keys in {source.key_format} name a schema, and there is no registry"
         given["key_format"].note(Refused(wrong, "add registry, or write text"))
     plain = source.format is Format.PROTOBUF and "schema" in given
@@ -176,7 +176,9 @@ SOURCE: Kind[Source] = section(
         ),
         "message": Key(_MESSAGE, "The full name of the Protobuf message in the schema file.", ("flights.Departure",)),
         "key_format": Key(
-            choice(KeyFormat), "How record keys are encoded, where event_id is the key; all but text need the registry."
+            choice(KeyFormat),
+            "How record keys are encoded, where event_id is the key or columns read it; all but text and json need the "
+            "registry.",
         ),
     },
     make=_source,

@@ -32,9 +32,10 @@ class Format(StrEnum):
 
 
 class KeyFormat(StrEnum):
-    """The encoding of record keys, where the key is the event id."""
+    """The encoding of record keys, where the key is the event id or has columns."""
 
     TEXT = "text"
+    JSON = "json"
     AVRO = "avro"
     PROTOBUF = "protobuf"
     JSON_SCHEMA = "json_schema"

@@ -1,14 +1,16 @@
 """The kinds of values that a row has, declared types with their encodings, and the Arrow columns that hold them."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import Column, ColumnType, RecordShape
+from offset_ledger.config.model import Column, ColumnType, RecordShape, Transform
 from offset_ledger.decoding.outcome import Code, Mismatch
 
 Flags = npt.NDArray[np.bool_]
@@ -45,12 +47,22 @@ _DEFAULT_ENCODING = {"timestamptz": "rfc3339", "bytea": "base64"}
 
 
 @dataclass(frozen=True, slots=True)
+class FromText:
+    """How a text becomes a value: changed, split into a list, or coerced, where other values are taken too."""
+
+    transform: tuple[Transform, ...] = ()
+    split: str | None = None
+    coerce: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """A type with its encoding; ``name`` is Postgres's, or ``event_id``."""
+    """A type with its encoding; ``name`` is Postgres's, or ``event_id``. ``text`` is None where nothing is changed."""
 
     name: str
     args: tuple[int, ...]
     encoding: str
+    text: FromText | None = None
 
 
 EVENT_ID = ColumnKind("event_id", (), "")
@@ -64,7 +76,9 @@ def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
 
 def kind_of(column: Column) -> ColumnKind:
     """The kind of a declared column."""
-    return _kind(column.type, column.encoding)
+    kind = _kind(column.type, column.encoding)
+    steps = FromText(column.transform, column.split, column.coerce)
+    return kind if steps == FromText() else replace(kind, text=steps)
 
 
 def _kind(type_: ColumnType, encoding: str) -> ColumnKind:
@@ -85,6 +99,28 @@ def staged_type(kind: ColumnKind) -> pa.DataType:
     if kind.name == "numeric" and kind.args and kind.args[0] <= DECIMAL_DIGITS:
         return pa.decimal128(*kind.args)
     return _STAGED.get(kind.name, pa.string())
+
+
+def staged(kind: ColumnKind, values: Sequence[Any]) -> pa.Array:
+    """The decoder's Python values as a column of the staged type."""
+    type_ = staged_type(kind)
+    if kind.name == "uuid":
+        values = [None if value is None else value.bytes for value in values]
+    elif kind.name == "numeric" and pa.types.is_string(type_):
+        values = [None if value is None else str(value) for value in values]
+    return pa.array(values, type_)
+
+
+def read_each(values: Sequence[Any], read: Callable[[Any], Any], kind: ColumnKind) -> Built:
+    """Build a column of values that are read one by one."""
+    made, flags = list[Any](), np.ones(len(values), np.bool_)
+    for place, value in enumerate(values):
+        try:
+            made.append(None if value is None else read(value))
+        except Mismatch:
+            made.append(None)
+            flags[place] = False
+    return staged(kind, made), flags
 
 
 def event_ids(column: pa.StringArray) -> Flags | None:

@@ -122,8 +122,12 @@ class Decoder(Protocol):
     def keys(self) -> Keys | None:
         """Return what reads event ids from keys that are more than a text."""
 
+    @property
+    def key_columns(self) -> Decoder | None:
+        """Return what reads the columns that are in keys, of keys as values."""
+
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
-        """Return what becomes of one record; never raises."""
+        """Return what becomes of one record but for its columns elsewhere; never raises."""
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """Those of the values that certainly decode, as columns, and those that certainly are none of the pipeline's;

@@ -154,6 +154,10 @@ class _RecordByRecord:
     def keys(self) -> Keys | None:
         return self.decoder.keys
 
+    @property
+    def key_columns(self) -> Decoder | None:
+        return self.decoder.key_columns
+
     def decode(
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:

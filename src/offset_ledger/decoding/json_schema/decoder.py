@@ -32,7 +32,7 @@ class JsonSchemaDecoder:
         SchemaProblem: it is no JSON Schema, or refers to one that is not there.
     """
 
-    keys = None
+    keys = key_columns = None
 
     def __init__(self, schema: WriterSchema, record: RecordShape, limits: Limits) -> None:
         self.record = record

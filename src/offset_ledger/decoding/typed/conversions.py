@@ -5,7 +5,7 @@ other, exactly or not at all, and how a whole column does.
 import math
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
@@ -19,7 +19,17 @@ import pyarrow.compute as pc
 
 from offset_ledger.decoding import jsonb, kinds
 from offset_ledger.decoding.decimals import numeric, scaled, single, single_text
-from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
+from offset_ledger.decoding.json.conversions import from_text
+from offset_ledger.decoding.kinds import (
+    EPOCH_UNITS,
+    INTEGER_BITS,
+    Built,
+    ColumnKind,
+    as_flags,
+    kept,
+    read_each,
+    staged_type,
+)
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.texts import text_form, uuid_texts
 from offset_ledger.decoding.typed.types import TypeName, ValueType
@@ -91,6 +101,13 @@ class _Refuse:
 
 def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
     """Return how a value of that type becomes a value of that kind; a pair that never fits refuses every value."""
+    if kind.text:
+        if source.name is TypeName.TEXT:
+            read = from_text(kind)
+            return Conversion(read, lambda column: read_each(column.to_pylist(), read, kind))
+        if not kind.text.coerce:
+            return Conversion(_refuse(source, "text"))
+        kind = replace(kind, text=None)
     if kind.name == "jsonb":
         in_json = json_value(source)
         if isinstance(in_json, _Refuse):
