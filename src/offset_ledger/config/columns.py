@@ -12,9 +12,9 @@ from offset_ledger.config.column_types import ENCODINGS, NUMBERS, TYPE_SCHEMA, p
 from offset_ledger.config.json_path import PATH_PATTERN, format_path, parse_path
 from offset_ledger.config.keys import Key, Kind, Section, read_mapping, read_or_note, section
 from offset_ledger.config.located import CORE, Refused, Value, describe, is_null, is_text
-from offset_ledger.config.model import Column, ColumnType, JsonPath, Transform
+from offset_ledger.config.model import Column, ColumnType, JsonPath
 from offset_ledger.config.names import COLUMN_PATTERN, MAX_COLUMNS, RESERVED_COLUMNS, check_column_name
-from offset_ledger.config.values import FLAG, different, filled_text, one_of, one_or_more, text, word
+from offset_ledger.config.values import FLAG, different, filled_text, matching, one_of, one_or_more, text, word
 
 PATH: Kind[JsonPath] = Kind(lambda value: parse_path(text(value)), {"type": "string", "pattern": PATH_PATTERN})
 ALIASES_KEY = Key(
@@ -26,7 +26,12 @@ TYPE: Kind[ColumnType] = Kind(lambda value: parse_type(text(value)), TYPE_SCHEMA
 
 
 PLACES = ("path", "key", "header", "value")
-_INTEGERS = {"smallint": 15, "integer": 31, "bigint": 63}
+_CONSTANTS = {  # as JSON, by type; the decoder knows which are exact
+    "boolean": ("true|false", "true or false"),
+    **dict.fromkeys(NUMBERS, ("[-0-9].*", "a number")),
+    **dict.fromkeys(("smallint", "integer", "bigint"), ("-?[0-9]+", "a whole number")),
+    "jsonb": ("(?!)", "no constant"),
+}
 
 
 def _constant(value: Value) -> str:
@@ -39,12 +44,6 @@ def _constant(value: Value) -> str:
     if node.tag not in (CORE + "int", CORE + "float"):
         raise Refused(f"expected a single value, found {describe(node)}", "write a text, a number, true or false")
     return str(Decimal(node.value))
-
-
-def _separator(value: Value) -> str:
-    if not (given := text(value)):
-        raise Refused("expected a separator, found no text", 'write for example ","')
-    return given
 
 
 def _long_form(said: Section) -> Column | None:
@@ -99,23 +98,10 @@ def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tupl
         yield "type", f"a {first} is text and no JSON", "write text, or add split"
     if column.of_text and name == "bytea":
         yield "encoding", f"the bytes of the {first} are taken as they are", "drop it"
-    if column.default is not None and (wanted := _misfit(column.type, column.default)):
+    pattern, wanted = _CONSTANTS.get(name, ('".*', "a text"))
+    if column.default is not None and not re.fullmatch(pattern, column.default):
         for key in ("value", "default"):
             yield key, f"expected {wanted} for {name}, found {column.default}", "correct one of the two"
-
-
-def _misfit(kind: ColumnType, constant: str) -> str | None:
-    """Return what the constant should be where it is of another kind; its exact form is the decoder's matter."""
-    if kind.name == "boolean":
-        return None if constant in ("true", "false") else "true or false"
-    if bits := _INTEGERS.get(kind.name):
-        is_whole = re.fullmatch("-?[0-9]{1,20}", constant) is not None
-        return None if is_whole and -(2**bits) <= int(constant) < 2**bits else f"a whole number of {bits + 1} bits"
-    if kind.name in NUMBERS:
-        return "a number" if constant in ("true", "false") or constant.startswith('"') else None
-    if kind.name == "jsonb":
-        return "no constant"
-    return None if constant.startswith('"') else "a text"
 
 
 CONSTANT = Kind(_constant, {"type": ["string", "number", "boolean"]})
@@ -140,12 +126,12 @@ LONG_FORM: Kind[Column | None] = section(
         "default": Key(CONSTANT, "The value instead of null, or where there is none.", ("unknown", 0, False)),
         "coerce": Key(FLAG, "Whether a text with a number, true or false, or an epoch is read as such.", (True,)),
         "transform": Key(
-            one_or_more(word(*Transform), "lower, upper or trim", "write one, or [trim, lower]"),
+            one_or_more(word("lower", "upper", "trim"), "lower, upper or trim", "write one, or [trim, lower]"),
             "What is done to the text first, in this order.",
             ("lower", ["trim", "upper"]),
         ),
         "split": Key(
-            Kind(_separator, {"type": "string", "minLength": 1}),
+            matching(r"^[\s\S]+$", "a separator", 'write for example ","'),
             "The separator at which the text is split into a list of texts.",
             (",",),
         ),

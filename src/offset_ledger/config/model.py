@@ -167,14 +167,6 @@ class ColumnType:
         return f"{name}({','.join(map(str, self.args))})" if self.args else name
 
 
-class Transform(StrEnum):
-    """A change of a text before it becomes a value."""
-
-    LOWER = "lower"
-    UPPER = "upper"
-    TRIM = "trim"
-
-
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of the target table and the place of its value in the record: the path, or the first of its aliases.
@@ -193,7 +185,7 @@ class Column:
     header: str | None = None
     default: str | None = None
     coerce: bool = False
-    transform: tuple[Transform, ...] = ()
+    transform: tuple[str, ...] = ()  # lower, upper, trim
     split: str | None = None
 
     @property

@@ -136,10 +136,7 @@ VARIABLE = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
 
 
 def from_environment(kind: Kind[T], written: Callable[[str], str] = str) -> Kind[T]:
-    """Values of that kind in which ``${NAME}`` stands for an environment variable, as ``written`` writes its value.
-
-    The node has the result from then on.
-    """
+    """Values in which ``${NAME}`` stands for an environment variable, as ``written``; the node has the result."""
 
     def value_of(variable: re.Match[str]) -> str:
         if (given := os.environ.get(variable[1])) is None:

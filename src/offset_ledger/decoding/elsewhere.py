@@ -61,16 +61,16 @@ def columns_elsewhere(
             elsewhere.defaults[slot] = staged(kind_of(column), [_default(column)])[0]
         if column.header is None and column.key is None:
             continue
-        is_header, wrong = column.header is not None, dict[int, Reason]()
-        raw = last_values(headers, column.header) if column.header is not None else keys
-        path = HEADERS_PATH + step_of(column.header) if column.header is not None else KEY_PATH
+        raw, path, what, wrong = keys, KEY_PATH, "key", dict[int, Reason]()
+        if column.header is not None:
+            raw, path, what = last_values(headers, column.header), HEADERS_PATH + step_of(column.header), "header"
         if column.of_text:
             elsewhere.columns[slot], wrong = _of_texts(kind_of(column), raw, path)
         elif in_keys:
             values = rows.column(column.name).combine_chunks()
             elsewhere.columns[slot] = values.take(pa.array(positions, mask=positions < 0))
         if not column.optional:
-            missing = Reason(path, Code.MISSING, f"expected a {'header' if is_header else 'key'}, got none")
+            missing = Reason(path, Code.MISSING, f"expected a {what}, got none")
             wrong |= dict.fromkeys(np.flatnonzero(~valid_flags(raw)).tolist(), missing)
         for place, reason in wrong.items():
             elsewhere.against[place] = (*elsewhere.against.get(place, ()), reason)

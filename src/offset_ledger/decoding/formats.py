@@ -7,7 +7,7 @@ from functools import partial
 from offset_ledger.config.model import Limits, RecordShape, Tombstone
 from offset_ledger.config.source import Format, KeyFormat, Source
 from offset_ledger.decoding.elsewhere import check_defaults
-from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, KeyedDecoder, Lookup, OtherKind, ReadKey
+from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, Lookup, OtherKind, ReadKey
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Decoder
 from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema, is_of_others
@@ -36,10 +36,10 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
         for each in record.columns
         if each.key
     ]
-    if not in_keys:
-        return decoder
-    record = RecordShape(None, None, tuple(in_keys), tombstone=Tombstone.SKIP)
-    return KeyedDecoder(decoder, _of_keys(source, record, limits, lookup))
+    if in_keys:
+        shape = RecordShape(None, None, tuple(in_keys), tombstone=Tombstone.SKIP)
+        decoder.key_columns = _of_keys(source, shape, limits, lookup)
+    return decoder
 
 
 def _of_keys(source: Source, record: RecordShape, limits: Limits, lookup: Lookup) -> Decoder:

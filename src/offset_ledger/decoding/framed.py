@@ -1,7 +1,6 @@
 """Records that say by their first bytes what they are, by a schema or by a kind: each goes to a decoder of its own."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -97,7 +96,7 @@ class FramedDecoder:
     Both methods raise what the lookup of a schema raises.
     """
 
-    key_columns = None
+    key_columns: Decoder | None = None
 
     def __init__(
         self,
@@ -157,7 +156,8 @@ ReadHead = Callable[[bytes], tuple[Decoder, int]]
 class OtherKind:
     """Skips the records of a kind that is none of the pipeline's, without looking into them."""
 
-    keys = key_columns = None
+    keys = None
+    key_columns: Decoder | None = None
 
     def __init__(self, record: RecordShape) -> None:
         self.record = record
@@ -171,39 +171,14 @@ class OtherKind:
         return Proven(skipped=np.flatnonzero(values.is_valid()))
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedDecoder:
-    """A decoder of values, and beside it the one of the columns in keys."""
-
-    values: Decoder
-    key_columns: Decoder
-
-    @property
-    def record(self) -> RecordShape:
-        """Return the shape of the values."""
-        return self.values.record
-
-    @property
-    def keys(self) -> outcome.Keys | None:
-        """Return what reads event ids from keys."""
-        return self.values.keys
-
-    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
-        """Return what becomes of one record by its value."""
-        return self.values.decode(value, key, timestamp)
-
-    def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """Prove the values."""
-        return self.values.prove(values)
-
-
 class HeadedDecoder:
     """Reads the head of each payload, and lets the decoder of its kind read what follows.
 
     See :class:`~offset_ledger.decoding.outcome.Decoder`.
     """
 
-    keys = key_columns = None
+    keys = None
+    key_columns: Decoder | None = None
 
     def __init__(self, record: RecordShape, limits: Limits, head: ReadHead) -> None:
         self.record = record

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import Column, ColumnType, RecordShape, Transform
+from offset_ledger.config.model import Column, ColumnType, RecordShape
 from offset_ledger.decoding.outcome import Code, Mismatch
 
 Flags = npt.NDArray[np.bool_]
@@ -47,22 +47,23 @@ _DEFAULT_ENCODING = {"timestamptz": "rfc3339", "bytea": "base64"}
 
 
 @dataclass(frozen=True, slots=True)
-class FromText:
-    """How a text becomes a value: changed, split into a list, or coerced, where other values are taken too."""
-
-    transform: tuple[Transform, ...] = ()
-    split: str | None = None
-    coerce: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """A type with its encoding; ``name`` is Postgres's, or ``event_id``. ``text`` is None where nothing is changed."""
+    """A type with its encoding; ``name`` is Postgres's, or ``event_id``.
+
+    A text is changed, split into a list, or coerced, where other values are taken too; nothing of a ``plain`` kind is.
+    """
 
     name: str
     args: tuple[int, ...]
     encoding: str
-    text: FromText | None = None
+    transform: tuple[str, ...] = ()
+    split: str | None = None
+    coerce: bool = False
+
+    @property
+    def plain(self) -> "ColumnKind":
+        """The kind of the values without what is done to texts."""
+        return ColumnKind(self.name, self.args, self.encoding)
 
 
 EVENT_ID = ColumnKind("event_id", (), "")
@@ -77,8 +78,7 @@ def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
 def kind_of(column: Column) -> ColumnKind:
     """The kind of a declared column."""
     kind = _kind(column.type, column.encoding)
-    steps = FromText(column.transform, column.split, column.coerce)
-    return kind if steps == FromText() else replace(kind, text=steps)
+    return replace(kind, transform=column.transform, split=column.split, coerce=column.coerce)
 
 
 def _kind(type_: ColumnType, encoding: str) -> ColumnKind:

@@ -112,7 +112,9 @@ class Keys(Protocol):
 
 
 class Decoder(Protocol):
-    """A format, compiled for one pipeline."""
+    """A format, compiled for one pipeline; ``key_columns`` reads the columns that are in keys, of keys as values."""
+
+    key_columns: Decoder | None
 
     @property
     def record(self) -> RecordShape:
@@ -121,10 +123,6 @@ class Decoder(Protocol):
     @property
     def keys(self) -> Keys | None:
         """Return what reads event ids from keys that are more than a text."""
-
-    @property
-    def key_columns(self) -> Decoder | None:
-        """Return what reads the columns that are in keys, of keys as values."""
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """Return what becomes of one record but for its columns elsewhere; never raises."""

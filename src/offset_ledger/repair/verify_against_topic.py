@@ -140,11 +140,12 @@ MAX_RECORDS = 5_000
 MAX_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _RecordByRecord:
     """The decoder without its proofs of whole columns: each record goes through ``decode``."""
 
     decoder: Decoder
+    key_columns: Decoder | None
 
     @property
     def record(self) -> RecordShape:
@@ -153,10 +154,6 @@ class _RecordByRecord:
     @property
     def keys(self) -> Keys | None:
         return self.decoder.keys
-
-    @property
-    def key_columns(self) -> Decoder | None:
-        return self.decoder.key_columns
 
     def decode(
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
@@ -181,7 +178,8 @@ def read_again(
         tables = {"columns": definitions(columns, source.topic), "refused": definitions(refused, source.topic)}
         cursor.execute(statement.format(**tables))
     lookup = SchemaLookup.of(pipeline, BatchKind.REPLAY) or no_schemas
-    decoder = _RecordByRecord(compile_decoder(source, record, pipeline.limits, lookup))
+    proving = compile_decoder(source, record, pipeline.limits, lookup)
+    decoder = _RecordByRecord(proving, proving.key_columns)
     remaining, count = [], 0
     with progress(total_width(ranges), "read again") as advance:
         for r in ranges:

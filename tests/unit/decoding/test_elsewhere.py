@@ -22,7 +22,6 @@ from offset_ledger.config.model import (
     Limits,
     RecordShape,
     Tombstone,
-    Transform,
 )
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch, with_texts
@@ -90,13 +89,13 @@ def named(name: str, type_: str = "text", *args: int, **more: Any) -> Column:
 
 
 CHANGED = (
-    named("lowered", transform=(Transform.TRIM, Transform.LOWER)),
-    named("short", "varchar", 3, transform=(Transform.UPPER,)),
-    named("tags", "jsonb", split=",", transform=(Transform.TRIM,)),
+    named("lowered", transform=("trim", "lower")),
+    named("short", "varchar", 3, transform=("upper",)),
+    named("tags", "jsonb", split=",", transform=("trim",)),
     named("n", "integer", coerce=True),
-    named("price", "numeric", 12, 2, coerce=True, transform=(Transform.TRIM,)),
+    named("price", "numeric", 12, 2, coerce=True, transform=("trim",)),
     named("ratio", "double precision", coerce=True),
-    named("yes", "boolean", coerce=True, transform=(Transform.LOWER,)),
+    named("yes", "boolean", coerce=True, transform=("lower",)),
     named("at", "timestamptz", encoding="epoch_ms", coerce=True),
     named("status", default='"new"'),
     named("web", path=(), default='"web"'),
@@ -189,11 +188,11 @@ def test_a_delete_has_no_defaults_and_may_lack_headers_and_keys() -> None:
 
 def test_headers_and_whole_keys_are_read_as_text_or_bytes_and_the_last_header_of_a_name_counts() -> None:
     columns = (
-        named("source", path=(), header="x source", transform=(Transform.LOWER,)),
+        named("source", path=(), header="x source", transform=("lower",)),
         named("tries", "smallint", path=(), header="tries", nullable=True),
         named("at", "timestamptz", path=(), header="at", encoding="rfc3339", default='"2026-01-01T00:00:00Z"'),
         named("raw", "bytea", path=(), header="raw", nullable=True),
-        named("region", path=(), key=(), transform=(Transform.TRIM,)),
+        named("region", path=(), key=(), transform=("trim",)),
         named("rest_of_it", path=("x",), nullable=True),
         REST,
     )
@@ -227,7 +226,7 @@ def test_members_of_keys_are_columns_in_every_format(form: KeyFormat) -> None:
     keys, schema = written(form, [{"customer": "7", "zone": " EU"}, {"customer": "x"}, {"customer": None}])
     columns = (
         named("customer", "bigint", path=(), key=("customer",), coerce=True),
-        named("zone", path=(), key=("zone",), transform=(Transform.TRIM,), default='"none"'),
+        named("zone", path=(), key=("zone",), transform=("trim",), default='"none"'),
         named("note", nullable=True),
     )
     registry = None if form is KeyFormat.JSON else "r"

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -13,20 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import Transform
 from offset_ledger.decoding import decimals, jsonb, kinds
 from offset_ledger.decoding.jsonb import number, shown
-from offset_ledger.decoding.kinds import (
-    EPOCH_UNITS,
-    INTEGER_BITS,
-    Built,
-    ColumnKind,
-    FromText,
-    as_flags,
-    kept,
-    read_each,
-    staged_type,
-)
+from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.texts import text, text_form
 
@@ -39,11 +28,7 @@ _NO_DOCUMENT = r"\\u0000|(?:^|[:,\[ \t\r\n])-?[0-9.]+[eE][-+]?[0-9]{5}|[0-9]{100
 _MAX_SAFE_DIGITS = 60
 _SEPARATOR = b"\x01"  # JSON has no control characters but blanks
 _LITERAL = re.compile(r"true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_TRANSFORMS: Mapping[Transform, Callable[[str], str]] = {
-    Transform.LOWER: str.lower,
-    Transform.UPPER: str.upper,
-    Transform.TRIM: str.strip,
-}
+_TRANSFORMS: Mapping[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "trim": str.strip}
 _encode = msgspec.json.Encoder().encode
 _string = msgspec.json.Decoder(str).decode
 
@@ -62,13 +47,13 @@ class Conversion:
 
 def conversion(kind: ColumnKind) -> Conversion:
     """Return how values of that kind are read."""
-    if kind.text:
-        of_json, of_text, coerce = conversion(replace(kind, text=None)).read, from_text(kind), kind.text.coerce
+    if kind != kind.plain:
+        of_json, of_text = conversion(kind.plain).read, from_text(kind)
 
         def read(raw: bytes) -> Any:
-            return of_json(raw) if coerce and raw[:1] != b'"' else of_text(string(raw))
+            return of_json(raw) if kind.coerce and raw[:1] != b'"' else of_text(string(raw))
 
-        return Conversion(read, msgspec.Raw, lambda values: read_each(_raws(values), read, kind))
+        return Conversion(read, msgspec.Raw, lambda values: kinds.read_each(_raws(values), read, kind))
     match kind.name:
         case "event_id":
             return Conversion(_event_id, str | int, _event_ids)
@@ -107,18 +92,17 @@ def conversion(kind: ColumnKind) -> Conversion:
 
 def from_text(kind: ColumnKind) -> Callable[[str], Any]:
     """Return how a text becomes a value of that kind: changed, then split, or read as text or as what JSON writes."""
-    steps, plain = kind.text or FromText(), replace(kind, text=None)
-    form = text_form(plain)
-    in_json = None if form or steps.split is not None else conversion(plain)
+    form = text_form(kind.plain)
+    in_json = None if form or kind.split is not None else conversion(kind.plain)
 
     def changed(value: str) -> str:
-        for step in steps.transform:
+        for step in kind.transform:
             value = _TRANSFORMS[step](value)
         return value
 
     def read(value: str) -> Any:
-        if steps.split is not None:
-            parts = value.split(steps.split) if value else []
+        if kind.split is not None:
+            parts = value.split(kind.split) if value else []
             return jsonb.document(_encode([changed(part) for part in parts]))
         value = changed(value)
         if form:

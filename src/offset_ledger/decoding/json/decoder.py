@@ -29,7 +29,8 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 class JsonDecoder:
     """Decodes the JSON records of one pipeline; see :class:`~offset_ledger.decoding.outcome.Decoder`."""
 
-    keys = key_columns = None
+    keys = None
+    key_columns: outcome.Decoder | None = None
 
     def __init__(self, record: RecordShape, limits: Limits) -> None:
         self.record = record

@@ -5,7 +5,7 @@ other, exactly or not at all, and how a whole column does.
 import math
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
@@ -20,16 +20,7 @@ import pyarrow.compute as pc
 from offset_ledger.decoding import jsonb, kinds
 from offset_ledger.decoding.decimals import numeric, scaled, single, single_text
 from offset_ledger.decoding.json.conversions import from_text
-from offset_ledger.decoding.kinds import (
-    EPOCH_UNITS,
-    INTEGER_BITS,
-    Built,
-    ColumnKind,
-    as_flags,
-    kept,
-    read_each,
-    staged_type,
-)
+from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.texts import text_form, uuid_texts
 from offset_ledger.decoding.typed.types import TypeName, ValueType
@@ -101,13 +92,13 @@ class _Refuse:
 
 def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
     """Return how a value of that type becomes a value of that kind; a pair that never fits refuses every value."""
-    if kind.text:
+    if kind != kind.plain:
         if source.name is TypeName.TEXT:
             read = from_text(kind)
-            return Conversion(read, lambda column: read_each(column.to_pylist(), read, kind))
-        if not kind.text.coerce:
+            return Conversion(read, lambda column: kinds.read_each(column.to_pylist(), read, kind))
+        if not kind.coerce:
             return Conversion(_refuse(source, "text"))
-        kind = replace(kind, text=None)
+        kind = kind.plain
     if kind.name == "jsonb":
         in_json = json_value(source)
         if isinstance(in_json, _Refuse):
