@@ -159,9 +159,11 @@ def run_check(arguments: Namespace) -> Outcome:
     """Check a pipeline file, and whether its topic is there and its table fits."""
     from offset_ledger.airflow.notify import wrong_notifiers
     from offset_ledger.checks.diff import check_topic, compare_table
+    from offset_ledger.decoding.elsewhere import check_defaults
     from offset_ledger.validate.step import read_suite
 
     pipeline = pipeline_of(arguments)
+    check_defaults(pipeline.record)
     read_suite(pipeline)
     if wrong := list(wrong_notifiers(pipeline)):
         raise ConfigurationError("\n".join(wrong))

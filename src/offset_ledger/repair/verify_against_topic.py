@@ -141,11 +141,12 @@ MAX_RECORDS = 5_000
 MAX_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _RecordByRecord:
     """The decoder without its proofs of whole columns: each record goes through ``decode``."""
 
     decoder: Decoder
+    key_columns: Decoder | None
 
     @property
     def record(self) -> RecordShape:
@@ -178,7 +179,8 @@ def read_again(
         tables = {"columns": definitions(columns, source.topic), "refused": definitions(refused, source.topic)}
         cursor.execute(statement.format(**tables))
     lookup = SchemaLookup.of(pipeline, BatchKind.REPLAY) or no_schemas
-    decoder = _RecordByRecord(compile_decoder(source, record, pipeline.limits, lookup))
+    proving = compile_decoder(source, record, pipeline.limits, lookup)
+    decoder = _RecordByRecord(proving, proving.key_columns)
     remaining, count = [], 0
     with progress(total_width(ranges), "read again") as advance:
         for r in ranges:
