@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return _fail(error, "--json" in given)
     handler = logging.StreamHandler()
-    handler.addFilter(lambda _: clear() is None)  # a live line makes way
+    handler.addFilter(_make_way)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", handlers=[handler])
     logging.getLogger("offset_ledger").setLevel(logging.INFO if arguments.verbose else logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -93,6 +93,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = json.dumps(outcome.data, default=lambda each: getattr(each, "isoformat", each.__str__)(), indent=2)
     show(text)
     return outcome.exit_code
+
+
+def _make_way(_: logging.LogRecord) -> bool:
+    """Take the live line away before a line of the log."""
+    clear()
+    return True
 
 
 def _fail(error: OffsetLedgerError, as_json: bool) -> int:
