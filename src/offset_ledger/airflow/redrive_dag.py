@@ -55,7 +55,7 @@ PARAMS = {
         "string",
         "Reason",
         "Only records refused for this reason code, such as precision or expect_column_values_to_be_in_set; "
-        "`offset-ledger quarantine PIPELINE` lists them.",
+        "`offset-ledger quarantine list PIPELINE` lists them.",
         section=CHOICE,
     ),
     "since": optional(

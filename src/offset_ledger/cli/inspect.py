@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.output import table
 from offset_ledger.cli.verbs import (
+    BATCH,
     PIPELINE,
     OneOf,
     Option,
     Outcome,
+    connection,
     from_1,
     optional_pipeline,
     pipeline_of,
     since,
     verb,
 )
+from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.units import counted, show_duration
 
@@ -87,7 +90,7 @@ def _text(current: PipelineStatus) -> str:
 @verb(
     PIPELINE,
     Option("--limit", type=from_1, default=20, help="newest first (20)"),
-    example="offset-ledger batches flights --limit 5",
+    example="offset-ledger batch list flights --limit 5",
 )
 def run_batches(arguments: Namespace) -> Outcome:
     """List the newest batches with their balance sheets."""
@@ -95,6 +98,22 @@ def run_batches(arguments: Namespace) -> Outcome:
 
     batches = recent_batches(pipeline_of(arguments), arguments.limit)
     return Outcome(batches, table(batches) if batches else "no batches yet")
+
+
+@verb(BATCH, connection("postgres_default"), example="offset-ledger batch show 42")
+def run_batch(arguments: Namespace) -> Outcome:
+    """Show one batch: its balance sheet by partition, and what happened to it."""
+    from offset_ledger.ledger.batches import read_batch
+    from offset_ledger.ledger.database import open_ledger_at, transaction
+
+    with open_ledger_at(get_connection(arguments.connection)) as session, transaction(session) as cursor:
+        batch = read_batch(cursor, arguments.batch_id)
+        ranges = [dict(row) for row in cursor.run("page/batch_ranges", batch_id=batch.batch_id)]
+        events = [dict(row) for row in cursor.run("page/batch_events", batch_id=batch.batch_id)]
+    names = ("batch_id", "pipeline", "kind", "state", "epoch", "engine", "engine_reason", "planned_at")
+    data = {name: getattr(batch, name) for name in names} | {"ranges": ranges, "events": events}
+    text = "\n\n".join([f"{batch}", *([batch.reasons] if batch.reasons else []), table(ranges), table(events)])
+    return Outcome(data | {"reasons": (batch.verdict or {}).get("reasons", [])}, text)
 
 
 @verb(
@@ -106,7 +125,7 @@ def run_batches(arguments: Namespace) -> Outcome:
         Option("--resolved", action="store_true", help="those that a redrive has resolved instead"),
         Option("--dismissed", action="store_true", help="those that a person has dismissed instead"),
     ),
-    example="offset-ledger quarantine flights --since 1h",
+    example="offset-ledger quarantine list flights --since 1h",
 )
 def run_quarantine(arguments: Namespace) -> Outcome:
     """List the quarantined records by reason, with examples."""

@@ -1,4 +1,4 @@
-"""The verbs that move records: ``ingest``, ``replay``, ``redrive`` and ``dead-letters``."""
+"""The verbs that move records: ``ingest``, ``replay``, ``redrive`` and the delivery of dead letters."""
 
 from argparse import Namespace
 
@@ -86,11 +86,11 @@ def run_replay(arguments: Namespace) -> Outcome:
 
 @verb(
     PIPELINE,
-    Option("--reason", help="only records refused for this reason code; see: quarantine PIPELINE"),
+    Option("--reason", help="only records refused for this reason code; see: quarantine list PIPELINE"),
     since("only records quarantined since"),
     Option("--limit", type=int, help="maximum number of records (limits.records_per_batch)"),
     Option("--why", help="recorded with the batch"),
-    example="offset-ledger redrive flights --reason type --limit 1000",
+    example="offset-ledger quarantine retry flights --reason type --limit 1000",
 )
 def run_redrive(arguments: Namespace) -> Outcome:
     """Retry quarantined records, with the current pipeline file and suite."""
@@ -107,7 +107,7 @@ def run_redrive(arguments: Namespace) -> Outcome:
     return Outcome(batch_data(batch), batch_line(batch))
 
 
-@verb(PIPELINE, example="offset-ledger dead-letters flights")
+@verb(PIPELINE, example="offset-ledger quarantine deliver flights")
 def run_dead_letters(arguments: Namespace) -> Outcome:
     """Deliver pending dead letters."""
     from offset_ledger.repair.dead_letters import deliver

@@ -77,7 +77,7 @@ def uncounted_reason(pipeline: Pipeline) -> str | None:
             return None
     return (
         f"invariant 11 compares nothing yet: batches of {pipeline.name} from before migration 0014 did not count what "
-        f"they added; its next batch counts the table, or now: offset-ledger accept-table {pipeline.name} --why ..."
+        f"they added; its next batch counts the table, or now: offset-ledger accept table {pipeline.name} --why ..."
     )
 
 

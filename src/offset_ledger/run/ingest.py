@@ -189,7 +189,7 @@ def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin, session
         page = report(pipeline, batch_id, session) or "its report"
         raise BatchRejected(
             f"batch {batch_id} of {pipeline.name} is rejected: {batch.reasons}; nothing was merged and no cursor "
-            f"moved; see {page}, then run: offset-ledger approve {batch_id} --why ..., or offset-ledger abandon "
-            f"{batch_id} --why ..."
+            f"moved; see {page}, then run: offset-ledger batch approve {batch_id} --why ..., or "
+            f"offset-ledger batch abandon {batch_id} --why ..."
         )
     return batch

@@ -143,7 +143,7 @@ def test_keys_and_types(
         return json.loads(capsys.readouterr().out)
 
     assert shape(asked("check", "orders")) == dict.fromkeys(("pipeline", "config_hash", "topic", "table"), "str")
-    assert shape(asked("preview", "orders")) == PREVIEW
+    assert shape(asked("check", "orders", "--data")) == PREVIEW
     assert shape(asked("ingest", "orders", "--dry-run")) == DRY_RUN
     assert shape(asked("ingest", "orders", code=3)) == {"error": "str", "message": "str"}
 
@@ -159,7 +159,10 @@ def test_keys_and_types(
     assert shape(asked("approve", "1", "--why", "as they are")) == {"batch_id": "int", "state": "str"}
     assert shape(asked("ingest", "orders")) == [INGESTED]
     assert asked("ingest", "orders") == []
-    assert shape(asked("batches", "orders")) == [BATCH]
+    assert shape(asked("batch", "list", "orders")) == [BATCH]
+    shown = asked("batch", "show", "1")
+    assert (shown["batch_id"], shown["state"], shown["ranges"][0]["quarantined"]) == (1, "committed", 1)
+    assert [each["to_state"] for each in shown["events"]][-3:] == ["rejected", "validated", "committed"]
     assert shape(asked("verify", "orders", "--deep", "--against-topic")) == VERIFIED
     execute(servers.postgres, "UPDATE public.orders SET amount = 2")
     verified = asked("verify", "orders", "--against-topic", code=1)
@@ -167,8 +170,8 @@ def test_keys_and_types(
     execute(servers.postgres, "DELETE FROM public.orders")
     verified = asked("verify", "orders", "--against-topic", code=1)
     assert (verified["violated"], verified["topic_violated"]) == ([11], [1])
-    assert shape(asked("diff", "orders")) == DIFF
-    assert shape(asked("audit", "orders")) == AUDIT
-    doctor = asked("doctor", "orders", code=None)  # 1 where this machine lacks something
+    assert shape(asked("check", "orders", "--schema")) == DIFF
+    assert shape(asked("kafka", "audit", "orders")) == AUDIT
+    doctor = asked("check", "orders", "--system", code=None)  # 1 where this machine lacks something
     assert {each["level"] for each in doctor} <= {"ok", "warning", "problem", "skipped"}
     assert shape([each for each in doctor if each["remedy"]]) == [FINDING]

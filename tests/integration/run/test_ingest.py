@@ -370,7 +370,7 @@ def test_great_expectations_is_imported_for_rows_to_validate_and_pyarrow_for_rec
 def test_a_quarantined_share_above_the_limit_rejects(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.settings["share"] = 0.4
     bench.publish(at(0, order("a", 1)), at(0, order("b", 1, amount=1.125)))
-    with pytest.raises(BatchRejected, match=r"quarantine.*offset-ledger approve 1 --why"):
+    with pytest.raises(BatchRejected, match=r"quarantine.*offset-ledger batch approve 1 --why"):
         bench.ingest()
     assert bench.quarantined() == set()
     path = str(bench.pipeline.path)

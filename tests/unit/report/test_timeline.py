@@ -193,7 +193,7 @@ def test_a_long_list_is_cut_and_says_so(tmp_path: Path) -> None:
     many = replace(TIMELINE, batches=tuple(validated(n) for n in range(50, 0, -1)))
     page = Page(build_timeline(many, tmp_path))
     assert [text for text in page.text if re.fullmatch(r"Batch \d+", text)] == [f"Batch {n}" for n in range(50, 20, -1)]
-    assert "offset-ledger batches orders --limit 50" in page.shown
+    assert "offset-ledger batch list orders --limit 50" in page.shown
 
 
 def test_the_page_of_a_day_has_every_pipeline_and_says_why_one_has_no_data(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ export function auditButton({ dag_id, blocked_reason }, refresh) {
   );
 }
 
-const byHand = ({ name }) => h("code", {}, `offset-ledger audit ${name}`);
+const byHand = ({ name }) => h("code", {}, `offset-ledger kafka audit ${name}`);
 
 function topicLinks(pipeline, chosen) {
   return pipeline.topics.map((topic) => {
