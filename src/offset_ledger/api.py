@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from offset_ledger.checks.arrow_tables import Preview, batches_table, preview_tables, quarantined_table
+from offset_ledger.checks.arrow_tables import BATCHES, QUARANTINED, Preview, preview_tables
 from offset_ledger.checks.decode_sample import Choice
 from offset_ledger.checks.diff import compare_table
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_named
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.ledger.database import named_sql, open_ledger, rows
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
@@ -25,7 +26,7 @@ from offset_ledger.repair import verify as _verify
 from offset_ledger.run import ingest as _ingest
 from offset_ledger.run import requests as _replay
 from offset_ledger.run.ingest import Ingested
-from offset_ledger.standing.status import PipelineStatus
+from offset_ledger.standing.status import PipelineStatus, recent_batches
 from offset_ledger.standing.status import status as _status
 from offset_ledger.validate.step import read_suite
 
@@ -127,12 +128,8 @@ def preview(
 ) -> Preview:
     """Records of the topic, the next ones for example, decoded as a batch would decode them; nothing is written.
 
-    ``from_offset`` is one of ``partition``; ``since``, a record timestamp, carries a time zone. In the tables UUIDs and
-    ``jsonb`` are text, and a numeric is a decimal, or text where no Arrow decimal holds it exactly.
-
-    Raises:
-        LostRange, TransientError: as :func:`ingest`.
-        TerminalError: the topic has no such partition or offset.
+    ``from_offset`` is one of ``partition``; ``since``, a record timestamp, carries a time zone. UUIDs, ``jsonb`` and
+    numerics that no Arrow decimal holds exactly are text. Raises as :func:`ingest`.
     """
     return preview_tables(_one(pipeline), Choice(partition, from_offset, _zoned(since)), records)
 
@@ -149,20 +146,19 @@ def quarantine(
     """The newest records in quarantine with bytes and reasons: unresolved, or those resolved or dismissed.
 
     ``reason`` is a code; ``since``, when they were quarantined, carries a time zone.
-
-    Raises:
-        DatabaseUnavailable: the server is away.
     """
-    return quarantined_table(_one(pipeline), reason, _zoned(since), limit, resolved, dismissed)
+    known, state = _one(pipeline), {"resolved": resolved, "dismissed": dismissed}
+    wanted = {"pipeline": known.name, "reason": reason, "since": _zoned(since), "limit": limit, **state}
+    with open_ledger(known) as session:
+        records = [dict(row) for row in rows(session, named_sql("repair/quarantined_records"), wanted)]
+    for record in records:
+        record |= {name: bytes(record[name]) for name in ("key", "value") if record[name] is not None}
+    return pa.Table.from_pylist(records, QUARANTINED)
 
 
 def batches(pipeline: AnyPipeline, *, limit: int = 100) -> pa.Table:
-    """The newest batches with their balance sheets.
-
-    Raises:
-        DatabaseUnavailable: the server is away.
-    """
-    return batches_table(_one(pipeline), limit)
+    """The newest batches with their balance sheets."""
+    return pa.Table.from_pylist(recent_batches(_one(pipeline), limit), BATCHES)
 
 
 def _zoned(since: datetime | None) -> datetime | None:

@@ -129,30 +129,19 @@ def run_init(arguments: Namespace) -> Outcome:
     Option("what", choices=["sources"], help="the tables, and their views, as dbt's sources"),
     Option("--folder", default="dags/pipelines", help="of the pipeline files (dags/pipelines)"),
     connection("postgres_default"),
-    Option("--output", metavar="FILE", help="default: it is printed"),
-    example="offset-ledger dbt sources --output models/sources.yml",
+    example="offset-ledger dbt sources --folder dags/pipelines",
 )
 def run_dbt(arguments: Namespace) -> Outcome:
-    """Write a sources.yml with descriptions, freshness and tests for dbt."""
+    """Print a sources.yml for dbt, with descriptions, freshness and tests."""
     import yaml
 
     from offset_ledger.config.parse import parse_all
     from offset_ledger.init.dbt_sources import dbt_sources
 
     pipelines = parse_all(Path(arguments.folder))
-    ours = [pipeline for pipeline in pipelines if pipeline.target.connection == arguments.connection]
-    if not ours:
-        others = ", ".join(sorted({pipeline.target.connection for pipeline in pipelines})) or "nowhere"
-        raise ConfigurationError(
-            f"no pipeline of {arguments.folder} writes to {arguments.connection}, but to {others}; give --connection"
-        )
-    document = dbt_sources(ours)
+    document = dbt_sources(each for each in pipelines if each.target.connection == arguments.connection)
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
-    text = f"# By offset-ledger dbt sources, for dbt 1.10.5 or newer\n{text}"
-    if arguments.output is None:
-        return Outcome(document, text.rstrip("\n"))
-    Path(arguments.output).write_text(text)
-    return Outcome(document, f"wrote {arguments.output}, with {counted(len(ours), 'pipeline')}")
+    return Outcome(document, f"# By offset-ledger dbt sources, for dbt 1.10.5 or newer\n{text}".rstrip("\n"))
 
 
 def _records(text: str) -> int:

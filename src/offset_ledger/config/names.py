@@ -8,7 +8,6 @@ POSTGRES_NAME_BYTES = 63
 IDENTIFIER = r"[a-z][a-z0-9_]{0,62}"
 PIPELINE_PATTERN = rf"^{IDENTIFIER}$"
 COLUMN_PATTERN = rf"^{IDENTIFIER}$"
-VIEW_PATTERN = rf"^{IDENTIFIER}$"
 TABLE_PATTERN = rf"^(?:{IDENTIFIER}\.)?{IDENTIFIER}$"
 RESERVED_SCHEMA_PATTERN = r"^(?:pg_[a-z0-9_]*|information_schema|offset_ledger|offset_ledger_staging)\."
 CONNECTION_PATTERN = r"^[A-Za-z0-9_.-]{1,200}$"

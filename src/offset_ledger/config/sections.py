@@ -188,18 +188,6 @@ SOURCE: Kind[Source] = section(
     },
 )
 
-
-def _view(value: Value) -> str:
-    return names.check_identifier(text(value), "view name")
-
-
-def _target(said: Section) -> model.Target:
-    target = said.make(model.Target)
-    if target.view and target.view == target.table:
-        said.entries["view"].note(Refused("the table has this name", "give the view another one"))
-    return target
-
-
 TABLE = Kind(
     lambda value: Attributes(zip(("schema", "table"), names.split_table(text(value)), strict=True)),
     {"type": "string", "pattern": names.TABLE_PATTERN, "not": {"pattern": names.RESERVED_SCHEMA_PATTERN}},
@@ -230,13 +218,12 @@ TARGET: Kind[model.Target] = section(
             "becomes a column; needs source.registry and evolve.",
         ),
         "view": Key(
-            or_null(Kind(_view, {"type": "string", "pattern": names.VIEW_PATTERN})),
+            or_null(matching(names.COLUMN_PATTERN, "the name of a view", "write a-z, 0-9 and _, such as orders_now")),
             "A view beside the table, without deleted rows and without columns that begin with _.",
             ("flights_now",),
         ),
     },
     ("table",),
-    _target,
 )
 
 

@@ -17,9 +17,8 @@ def to_be_made(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     target, columns = pipeline.target, pipeline.record.columns
     made = _view(cursor, pipeline, target.view) if target.view else []
     descriptions = {"": pipeline.description} | {column.name: column.description for column in columns}
-    arrays = {"names": [*descriptions], "texts": [*descriptions.values()]}
-    place = {"file": pipeline.file, "schema": target.schema, "table": target.table}
-    for row in cursor.run("table/comments", **place, **arrays):
+    texts = {"file": pipeline.file, "names": [*descriptions], "texts": [*descriptions.values()]}
+    for row in cursor.run("table/comments", schema=target.schema, table=target.table, **texts):
         text = f"the comment of {row['object']} is not its description"
         made.append(Misfit(text, statement=row["statement"], change=None))
     return made

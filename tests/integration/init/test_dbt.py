@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,8 +108,8 @@ def project(stack: Stack, template_database: str, tmp_path_factory: pytest.TempP
         (folder / "dbt_project.yml").write_text(yaml.safe_dump(PROJECT))
         (folder / "profiles.yml").write_text(yaml.safe_dump(profile(database)))
         (folder / "models/orders_model.sql").write_text(MODEL)
-        given = ["--folder", str(folder / "pipelines"), "--output", str(folder / "models/sources.yml")]
-        assert main(["dbt", "sources", *given]) == 0
+        with (folder / "models/sources.yml").open("w") as printed, redirect_stdout(printed):
+            assert main(["dbt", "sources", "--folder", str(folder / "pipelines")]) == 0
         with connect(database) as session:
             yield Project(folder, install_dbt(folder / "venv"), session)
 

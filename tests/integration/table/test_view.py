@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from offset_ledger.checks.diff import compare_table
+from offset_ledger.checks.diff import compare_table, diff
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Column, ColumnType, Evolve, Pipeline
 from offset_ledger.connections import Connection
@@ -113,6 +113,10 @@ def test_a_table_that_is_there_gets_the_view_with_its_next_commit(session: Sessi
     assert said == "to be changed"
     assert 'which makes: CREATE OR REPLACE VIEW "public"."now" AS SELECT' in line
     assert line.endswith("COMMENT ON TABLE public.orders IS 'Orders'")
+    compared = diff(pipeline)
+    assert not compared.differs
+    texts = [mark.text for line in compared.lines for mark in line.marks]
+    assert any(": the next commit runs CREATE OR REPLACE VIEW" in text for text in texts)
     then(session, pipeline, 3)
     assert compare_table(pipeline) == ("fits", "table public.orders fits")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +43,9 @@ def sources(folder: Path, *expectations: dict[str, Any], more: str = "", deletes
     text = {"name": "orders", "expectations": [*expectations] or [expectation("state", ["new"])]}
     (folder / "expectations/orders.json").write_text(json.dumps(text))
     (folder / "pipelines/orders.yaml").write_text(PIPELINE.format(more=more, deletes=deletes))
-    output = folder / "sources.yml"
-    assert main(["dbt", "sources", "--folder", str(folder / "pipelines"), "--output", str(output)]) == 0
-    written: dict[str, Any] = yaml.safe_load(output.read_text())
+    with redirect_stdout(io.StringIO()) as printed:
+        assert main(["dbt", "sources", "--folder", str(folder / "pipelines")]) == 0
+    written: dict[str, Any] = yaml.safe_load(printed.getvalue())
     return written
 
 
@@ -90,7 +92,7 @@ def test_sets_of_the_suite_are_accepted_values(tmp_path: Path) -> None:
     document = sources(tmp_path, *rules)
     assert data_tests(document, "state") == [
         "not_null",
-        {"accepted_values": {"arguments": {"values": ["new", "paid"]}}},
+        {"accepted_values": {"arguments": {"values": ["new", "paid"], "quote": True}, "config": {"severity": "error"}}},
     ]
     of_numbers = {"arguments": {"values": [1, 2, 3], "quote": False}, "config": {"severity": "warn"}}
     assert data_tests(document, "stars") == [{"accepted_values": of_numbers}]
@@ -98,15 +100,14 @@ def test_sets_of_the_suite_are_accepted_values(tmp_path: Path) -> None:
 
 def test_delete_markers_are_left_out_of_the_tests(tmp_path: Path) -> None:
     document = sources(tmp_path, deletes="delete_when: {path: $.op, equals: d}")
-    where = {"config": {"where": "not _deleted"}}
-    accepted = {"accepted_values": {"arguments": {"values": ["new"]}, **where}}
-    assert data_tests(document, "state") == [{"not_null": where}, accepted]
+    where = {"where": "not _deleted"}
+    not_null, accepted = data_tests(document, "state")
+    assert not_null == {"not_null": {"config": where}}
+    assert accepted["accepted_values"]["config"] == {**where, "severity": "error"}
     assert data_tests(document, "event_id") == ["unique", "not_null"]
 
 
 def test_a_project_reads_one_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sources(tmp_path)
-    folder = tmp_path / "pipelines"
-    assert main(["dbt", "sources", "--folder", str(folder), "--connection", "postgres_eu"]) != 0
-    said = f"no pipeline of {folder} writes to postgres_eu, but to postgres_default; give --connection"
-    assert said in capsys.readouterr().err
+    assert main(["dbt", "sources", "--folder", str(tmp_path / "pipelines"), "--connection", "postgres_eu"]) == 0
+    assert capsys.readouterr().out.endswith("version: 2\nsources: []\n")
