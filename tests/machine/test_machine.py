@@ -133,6 +133,10 @@ STORIES = {
     "records that a redrive had tried are pruned": (
         QUARANTINE, "plan", "load", "approve", "commit", "redrive", "load", "commit", "dismiss", "prune",
     ),
+    "a remerge after a topic was truncated to its start": (
+        EVERYTHING, "produce", ("look", (0,)), "plan", "claim", "stage slice", "seal", "validate", "commit", "truncate",
+        "accept topic", ("edit", ("order", "timestamp")), "remerge",
+    ),
     "one delivery takes over from another": (LETTERS, "run", "read back", "read back", "send", "mark"),
 }  # fmt: skip
 

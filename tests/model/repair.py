@@ -271,11 +271,17 @@ def remerge(rules: Rules, state: State) -> Iterator[Step]:
 
 
 def _reach(source: Source) -> tuple[Range, ...]:
+    """From the first start offset in the topic to the cursor in its log as it is now."""
     log = source.log or (0, 0)
-    of_topic = sorted((place.partition, place.start, place.next) for place in source.places if place.log[0] == log[0])
-    parts = [(p, [each[1:] for each in some]) for p, some in groupby(of_topic, key=lambda each: each[0])]
-    spans = ((p, min(start for start, _ in some), max(end for _, end in some)) for p, some in parts)
-    return tuple(Range(p, start, end) for p, start, end in spans if start < end)
+    cursors = {place.partition: place.cursor for place in source.places if place.log == log}
+    spans: dict[int, tuple[int, int]] = {}
+    for place in source.places:
+        if place.log[0] == log[0]:
+            cursor = cursors.get(place.partition)
+            end = place.start if cursor is None else cursor
+            start, until = spans.get(place.partition, (place.start, end))
+            spans[place.partition] = min(start, place.start), max(until, end)
+    return tuple(Range(p, start, end) for p, (start, end) in sorted(spans.items()) if start < end)
 
 
 def pending_parts(db: Database) -> Iterator[tuple[int, Part]]:
