@@ -18,23 +18,24 @@ def command_line() -> str:
     """A page with the help of every verb."""
     parser = build_parser()
     parts = ["# The command line", "Every verb, as `offset-ledger VERB --help` shows it."]
-    for name, verb in verbs(parser):
+    for name, _, verb in sorted(verbs(parser), key=lambda each: each[0]):
         parts += [f"## {name}", f"```text\n{plain_help(verb)}\n```"]
     return "\n\n".join(parts) + "\n"
 
 
 def verb_table() -> str:
     """Every verb in the order of ``offset-ledger --help`` with its line there, as docs/command-line.md shows it."""
-    (action,) = (each for each in build_parser()._actions if isinstance(each, argparse._SubParsersAction))
-    rows = [f"| `{verb.dest}` | {verb.help} |" for verb in action._choices_actions]
+    rows = [f"| `{name}` | {about} |" for name, about, _ in verbs(build_parser())]
     return "\n".join(["| verb | what it does |", "|---|---|", *rows, ""])
 
 
-def verbs(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """The verbs of a parser in alphabetical order."""
+def verbs(parser: argparse.ArgumentParser, before: str = "") -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """The verbs of a parser, and of its families, with their help, and without their old names."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            yield from sorted(action.choices.items())
+            for listed in action._choices_actions:
+                name, made = f"{before}{listed.dest}", action.choices[listed.dest]
+                yield from list(verbs(made, f"{name} ")) or [(name, listed.help or "", made)]
 
 
 def plain_help(verb: argparse.ArgumentParser) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from offset_ledger import errors as _errors
 
 if TYPE_CHECKING:
+    from offset_ledger.airflow.assets import table_asset as table_asset
     from offset_ledger.airflow.dags import audit_dags as audit_dags
     from offset_ledger.airflow.dags import build_audit_dag as build_audit_dag
     from offset_ledger.airflow.dags import build_daily_report_dag as build_daily_report_dag
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
     from offset_ledger.airflow.ingest_dag import build_ingest_dag as build_ingest_dag
     from offset_ledger.airflow.redrive_dag import build_redrive_dag as build_redrive_dag
     from offset_ledger.api import Verified as Verified
+    from offset_ledger.api import batches as batches
     from offset_ledger.api import check as check
     from offset_ledger.api import ingest as ingest
     from offset_ledger.api import pipelines_of as pipelines_of
+    from offset_ledger.api import preview as preview
+    from offset_ledger.api import quarantine as quarantine
     from offset_ledger.api import replay as replay
     from offset_ledger.api import status as status
     from offset_ledger.api import verify as verify
+    from offset_ledger.checks.arrow_tables import Preview as Preview
     from offset_ledger.config.model import Pipeline as Pipeline
     from offset_ledger.config.parse import find_pipeline as find_pipeline
     from offset_ledger.config.parse import parse_all as parse_all
@@ -38,13 +43,18 @@ if TYPE_CHECKING:
     from offset_ledger.version import __version__ as __version__
 
 _MODULES = {
+    "offset_ledger.airflow.assets": ("table_asset",),
     "offset_ledger.airflow.dags": (
         *("audit_dags", "build_audit_dag", "build_daily_report_dag"),
         *("daily_report_dags", "ingest_dags", "redrive_dags"),
     ),
     "offset_ledger.airflow.ingest_dag": ("build_ingest_dag",),
     "offset_ledger.airflow.redrive_dag": ("build_redrive_dag",),
-    "offset_ledger.api": ("Verified", "check", "ingest", "pipelines_of", "replay", "status", "verify"),
+    "offset_ledger.api": (
+        *("Verified", "batches", "check", "ingest", "pipelines_of"),
+        *("preview", "quarantine", "replay", "status", "verify"),
+    ),
+    "offset_ledger.checks.arrow_tables": ("Preview",),
     "offset_ledger.config.model": ("Pipeline",),
     "offset_ledger.config.parse": ("find_pipeline", "parse_all", "parse_pipeline"),
     "offset_ledger.errors": tuple(_errors.names()),

@@ -1,4 +1,4 @@
-"""What the verbs of the command line do, as functions: they return values and print nothing.
+"""What the verbs of the command line do, as functions: they return values, or Arrow tables, and print nothing.
 
 Each takes a pipeline, or the name or path of its file, and finds its connections as the command line does: inside
 Airflow from Airflow, elsewhere in ``AIRFLOW_CONN_<ID>`` variables.
@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
+
+from offset_ledger.checks.arrow_tables import BATCHES, QUARANTINED, Preview, preview_tables
+from offset_ledger.checks.decode_sample import Choice
 from offset_ledger.checks.diff import compare_table
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_named
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.ledger.database import named_sql, open_ledger, rows
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
@@ -21,7 +26,7 @@ from offset_ledger.repair import verify as _verify
 from offset_ledger.run import ingest as _ingest
 from offset_ledger.run import requests as _replay
 from offset_ledger.run.ingest import Ingested
-from offset_ledger.standing.status import PipelineStatus
+from offset_ledger.standing.status import PipelineStatus, recent_batches
 from offset_ledger.standing.status import status as _status
 from offset_ledger.validate.step import read_suite
 
@@ -111,6 +116,55 @@ def replay(
     action = RunAction.RANGES if ranges else RunAction.WINDOW
     request = Request(action, since, until, tuple(ranges), limit, why=why, scan=scan, fill=fill)
     return _replay.replay(_one(pipeline), request, current_origin(), say)
+
+
+def preview(
+    pipeline: AnyPipeline,
+    *,
+    records: int = 10,
+    partition: int | None = None,
+    from_offset: int | None = None,
+    since: datetime | None = None,
+) -> Preview:
+    """Records of the topic, the next ones for example, decoded as a batch would decode them; nothing is written.
+
+    ``from_offset`` is one of ``partition``; ``since``, a record timestamp, carries a time zone. UUIDs, ``jsonb`` and
+    numerics that no Arrow decimal holds exactly are text. Raises as :func:`ingest`.
+    """
+    return preview_tables(_one(pipeline), Choice(partition, from_offset, _zoned(since)), records)
+
+
+def quarantine(
+    pipeline: AnyPipeline,
+    *,
+    reason: str | None = None,
+    since: datetime | None = None,
+    limit: int = 1000,
+    resolved: bool = False,
+    dismissed: bool = False,
+) -> pa.Table:
+    """The newest records in quarantine with bytes and reasons: unresolved, or those resolved or dismissed.
+
+    ``reason`` is a code; ``since``, when they were quarantined, carries a time zone.
+    """
+    known, state = _one(pipeline), {"resolved": resolved, "dismissed": dismissed}
+    wanted = {"pipeline": known.name, "reason": reason, "since": _zoned(since), "limit": limit, **state}
+    with open_ledger(known) as session:
+        records = [dict(row) for row in rows(session, named_sql("repair/quarantined_records"), wanted)]
+    for record in records:
+        record |= {name: bytes(record[name]) for name in ("key", "value") if record[name] is not None}
+    return pa.Table.from_pylist(records, QUARANTINED)
+
+
+def batches(pipeline: AnyPipeline, *, limit: int = 100) -> pa.Table:
+    """The newest batches with their balance sheets."""
+    return pa.Table.from_pylist(recent_batches(_one(pipeline), limit), BATCHES)
+
+
+def _zoned(since: datetime | None) -> datetime | None:
+    if since is not None and since.tzinfo is None:
+        raise ConfigurationError(f"since: {since.isoformat()} has no time zone; write datetime(..., tzinfo=UTC)")
+    return since
 
 
 def status(pipeline: AnyPipeline) -> PipelineStatus:

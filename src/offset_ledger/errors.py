@@ -302,6 +302,10 @@ class StateConflict(TerminalError):
     """The batch is not in the state that this transition starts from."""
 
 
+class BatchInUse(TransientError):
+    """Another run has the batch, and is alive."""
+
+
 class Fenced(TerminalError):
     """A newer attempt has claimed the batch; this one may commit nothing."""
 

@@ -1,12 +1,14 @@
 """Progress of a long run: a bar at a terminal, a plain line every few seconds elsewhere, nothing for a short run."""
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import ceil
+from shutil import get_terminal_size
 from threading import Lock
 from typing import TextIO
 
@@ -21,6 +23,27 @@ PLAIN_SECONDS = 5.0
 _BAR_AFTER = 1.0  # seconds
 
 
+_CLEAR = "\r\x1b[K"
+
+
+def live(line: str) -> None:
+    """Show what a run does now: at a terminal in place of the line before, elsewhere as a line; on standard error."""
+    if _rewrites(sys.stderr):
+        print(f"{_CLEAR}{line[: get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+    else:
+        print(line, file=sys.stderr, flush=True)
+
+
+def clear() -> None:
+    """Take the live line away, before anything that stays is printed."""
+    if _rewrites(sys.stderr):
+        print(_CLEAR, end="", file=sys.stderr, flush=True)
+
+
+def _rewrites(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 @contextmanager
 def progress(total: int | None, what: str, out: TextIO | None = None, unit: str = "records") -> Iterator[OnProgress]:
     """Show how many of ``total`` are done, how fast, and how long the rest takes at that rate.
@@ -31,7 +54,9 @@ def progress(total: int | None, what: str, out: TextIO | None = None, unit: str 
     if stream.isatty():
         from tqdm import tqdm
 
-        with tqdm(total=total, desc=what, unit=f" {unit}", unit_scale=True, delay=_BAR_AFTER, file=stream) as bar:
+        clear()
+        unit, after = f" {unit}", _BAR_AFTER
+        with tqdm(total=total, desc=what, unit=unit, unit_scale=True, delay=after, leave=False, file=stream) as bar:
             yield _one_at_a_time(bar.update)
     else:
         in_log = out is None and log.isEnabledFor(logging.INFO)

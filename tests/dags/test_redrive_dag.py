@@ -21,6 +21,7 @@ print(json.dumps({
         "params": {name: d.params.get_param(name).dump() for name in d.params},
         "outlets": {t.task_id: [a.uri for a in t.outlets] for t in d.tasks if t.outlets},
         "doc": d.doc_md, "tags": sorted(d.tags), "owner": d.owner, "timetable": type(d.timetable).__name__,
+        "paused": d.is_paused_upon_creation,
         "max_active_runs": d.max_active_runs, "retries": sorted({t.retries for t in d.tasks}),
     } for k, d in found.items() if isinstance(d, DAG)},
 }))
@@ -85,6 +86,6 @@ def test_the_dag_says_what_it_is(parsed: Any) -> None:
         ["demo", "flights", "offset-ledger"],
         1,
     )
-    assert (dag["timetable"], dag["retries"]) == ("NullTimetable", [3])
+    assert (dag["timetable"], dag["paused"], dag["retries"]) == ("NullTimetable", False, [3])
     assert dag["outlets"] == {"commit": ["offset-ledger://postgres_default/public.flights"]}
     assert "Redrive flights" in dag["doc"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +77,34 @@ def test_the_base_alone_commits_a_batch(base: Environment, connections: dict[str
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 batch committed"), done.stderr
     assert committed(connections) == [("a", "new"), ("b", "new")]
     assert base.run("offset-ledger", "verify", "parcels.yaml", "--against-topic", **connections).returncode == 0
+
+
+def test_the_quickstart_of_the_readme(wheel: Path, stack: Stack, tmp_path: Path) -> None:
+    """Its code block, with the servers of the tests in place of those that it names."""
+    readme = (ROOT / "README.md").read_text()
+    ((extra, text),) = re.findall(r'^```bash\npip install "\$\(ls dist/.+\)\[(\w+)\]"\n(.+?)^```$', readme, re.M | re.S)
+    reader = install(wheel, tmp_path, extra)
+    (reader.folder / "bin/bash").symlink_to("/bin/bash")
+    kafka = {"bootstrap.servers": stack.kafka.bootstrap}
+    create_topic(kafka, "quick.orders", 2, 1)
+    values = [{"id": f"o-{n}", "at": f"2026-03-01T10:00:{n:02}Z", "state": "new"} for n in range(20)]
+    publish([Record(None, json.dumps(each).encode(), (), None) for each in values], kafka, "quick.orders")
+    with new_database(stack, "template0") as database:
+        for theirs, ours in (
+            ("kafka-1:9092", stack.kafka.bootstrap),
+            ('"host": "db"', f'"host": "{database.host}", "port": {database.port}'),
+            ('"shop"', f'"{database.schema}"'),
+            ('"ledger", "password": "…"', f'"{database.login}", "password": "{database.password}"'),
+            ("shop.orders", "quick.orders"),
+        ):
+            assert theirs in text
+            text = text.replace(theirs, ours)
+        done = reader.run("bash", "-ec", text)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert re.search(r"^all \d+ invariants hold$", done.stdout, re.M), done.stdout
+        with connect(database) as session, session.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM public.orders")
+            assert cursor.fetchone()[0] == 20
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """One function from the ledger's tables, the target and the quarantine to the model's ``Database``.
 
-``comparable`` leaves out of either side what the other does not have; docs/model.md says what and why.
+``comparable`` leaves out of either side what the other does not have; tests/machine/__init__.py says what and why.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def sampler_of(lab: Lab, benches: Sequence[Bench], exporter: subprocess.Popen[by
 
 @contextmanager
 def exporter(lab: Lab, bench: Bench) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """``offset-ledger metrics``, with the address that Prometheus would scrape."""
+    """``offset-ledger serve metrics``, with the address that Prometheus would scrape."""
     address = f"127.0.0.1:{free_ports(1)[0]}"
     assert lab.registry is not None
     environment = {

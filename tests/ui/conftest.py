@@ -161,7 +161,7 @@ def _filled(stack: Stack, project: Path, statsd: Statsd) -> World:
     _forget_a_tombstone(world, "forgotten")
     for file in (project / "dags").glob("*.py"):
         file.touch()
-    for name in (*PIPELINES, "redrive_flights"):
+    for name in PIPELINES:
         world.unpause(name)
     return world
 

@@ -73,7 +73,8 @@ def kept(stack: Stack, run_id: str) -> dict[str, str]:
 def rules(audits: FrameLocator, table: str) -> set[str]:
     """The rules of the rows of a table, but for those that are gone since the previous audit."""
     gone = audits.locator(".chip", has_text=re.compile("^gone$"))
-    rows = audits.locator(f"section > .card > {table} > tbody > tr").filter(has_not=gone)
+    places = ("section > .card", "section > details > .card")
+    rows = audits.locator(", ".join(f"{place} > {table} > tbody > tr" for place in places)).filter(has_not=gone)
     return set(rows.evaluate_all("rows => rows.map((r) => r.querySelector('b').textContent)"))
 
 

@@ -45,7 +45,7 @@ def test_links_in_code_stay() -> None:
 
 def test_the_reference_has_every_verb_and_every_public_name() -> None:
     page = generated.command_line()
-    assert all(f"\n## {name}\n" in page for name in ("ingest", "stack", "accept-topic"))
+    assert all(f"\n## {name}\n" in page for name in ("ingest", "stack", "accept topic"))
     named = {line.rpartition(".")[2] for line in generated.python_api().splitlines() if line.startswith(":::")}
     assert named == set(offset_ledger.__all__) - {"__version__"}
 

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from offset_ledger import progress as module
-from offset_ledger.progress import PlainLines, progress
+from offset_ledger.cli.verbs import say
+from offset_ledger.progress import PlainLines, live, progress
 
 
 class Terminal(io.StringIO):
@@ -46,13 +47,32 @@ def test_a_short_run_says_nothing() -> None:
     assert out.getvalue() == ""
 
 
-def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_a_bar_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BAR_AFTER", 0)
     out = Terminal()
     with progress(1_000, "staged", out, unit="offsets") as advance:
         advance(1_000)
-    assert "staged: 100%" in out.getvalue()
-    assert "offsets/s]" in out.getvalue()
+    shown, *_, last = out.getvalue().strip("\r").split("\r")
+    assert shown.startswith("staged: ")
+    assert shown.endswith("offsets/s]")
+    assert last.strip() == ""
+
+
+def test_a_terminal_has_one_live_line_which_makes_way_for_what_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr", out := Terminal())
+    live("planned batch 1 of orders: 6 offsets")
+    live("staged 3 rows")
+    say("a note")
+    clear = "\r\x1b[K"
+    assert out.getvalue() == f"{clear}planned batch 1 of {clear}staged 3 rows{clear}a note\n"
+
+
+def test_elsewhere_each_live_line_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    live("planned batch 1 of orders: 6 offsets")
+    live("staged 3 rows")
+    assert capsys.readouterr() == ("", "planned batch 1 of orders: 6 offsets\nstaged 3 rows\n")
 
 
 def test_lines_are_in_the_log_where_that_takes_them_and_else_on_standard_error(

@@ -28,7 +28,7 @@ Checks the topic of each pipeline against the rules of `docs/audit.md`: copies, 
 transactions, groups. A task fails, without a retry, when a rule finds an **error**; warnings and what changed since the
 last audit stand in its log. Every result is kept in `offset_ledger.topic_audit`.
 
-Each finding names the command that fixes it. The same by hand: `offset-ledger audit PIPELINE`.
+Each finding names the command that fixes it. The same by hand: `offset-ledger kafka audit PIPELINE`.
 """
 
 REPORT = Asset(name=ids.DAILY_REPORT_DAG, uri=f"offset-ledger://{ids.DAILY_REPORT_DAG}")

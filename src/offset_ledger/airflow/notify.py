@@ -1,6 +1,6 @@
 """Notifications of a pipeline: what happened is recorded in the ledger, and what is due is sent.
 
-Nothing here raises, and all of it together takes a bounded time: a run never fails for want of a notification.
+Nothing here raises, and all of it together takes a bounded time: a notification that fails does not fail the run.
 """
 
 from __future__ import annotations

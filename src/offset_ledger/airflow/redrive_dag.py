@@ -55,7 +55,7 @@ PARAMS = {
         "string",
         "Reason",
         "Only records refused for this reason code, such as precision or expect_column_values_to_be_in_set; "
-        "`offset-ledger quarantine PIPELINE` lists them.",
+        "`offset-ledger quarantine list PIPELINE` lists them.",
         section=CHOICE,
     ),
     "since": optional(
@@ -91,6 +91,7 @@ def build_redrive_dag(pipeline: Pipeline) -> DAG:
     with DAG(
         dag_id=ids.redrive_dag(pipeline.name),
         schedule=None,
+        is_paused_upon_creation=False,  # it has no schedule: a run is what a person asks for
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,

@@ -38,7 +38,7 @@ def describe(facts: TopicFacts, option: str) -> str:
 def elect(facts: TopicFacts) -> str:
     """Bring the leaders back to their preferred brokers, with this project's own command."""
     who = facts.reader.pipeline if facts.reader else f"--topic {facts.topic}"
-    return f"offset-ledger audit {who} --elect"
+    return f"offset-ledger kafka audit {who} --elect"
 
 
 def reassign(facts: TopicFacts, factor: int, near: Collection[int] = ()) -> str:

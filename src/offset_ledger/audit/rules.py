@@ -46,7 +46,9 @@ def retention_against_lag(facts: TopicFacts) -> RuleResult:
         count = counted(sum(after - first for _, first, after in gone), "offset")
         search = "look for the records elsewhere; if they are gone, set source.on_expired: earliest_after_approval"
         approve = "where it is fail (the default), and approve the loss (OffsetExpired in docs/runbook.md):"
-        remedy = remedies.lines(search, approve, f"offset-ledger skip {reader.pipeline} --why 'retention deleted them'")
+        remedy = remedies.lines(
+            search, approve, f"offset-ledger accept loss {reader.pipeline} --why 'retention deleted them'"
+        )
         risk = "records were deleted before they were ingested, and ingestion stops until the loss is approved"
         return RuleResult(Severity.ERROR, f"deleted before they were committed: {count}, {text}", remedy, risk)
     worst = max(((_used(facts, p), p.partition) for p in facts.partitions), default=((0.0, ""), 0))
@@ -284,7 +286,7 @@ def compaction(facts: TopicFacts) -> RuleResult:
         return ok("not compacted")
     if facts.reader is None:
         finding = "compacted, and no pipeline was named: whether the key is the event id is not known"
-        return RuleResult(Severity.INFO, finding, "name the pipeline that reads it: offset-ledger audit PIPELINE")
+        return RuleResult(Severity.INFO, finding, "name the pipeline that reads it: offset-ledger kafka audit PIPELINE")
     kept = kept_for(facts.settings["retention.ms"])
     by_age = f"delete by age instead (after {show_span(kept)}):" if kept is not None else "keep every record instead:"
     remedy = remedies.lines(by_age, remedies.set_topic(facts, "cleanup.policy=delete"))

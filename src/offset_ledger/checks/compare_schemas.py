@@ -146,7 +146,7 @@ def _slots(pipeline: Pipeline) -> list[_Slot]:
     ]
     for column, kind in zip(record.columns, others, strict=True):
         file = f"{column.type.sql}{', null' if column.nullable else ''}"
-        slots.append(_Slot(_paths(column.path, column.aliases), column.name, kind, column.nullable, file))
+        slots.append(_Slot(_paths(column.path, column.aliases), column.name, kind, column.optional, file))
     return slots
 
 

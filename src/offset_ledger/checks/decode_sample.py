@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
-from offset_ledger.decoding.arrow import decode_batch, with_texts
+from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, with_texts
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetExpired, TerminalError
 from offset_ledger.kafka.client import connect_kafka
@@ -154,8 +154,8 @@ class Sample:
         return len(self.rows) + len(self.refusals) + self.skipped
 
 
-def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
-    """Read that many records from where the choice says, and decode them.
+def decode_columns(pipeline: Pipeline, choice: Choice, records: int) -> tuple[Start, RecordShape, list[DecodedColumns]]:
+    """Read that many records from where the choice says, and decode them, with the columns that the pipeline has.
 
     Raises:
         LostRange: as the next batch would.
@@ -171,8 +171,14 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
     lookup = SchemaLookup.that_keeps_nothing(pipeline, database) or no_schemas
     decoder = compile_decoder(pipeline.source, pipeline.record, pipeline.limits, lookup)
     decoded = [decode_batch(decoder, batch) for batch in _read(pipeline, start, records)]
+    return start, pipeline.record, decoded
+
+
+def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
+    """Read and decode records as :func:`decode_columns`, one by one for people."""
+    start, record, decoded = decode_columns(pipeline, choice, records)
     rows, refusals = list[SampleRow](), list[SampleRefusal]()
-    names = [column.name for column in pipeline.record.columns]
+    names = [column.name for column in record.columns]
     for each in decoded:
         wanted = [name for name in (*_OF_THE_ROW, *names) if name in each.rows.column_names]
         for row in with_texts(each.rows.select(wanted)).to_pylist():

@@ -26,6 +26,7 @@ from offset_ledger.schema_registry.client import Registry, connect_registry
 from offset_ledger.stage.schemas import SchemaNeeds
 from offset_ledger.table.change import check_target, is_there
 from offset_ledger.table.fit import column_types, enabled_triggers, misfits, own_uniques
+from offset_ledger.table.view import to_be_made
 from offset_ledger.units import counted
 
 _TIMEOUT = 5  # seconds: a person is waiting for the answer
@@ -63,7 +64,7 @@ def diff(pipeline: Pipeline) -> Diff:
             known = with_columns(cursor, pipeline)
             table, kept = Table(False, {}), schema_boundaries.all_writer_schemas(cursor, pipeline.name)
             if is_there(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
-                table = Table(True, column_types(cursor, known), tuple(misfits(cursor, known)))
+                table = Table(True, column_types(cursor, known), (*misfits(cursor, known), *to_be_made(cursor, known)))
             unread = staging.latest_unread(cursor, pipeline.name)
         note = "" if table.exists else f"{name} does not exist yet; the first batch creates it"
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
@@ -99,7 +100,7 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
         if changes is None:
             return "missing", f"{table} does not exist yet; the first batch creates it"
         if changes:
-            clauses = ", ".join(change.clause for change in changes)
+            clauses = ", ".join(change.clause or change.statement for change in changes)
             return "to be changed", f"{table} fits after the next commit, which makes: {clauses}"
         extras = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]
         extras += [f"the unique index {name}" for name in own_uniques(cursor, pipeline)]

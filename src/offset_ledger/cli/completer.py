@@ -12,7 +12,8 @@ def complete_pipelines(prefix: str, **_: object) -> list[str]:
     """Return the names of pipelines, and files; behind an @ the topics of a pipeline with several."""
     from argcomplete.completers import FilesCompleter
 
-    from offset_ledger.config.parse import SUFFIXES, known_names, parse_named
+    from offset_ledger.config.folder import SUFFIXES
+    from offset_ledger.config.parse import known_names, parse_named
 
     name, at, _topic = prefix.rpartition("@")
     if not at:

@@ -2,25 +2,27 @@
 
 from argparse import Namespace
 
-from offset_ledger.cli.completer import complete_batches
-from offset_ledger.cli.output import batch_data, batch_line
-from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, connection, pipeline_of, say, verb, why
+from offset_ledger.cli.output import batch_data, batch_line, show
+from offset_ledger.cli.verbs import (
+    BATCH,
+    PIPELINE,
+    Option,
+    Outcome,
+    Topics,
+    connection,
+    pipeline_of,
+    say,
+    since,
+    verb,
+    why,
+)
 from offset_ledger.connections import get_connection
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.states import State
+from offset_ledger.progress import live
 from offset_ledger.units import counted
 
-_BATCH = (
-    Option(
-        "batch_id",
-        type=int,
-        metavar="BATCH",
-        help="the id of a batch, which status and batches show",
-        complete=complete_batches,
-    ),
-    why("batch"),
-    connection("postgres_default"),
-)
+_BATCH = (BATCH, why("batch"), connection("postgres_default"))
 
 
 def _decide_batch(arguments: Namespace, state: State) -> Outcome:
@@ -32,13 +34,13 @@ def _decide_batch(arguments: Namespace, state: State) -> Outcome:
     return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch}")
 
 
-@verb(*_BATCH, example='offset-ledger approve 42 --why "checked with the producer"')
+@verb(*_BATCH, example='offset-ledger batch approve 42 --why "checked with the producer"')
 def run_approve(arguments: Namespace) -> Outcome:
     """Let a rejected batch commit what was validated."""
     return _decide_batch(arguments, State.VALIDATED)
 
 
-@verb(*_BATCH, example='offset-ledger abandon 42 --why "wrong limits in the pipeline file"')
+@verb(*_BATCH, example='offset-ledger batch abandon 42 --why "wrong limits in the pipeline file"')
 def run_abandon(arguments: Namespace) -> Outcome:
     """Abandon an open batch; its offsets are planned again."""
     return _decide_batch(arguments, State.ABANDONED)
@@ -48,7 +50,7 @@ def run_abandon(arguments: Namespace) -> Outcome:
     PIPELINE,
     why("batch that records the loss"),
     topics=Topics.ONE,
-    example='offset-ledger skip flights --why "these days were loaded from the archive"',
+    example='offset-ledger accept loss flights --why "these days were loaded from the archive"',
 )
 def run_skip(arguments: Namespace) -> Outcome:
     """Approve a loss (offsets, or tombstones, that were removed before they were read), or accept a changed topic."""
@@ -66,12 +68,12 @@ def run_skip(arguments: Namespace) -> Outcome:
     PIPELINE,
     Option("--partition", type=int, help="of the records named by --offset"),
     Option("--offset", type=int, nargs="+", metavar="O", help="one or more offsets of that partition"),
-    Option("--reason", help="all records refused for this reason code; see: quarantine PIPELINE"),
-    Option("--since", help="only records quarantined since, ISO 8601 with zone"),
+    Option("--reason", help="all records refused for this reason code; see: quarantine list PIPELINE"),
+    since("only records quarantined since"),
     why("decision"),
     Option("--undo", action="store_true", help="take the dismissal of these records back"),
     topics=Topics.ONE,
-    example='offset-ledger dismiss flights --partition 0 --offset 17 18 --why "test records"',
+    example='offset-ledger quarantine dismiss flights --partition 0 --offset 17 18 --why "test records"',
 )
 def run_dismiss(arguments: Namespace) -> Outcome:
     """Dismiss quarantined records that will never be loaded; no redrive takes them."""
@@ -91,7 +93,7 @@ def run_dismiss(arguments: Namespace) -> Outcome:
     PIPELINE,
     why("decision"),
     topics=Topics.ONE,
-    example='offset-ledger accept-topic flights --why "recreated with more partitions"',
+    example='offset-ledger accept topic flights --why "recreated with more partitions"',
 )
 def run_accept_topic(arguments: Namespace) -> Outcome:
     """Continue with a recreated topic, a truncated log, or without one of several topics that was deleted."""
@@ -101,7 +103,7 @@ def run_accept_topic(arguments: Namespace) -> Outcome:
     return Outcome(settled.data, settled.message)
 
 
-@verb(PIPELINE, why("decision"), example='offset-ledger accept-schema flights --why "nobody needs the new field"')
+@verb(PIPELINE, why("decision"), example='offset-ledger accept schema flights --why "nobody needs the new field"')
 def run_accept_schema(arguments: Namespace) -> Outcome:
     """Leave the columns as they are although the next records have a schema that does not fit them."""
     from offset_ledger.decisions.answers import settle_schema
@@ -114,7 +116,7 @@ def run_accept_schema(arguments: Namespace) -> Outcome:
     PIPELINE,
     why("count of the table"),
     topics=Topics.TOGETHER,
-    example='offset-ledger accept-table flights --why "emptied for a new start"',
+    example='offset-ledger accept table flights --why "emptied for a new start"',
 )
 def run_accept_table(arguments: Namespace) -> Outcome:
     """Continue with a table that was emptied, restored or corrected on purpose."""
@@ -137,9 +139,10 @@ def run_remerge(arguments: Namespace) -> Outcome:
     if restated.rows is not None:
         say(f"{counted(restated.rows, 'row')} of {pipeline.name} got Kafka's timestamp as their publish_at")
     done = []
-    for batch in replay_parts(pipeline, restated.parts, current_origin(), arguments.why, say):
+    for batch in replay_parts(pipeline, restated.parts, current_origin(), arguments.why, live):
         done.append(batch_data(batch))
-        say(batch_line(batch))
+        if not arguments.json:
+            show(batch_line(batch))
     data = {"restated": restated.rows, "replayed": done, "gone": [str(r) for r in restated.gone]}
     ordered = f"the rows of {pipeline.name} are ordered by Kafka's timestamps"
     unchanged = restated.rows is None and not done

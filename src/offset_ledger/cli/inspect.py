@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -10,7 +9,20 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.output import table
-from offset_ledger.cli.verbs import PIPELINE, OneOf, Option, Outcome, from_1, optional_pipeline, pipeline_of, verb
+from offset_ledger.cli.verbs import (
+    BATCH,
+    PIPELINE,
+    OneOf,
+    Option,
+    Outcome,
+    connection,
+    from_1,
+    optional_pipeline,
+    pipeline_of,
+    since,
+    verb,
+)
+from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.units import counted, show_duration
 
@@ -78,7 +90,7 @@ def _text(current: PipelineStatus) -> str:
 @verb(
     PIPELINE,
     Option("--limit", type=from_1, default=20, help="newest first (20)"),
-    example="offset-ledger batches flights --limit 5",
+    example="offset-ledger batch list flights --limit 5",
 )
 def run_batches(arguments: Namespace) -> Outcome:
     """List the newest batches with their balance sheets."""
@@ -88,16 +100,32 @@ def run_batches(arguments: Namespace) -> Outcome:
     return Outcome(batches, table(batches) if batches else "no batches yet")
 
 
+@verb(BATCH, connection("postgres_default"), example="offset-ledger batch show 42")
+def run_batch(arguments: Namespace) -> Outcome:
+    """Show one batch: its balance sheet by partition, and what happened to it."""
+    from offset_ledger.ledger.batches import read_batch
+    from offset_ledger.ledger.database import open_ledger_at, transaction
+
+    with open_ledger_at(get_connection(arguments.connection)) as session, transaction(session) as cursor:
+        batch = read_batch(cursor, arguments.batch_id)
+        ranges = [dict(row) for row in cursor.run("page/batch_ranges", batch_id=batch.batch_id)]
+        events = [dict(row) for row in cursor.run("page/batch_events", batch_id=batch.batch_id)]
+    names = ("batch_id", "pipeline", "kind", "state", "epoch", "engine", "engine_reason", "planned_at")
+    data = {name: getattr(batch, name) for name in names} | {"ranges": ranges, "events": events}
+    text = "\n\n".join([f"{batch}", *([batch.reasons] if batch.reasons else []), table(ranges), table(events)])
+    return Outcome(data | {"reasons": (batch.verdict or {}).get("reasons", [])}, text)
+
+
 @verb(
     PIPELINE,
     Option("--reason", help="only this reason code"),
-    Option("--since", help="only records quarantined since, ISO 8601 with zone"),
+    since("only records quarantined since"),
     Option("--limit", type=int, default=5, help="coordinates shown of each reason (5)"),
     OneOf(
         Option("--resolved", action="store_true", help="those that a redrive has resolved instead"),
         Option("--dismissed", action="store_true", help="those that a person has dismissed instead"),
     ),
-    example="offset-ledger quarantine flights --since 2026-01-31T00:00Z",
+    example="offset-ledger quarantine list flights --since 1h",
 )
 def run_quarantine(arguments: Namespace) -> Outcome:
     """List the quarantined records by reason, with examples."""
@@ -133,13 +161,14 @@ def _by_reason(reasons: Sequence[Mapping[str, Any]]) -> str:
 )
 def run_verify(arguments: Namespace) -> Outcome:
     """Check every invariant of the ledger, and the number of rows in the table."""
-    from offset_ledger.repair.verify import explain_gaps, uncounted_reason, verify
+    from offset_ledger.repair.verify import Violation, explain_gaps, uncounted_reason, verify
 
     pipeline, more = pipeline_of(arguments), dict[str, Any]()
     violations, checked = verify(pipeline)
+    different = list[Violation]()
     summary = f"all {checked} invariants hold" if checked else f"{pipeline.name} has no batches yet: nothing to check"
     notes = [note] if (note := uncounted_reason(pipeline)) else []
-    lines = [*(violations or [summary]), *notes]
+    lines: list[str] = [*violations, *([] if violations else [summary]), *notes]
     if arguments.deep:
         deep = explain_gaps(pipeline)
         violations += deep.violations
@@ -150,16 +179,16 @@ def run_verify(arguments: Namespace) -> Outcome:
         from offset_ledger.repair.verify_against_topic import compare_with_topic
 
         compared = compare_with_topic(pipeline)
-        violations += compared.violations
+        different += compared.violations
         notes += compared.notes
         ranges = ", ".join(map(str, compared.ranges)) or "nothing"
         read = f"{counted(compared.records, 'record')} of {pipeline.source.topic} read again: {ranges}"
         lines += [*compared.violations, *compared.notes, read]
         more["records"] = compared.records
         more["read_again"] = [[r.partition, r.from_offset, r.until_offset] for r in compared.ranges]
-    violated = sorted({int(number[1]) for line in violations if (number := re.match(r"invariant (\d+) ", line))})
-    data = {"violations": violations, "violated": violated, "checked": checked, "notes": notes, **more}
-    return Outcome(data, "\n".join(lines), 1 if violations else 0)
+    violated, differs = (sorted({line.number for line in each}) for each in (violations, different))
+    data = {"violations": [*violations, *different], "violated": violated, "topic_violated": differs, **more}
+    return Outcome(data | {"checked": checked, "notes": notes}, "\n".join(lines), 1 if data["violations"] else 0)
 
 
 @verb(

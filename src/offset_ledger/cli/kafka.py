@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Option("--ledger", help="Airflow connection id of the database that keeps the result of --topic"),
     Option("--elect", action="store_true", help="first bring leaders back to their preferred brokers"),
     Option("--fail-on", choices=["error", "warning"], default="error", help="exit 1 from here on (error)"),
-    example="offset-ledger audit flights --fail-on warning",
+    example="offset-ledger kafka audit flights --fail-on warning",
 )
 def run_audit(arguments: Namespace) -> Outcome:
     """Check a topic against the reliability rules."""
@@ -79,7 +79,7 @@ def run_audit(arguments: Namespace) -> Outcome:
     Option("--retention", default="7d", metavar="SPAN", help="such as 36h or 7d, or forever (7d)"),
     Option("--replication-factor", type=from_1, help="instead of the planned one"),
     Option("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of your own; repeat"),
-    example="offset-ledger topic plan shop.orders --volume 2GB --retention 14d",
+    example="offset-ledger kafka topic plan shop.orders --volume 2GB --retention 14d",
 )
 def run_topic(arguments: Namespace) -> Outcome:
     """Plan, create or describe a topic, with the effect of each setting."""
@@ -184,7 +184,7 @@ _LABS = {"semantics": _semantics, "replication": _replication, "ordering": _orde
 @verb(
     Option("name", choices=list(_LABS), metavar="LAB", help=f"one of {', '.join(_LABS)}"),
     Option("--seed", type=int, default=1, help="draws where things break (1)"),
-    example="offset-ledger lab semantics --seed 7",
+    example="offset-ledger kafka lab semantics --seed 7",
 )
 def run_lab(arguments: Namespace) -> Outcome:
     """Measure delivery guarantees on real servers that fail on purpose."""

@@ -1,6 +1,5 @@
 """The command line: ``offset-ledger VERB``; every verb has --json and fails with one line and a non-zero exit."""
 
-import io
 import json
 import logging
 import os
@@ -8,39 +7,45 @@ import sys
 from collections.abc import Sequence
 
 from offset_ledger.cli import decide, demo, inspect, kafka, production, publish, running, set_up
-from offset_ledger.cli.verbs import Parser, add_verbs, run_verb
+from offset_ledger.cli.output import show
+from offset_ledger.cli.verbs import Family, Parser, Verb, add_verbs, run_verb
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, UsageError, failure_of, one_line
 from offset_ledger.pandas_later import this_process_is_ours
+from offset_ledger.progress import clear
 from offset_ledger.version import __version__
 
 # The verbs as ``--help`` lists them: a new one is registered here, in its group.
-_GROUPS = {
+_BATCH = {"list": inspect.run_batches, "show": inspect.run_batch}
+_BATCH |= {"approve": decide.run_approve, "abandon": decide.run_abandon}
+_QUARANTINE = {"list": inspect.run_quarantine, "retry": running.run_redrive}
+_QUARANTINE |= {"dismiss": decide.run_dismiss, "deliver": running.run_dead_letters}
+_ACCEPT = {"topic": decide.run_accept_topic, "schema": decide.run_accept_schema}
+_ACCEPT |= {"table": decide.run_accept_table, "loss": decide.run_skip}
+_KAFKA = {"publish": publish.run_publish, "topic": kafka.run_topic, "audit": kafka.run_audit, "lab": kafka.run_lab}
+_SERVE = {"metrics": production.run_metrics, "spark": production.run_spark_server}
+_GROUPS: dict[str, tuple[Verb | Family, ...]] = {
     "set up": (
         set_up.run_stack,
         set_up.run_migrate,
         set_up.run_init,
         set_up.run_check,
-        set_up.run_preview,
-        set_up.run_diff,
-        set_up.run_doctor,
+        set_up.run_dbt,
         set_up.run_completion,
     ),
-    "run": (running.run_ingest, running.run_replay, running.run_redrive, running.run_dead_letters),
-    "look": (inspect.run_status, inspect.run_batches, inspect.run_quarantine, inspect.run_verify, inspect.run_report),
+    "run": (running.run_ingest, running.run_replay, decide.run_remerge),
+    "look": (inspect.run_status, inspect.run_verify, inspect.run_report),
     "decide": (
-        decide.run_approve,
-        decide.run_abandon,
-        decide.run_skip,
-        decide.run_dismiss,
-        decide.run_accept_topic,
-        decide.run_accept_schema,
-        decide.run_accept_table,
-        decide.run_remerge,
+        Family("batch", "list batches, and decide about them", _BATCH),
+        Family("quarantine", "list quarantined records, retry or dismiss them, deliver dead letters", _QUARANTINE),
+        Family("accept", "accept what has changed, or a loss, and go on", _ACCEPT),
     ),
-    "Kafka": (publish.run_publish, kafka.run_audit, kafka.run_topic, kafka.run_lab),
-    "in production": (production.run_metrics, production.run_notify, production.run_prune, production.run_spark_server),
-    "try it": (demo.run_demo,),
+    "beside pipelines": (
+        Family("kafka", "publish records, plan and audit topics, measure guarantees", _KAFKA),
+        Family("serve", "run a server until it is stopped: metrics, or Spark", _SERVE),
+        *(production.run_notify, production.run_prune, demo.run_demo),
+    ),
 }
+_OLD = (set_up.run_preview, set_up.run_diff, set_up.run_doctor)  # of check
 
 
 def build_parser() -> Parser:
@@ -52,7 +57,7 @@ def build_parser() -> Parser:
         epilog="offset-ledger VERB --help shows the options of a verb, with an example.",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    add_verbs(parser, _GROUPS)
+    add_verbs(parser, _GROUPS, _OLD)
     return parser
 
 
@@ -73,7 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser.parse_args(given)
     except UsageError as error:
         return _fail(error, "--json" in given)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler()
+    handler.addFilter(_make_way)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", handlers=[handler])
     logging.getLogger("offset_ledger").setLevel(logging.INFO if arguments.verbose else logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
@@ -85,30 +92,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = f"unexpected {one_line(error)}; run it again with --verbose to see where, and report it"
         return _fail(UnexpectedError(text), arguments.json)
     except KeyboardInterrupt:
+        clear()
         print("interrupted; running it again is safe", file=sys.stderr)
         return 130
     text = outcome.text
     if arguments.json:
         text = json.dumps(outcome.data, default=lambda each: getattr(each, "isoformat", each.__str__)(), indent=2)
-    _show(text)
+    show(text)
     return outcome.exit_code
 
 
-def _show(text: str) -> None:
-    """Print the result. A reader that closes the pipe early, as ``head`` does, is no failure of the verb."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal of another encoding
-    try:
-        print(text, flush=True)
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python reports it once more at its end
-        if not isinstance(error, BrokenPipeError):
-            sys.exit(f"offset-ledger: the result cannot be written ({error.strerror}); give it another place")
+def _make_way(_: logging.LogRecord) -> bool:
+    """Take the live line away before a line of the log."""
+    clear()
+    return True
 
 
 def _fail(error: OffsetLedgerError, as_json: bool) -> int:
+    clear()
     if as_json:
-        _show(json.dumps(failure_of(error)))
+        show(json.dumps(failure_of(error)))
     elif "\n" in str(error) or hasattr(error, "problems"):
         print(error, file=sys.stderr)  # mistakes of a file: each line begins with its place, as editors read them
     else:

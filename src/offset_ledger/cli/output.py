@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from offset_ledger.model.balance_sheet import Dispositions
+from offset_ledger.progress import clear
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.run.ingest import Ingested
 
 
+def show(text: str) -> None:
+    """Print a result. A reader that closes the pipe early, as ``head`` does, is no failure of the verb."""
+    clear()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal of another encoding
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python reports it once more at its end
+        if not isinstance(error, BrokenPipeError):
+            sys.exit(f"offset-ledger: the result cannot be written ({error.strerror}); give it another place")
+
+
 def table(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows under the names of their columns, moments in UTC to the second."""
+    """Rows under the names of their columns, moments in UTC to the second; without the effects that no row has."""
     from tabulate import tabulate
+
+    rows = list(rows)
+    counts = [name for name in Dispositions.__dataclass_fields__ if all(row.get(name) == 0 for row in rows)]
 
     def cell(value: Any) -> Any:
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z" if isinstance(value, datetime) else value
 
-    return tabulate([{name: cell(value) for name, value in row.items()} for row in rows], headers="keys")
+    shown = [{name: cell(value) for name, value in row.items() if name not in counts} for row in rows]
+    return tabulate(shown, headers="keys")
 
 
 def batch_data(ingested: Ingested) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The verbs of operators: ``metrics``, ``notify``, ``prune`` and ``spark-server``."""
+"""The verbs of operators: ``metrics``, ``notify``, ``prune`` and the Spark Connect server."""
 
 import threading
 from argparse import ArgumentTypeError, Namespace
@@ -26,7 +26,7 @@ def _address(text: str) -> tuple[str, int]:
         Option("--listen", type=_address, default=_address(_DEFAULT), metavar="HOST:PORT", help=f"where ({_DEFAULT})"),
         Option("--once", action="store_true", help="print what a scrape would get, and end"),
     ),
-    example="offset-ledger metrics --listen 0.0.0.0:9464",
+    example="offset-ledger serve metrics --listen 0.0.0.0:9464",
 )
 def run_metrics(arguments: Namespace) -> Outcome:
     """Export the metrics of all pipelines to Prometheus, until it is stopped."""
@@ -107,7 +107,7 @@ _KEPT = {
     Option("--master", default="local[2,3]", help="Spark's master; 2 cores, each task tried 3 times: local[2,3]"),
     Option("--memory", default="1g", help="heap of the server (1g)"),
     Option("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"),
-    example="offset-ledger spark-server --master 'local[2,3]' --memory 2g",
+    example="offset-ledger serve spark --master 'local[2,3]' --memory 2g",
 )
 def run_spark_server(arguments: Namespace) -> Outcome:
     """Run a Spark Connect server that stages batches, until it is stopped."""

@@ -74,7 +74,7 @@ def _schema_arguments() -> Iterator[Option]:
         "--transactional-id", metavar="ID", help="publish in transactions; run again, it sends only what is missing"
     ),
     connection("kafka_default"),
-    example="offset-ledger publish shop.orders --file orders.jsonl --key '$.id'",
+    example="offset-ledger kafka publish shop.orders --file orders.jsonl --key '$.id'",
 )
 def run_publish(arguments: Namespace) -> Outcome:
     """Publish a file of records to a topic, as JSON, Avro, Protobuf or JSON Schema."""

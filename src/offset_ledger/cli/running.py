@@ -1,12 +1,13 @@
-"""The verbs that move records: ``ingest``, ``replay``, ``redrive`` and ``dead-letters``."""
+"""The verbs that move records: ``ingest``, ``replay``, ``redrive`` and the delivery of dead letters."""
 
 from argparse import Namespace
 
-from offset_ledger.cli.output import batch_data, batch_line
-from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, by_topic, from_1, pipeline_of, say, verb
+from offset_ledger.cli.output import batch_data, batch_line, show
+from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, by_topic, from_1, pipeline_of, since, verb
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.request import Request, parse_request
+from offset_ledger.progress import live
 from offset_ledger.units import counted
 
 
@@ -15,6 +16,7 @@ from offset_ledger.units import counted
     Option("--until-drained", action="store_true", help="go on until nothing is new"),
     Option("--limit", type=from_1, help="maximum number of offsets in a batch; an open one is resumed as it is"),
     Option("--dry-run", action="store_true", help="show what would be read, and write nothing"),
+    Option("--take-over", action="store_true", help="take an open batch from another run although that is alive"),
     topics=Topics.TOGETHER,
     example="offset-ledger ingest flights --until-drained",
 )
@@ -35,9 +37,11 @@ def run_ingest(arguments: Namespace) -> Outcome:
         text = by_topic({name: str(shown) for name, shown in planned.items()})
         return Outcome({name: shown.data for name, shown in planned.items()}, text)
     with session_ended():
-        for batch in ingest(pipeline, current_origin(), arguments.until_drained, say, arguments.limit):
+        given = (arguments.until_drained, live, arguments.limit, arguments.take_over)
+        for batch in ingest(pipeline, current_origin(), *given):
             done.append(batch_data(batch))
-            say(batch_line(batch))
+            if not arguments.json:
+                show(batch_line(batch))
     return Outcome(done, f"{counted(len(done), 'batch')} committed" if done else "nothing is new, nothing changed")
 
 
@@ -46,8 +50,8 @@ def run_ingest(arguments: Namespace) -> Outcome:
     Option("--partition", type=int, help="the partition of --from-offset and --until-offset"),
     Option("--from-offset", type=int, help="first offset"),
     Option("--until-offset", type=int, help="end, exclusive"),
-    Option("--since", help="first record timestamp, ISO 8601 with zone, instead of offsets"),
-    Option("--until", help="end of the record timestamps, exclusive"),
+    since("first record timestamp, instead of offsets"),
+    since("end of the record timestamps, exclusive", "--until"),
     Option("--scan", action="store_true", help="with --since and --until: also the records that came late"),
     Option("--fill", action="store_true", help="also write rows whose newest state is one of these records"),
     Option("--limit", type=int, help="maximum number of offsets"),
@@ -76,17 +80,17 @@ def run_replay(arguments: Namespace) -> Outcome:
         planned = preview(pipeline, request)
         return Outcome(planned.data, str(planned))
     with session_ended():
-        batch = replay(pipeline, request, current_origin(), say)
+        batch = replay(pipeline, request, current_origin(), live)
     return Outcome(batch_data(batch), batch_line(batch))
 
 
 @verb(
     PIPELINE,
-    Option("--reason", help="only records refused for this reason code; see: quarantine PIPELINE"),
-    Option("--since", help="only records quarantined since, ISO 8601 with zone"),
+    Option("--reason", help="only records refused for this reason code; see: quarantine list PIPELINE"),
+    since("only records quarantined since"),
     Option("--limit", type=int, help="maximum number of records (limits.records_per_batch)"),
     Option("--why", help="recorded with the batch"),
-    example="offset-ledger redrive flights --reason type --limit 1000",
+    example="offset-ledger quarantine retry flights --reason type --limit 1000",
 )
 def run_redrive(arguments: Namespace) -> Outcome:
     """Retry quarantined records, with the current pipeline file and suite."""
@@ -96,14 +100,14 @@ def run_redrive(arguments: Namespace) -> Outcome:
     pipeline = pipeline_of(arguments)
     choice = parse_choice(arguments.reason, arguments.since, arguments.limit)
     planned = plan_redrive(pipeline, choice, current_origin(), arguments.why)
-    say(planned.message)
+    live(planned.message)
     if planned.batch is None:
         return Outcome(None, "nothing is to redrive, nothing changed")
-    batch = run_batch(pipeline, planned, current_origin(), say)
+    batch = run_batch(pipeline, planned, current_origin(), live)
     return Outcome(batch_data(batch), batch_line(batch))
 
 
-@verb(PIPELINE, example="offset-ledger dead-letters flights")
+@verb(PIPELINE, example="offset-ledger quarantine deliver flights")
 def run_dead_letters(arguments: Namespace) -> Outcome:
     """Deliver pending dead letters."""
     from offset_ledger.repair.dead_letters import deliver

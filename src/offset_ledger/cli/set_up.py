@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.verbs import (
@@ -20,11 +21,13 @@ from offset_ledger.cli.verbs import (
     from_1,
     optional_pipeline,
     pipeline_of,
+    run_verb,
     say,
+    since,
     verb,
 )
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import ConfigurationError
+from offset_ledger.errors import ConfigurationError, UsageError
 from offset_ledger.extras import require
 from offset_ledger.model.moments import parse_since
 from offset_ledger.units import counted
@@ -118,25 +121,27 @@ def run_init(arguments: Namespace) -> Outcome:
     path = done.written[0]
     lines = [f"wrote {' and '.join(map(str, done.written))}, from {counted(done.records, 'record')}; to be looked at:"]
     lines += [f"  {doubt}" for doubt in doubts]
-    lines += ["next:", f"  offset-ledger check {path}", f"  offset-ledger preview {path}"]
+    lines += ["next:", f"  offset-ledger check {path}", f"  offset-ledger check {path} --data"]
     return Outcome(data, "\n".join([*lines, f"  offset-ledger ingest {path} --dry-run"]))
 
 
-@verb(PIPELINE, topics=Topics.TOGETHER, example="offset-ledger check flights")
-def run_check(arguments: Namespace) -> Outcome:
-    """Check a pipeline file, and whether its topic is there and its table fits."""
-    from offset_ledger.airflow.notify import wrong_notifiers
-    from offset_ledger.checks.diff import check_topic, compare_table
-    from offset_ledger.validate.step import read_suite
+@verb(
+    Option("what", choices=["sources"], help="the tables, and their views, as dbt's sources"),
+    Option("--folder", default="dags/pipelines", help="of the pipeline files (dags/pipelines)"),
+    connection("postgres_default"),
+    example="offset-ledger dbt sources --folder dags/pipelines",
+)
+def run_dbt(arguments: Namespace) -> Outcome:
+    """Print a sources.yml for dbt, with descriptions, freshness and tests."""
+    import yaml
 
-    pipeline = pipeline_of(arguments)
-    read_suite(pipeline)
-    if wrong := list(wrong_notifiers(pipeline)):
-        raise ConfigurationError("\n".join(wrong))
-    topic, about_topic = check_topic(pipeline)
-    table, about_table = compare_table(pipeline)
-    data = {"pipeline": pipeline.name, "config_hash": pipeline.config_hash, "topic": topic, "table": table}
-    return Outcome(data, f"{pipeline.path}: no mistakes\n{about_topic}\n{about_table}")
+    from offset_ledger.config.parse import parse_all
+    from offset_ledger.init.dbt_sources import dbt_sources
+
+    pipelines = parse_all(Path(arguments.folder))
+    document = dbt_sources(each for each in pipelines if each.target.connection == arguments.connection)
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    return Outcome(document, f"# By offset-ledger dbt sources, for dbt 1.10.5 or newer\n{text}".rstrip("\n"))
 
 
 def _records(text: str) -> int:
@@ -147,24 +152,71 @@ def _records(text: str) -> int:
     return count
 
 
-@verb(
-    PIPELINE,
-    Option("--records", type=_records, default=10, help="how many (10)"),
+_SAMPLE = (
+    Option("--records", type=_records, help="how many records of the topic (10)"),
     Option("--partition", type=int, help="only records of this partition"),
     OneOf(
         Option("--from-offset", type=int, help="first offset in --partition, instead of the next one"),
-        Option("--since", help="first record timestamp, ISO 8601 with zone, instead of the next records"),
+        since("first record timestamp, instead of the next records"),
     ),
     Option("--refused", action="store_true", help="show only what would go to quarantine"),
-    example="offset-ledger preview flights --since 2026-01-31T00:00Z --refused",
 )
+
+
+def _instead(name: str, about: str) -> Option:
+    return Option(f"--{name}", dest="instead", action="store_const", const=name, help=about)
+
+
+@verb(
+    optional_pipeline("needed but for --system: "),
+    OneOf(
+        _instead("data", "decode some records of the topic instead"),
+        _instead("schema", "compare the latest schema, the file and the table instead"),
+        _instead("system", "check packages, servers, versions, rights, clocks, tables and topics instead"),
+    ),
+    *_SAMPLE,
+    topics=Topics.TOGETHER,
+    example="offset-ledger check flights\n  offset-ledger check flights --data --since 1h --refused",
+)
+def run_check(arguments: Namespace) -> Outcome:
+    """Check a pipeline file, and whether its topic is there and its table fits; or data, schema or system.
+
+    Raises:
+        UsageError: a pipeline is needed, or an option is for --data.
+    """
+    instead = {"data": run_preview, "schema": run_diff, "system": run_doctor}.get(arguments.instead)
+    see = f"(see: {arguments.prog} check --help)"
+    if arguments.pipeline is None and instead is not run_doctor:
+        raise UsageError(f"the following arguments are required: PIPELINE {see}")
+    sample = ("records", "partition", "from_offset", "since", "refused")
+    if instead is not run_preview and (given := [name for name in sample if getattr(arguments, name)]):
+        raise UsageError(f"--{given[0].replace('_', '-')} needs --data {see}")
+    if instead is not None:
+        return run_verb(Namespace(**{**vars(arguments), "run": instead.run, "topics": instead.topics}))
+    from offset_ledger.airflow.notify import wrong_notifiers
+    from offset_ledger.checks.diff import check_topic, compare_table
+    from offset_ledger.decoding.elsewhere import check_defaults
+    from offset_ledger.validate.step import read_suite
+
+    pipeline = pipeline_of(arguments)
+    check_defaults(pipeline.record)
+    read_suite(pipeline)
+    if wrong := list(wrong_notifiers(pipeline)):
+        raise ConfigurationError("\n".join(wrong))
+    topic, about_topic = check_topic(pipeline)
+    table, about_table = compare_table(pipeline)
+    data = {"pipeline": pipeline.name, "config_hash": pipeline.config_hash, "topic": topic, "table": table}
+    return Outcome(data, f"{pipeline.path}: no mistakes\n{about_topic}\n{about_table}")
+
+
+@verb(PIPELINE, *_SAMPLE, example="offset-ledger check flights --data --since 1h --refused")
 def run_preview(arguments: Namespace) -> Outcome:
     """Decode some records of the topic, the next ones for example; nothing is written."""
     from offset_ledger.checks.decode_sample import Choice, decode_sample
 
     choice = Choice(arguments.partition, arguments.from_offset, parse_since(arguments.since))
     pipeline = pipeline_of(arguments)
-    sample = decode_sample(pipeline, choice, arguments.records)
+    sample = decode_sample(pipeline, choice, arguments.records or 10)
     rows = () if arguments.refused else sample.rows
     data = {
         "pipeline": pipeline.name,
@@ -232,7 +284,7 @@ def _preview_text(sample: Sample, rows: tuple[SampleRow, ...]) -> str:
 _WIDTH = 200  # wider than most terminals: side by side is what it is for
 
 
-@verb(PIPELINE, example="offset-ledger diff orders_avro")
+@verb(PIPELINE, example="offset-ledger check orders_avro --schema")
 def run_diff(arguments: Namespace) -> Outcome:
     """Compare the latest schema, the pipeline file and the table, and say what each difference means."""
     from offset_ledger.checks.diff import diff
@@ -299,7 +351,7 @@ def fitting(rows: Sequence[Mapping[str, str]], width: int | None = None) -> str:
 @verb(
     optional_pipeline("only what this pipeline needs: "),
     topics=Topics.TOGETHER,
-    example="offset-ledger doctor\n  offset-ledger doctor flights",
+    example="offset-ledger check --system\n  offset-ledger check flights --system",
 )
 def run_doctor(arguments: Namespace) -> Outcome:
     """Check what pipelines need: packages, servers, versions, rights, clocks, tables and topics."""

@@ -2,23 +2,31 @@
 
 import argparse
 import os
+import re
 import sys
 from argparse import SUPPRESS, Action, ArgumentTypeError, Namespace, _ActionsContainer
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import Enum
 from typing import Any, NoReturn
 
-from offset_ledger.cli.completer import complete_pipelines
+from offset_ledger.cli.completer import complete_batches, complete_pipelines
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import FROM_AIRFLOW
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, UnknownTopic, UsageError, failure_of
+from offset_ledger.model.moments import zoned
+from offset_ledger.progress import clear
+from offset_ledger.units import parse_span
 
 
 class Parser(argparse.ArgumentParser):
     """A parser that raises :class:`UsageError` instead of ending the process, and says what was probably meant."""
+
+    usual: tuple[str, ...] = ()
+    """The verbs of a group whose name is an old verb too: the first is meant where none is given."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"formatter_class": _formatter, **options})
@@ -35,6 +43,8 @@ class Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse all of it: what is left over is refused here, where the options of the verb are known."""
+        if self.usual and args is not None and not {*args} & {*self.usual, "-h", "--help"}:
+            args = [self.usual[0], *args]
         known, rest = super().parse_known_args(args, namespace)
         if rest:
             name = rest[0].partition("=")[0]
@@ -118,6 +128,7 @@ class OneOf:
 
 _PIPELINE = "a name under dags/pipelines/, or the path of a YAML file; @TOPIC behind it for one of several topics"
 PIPELINE = Option("pipeline", metavar="PIPELINE", help=_PIPELINE, complete=complete_pipelines)
+BATCH = Option("batch_id", type=int, metavar="BATCH", help="the id of a batch", complete=complete_batches)
 _EVERYWHERE = (
     Option("--json", action="store_true", help="print the result as one JSON document"),
     Option(
@@ -140,6 +151,11 @@ def why(kept_with: str) -> Option:
     return Option("--why", required=True, help=f"recorded with the {kept_with}")
 
 
+def since(about: str, name: str = "--since") -> Option:
+    """Return the option of a moment."""
+    return Option(name, type=moment, metavar="WHEN", help=f"{about}: ISO 8601 with zone, or 30m, 1h or 2d ago")
+
+
 def connection(default: str) -> Option:
     """Return the Airflow connection of a verb that takes no pipeline."""
     return Option("--connection", default=default, help=f"Airflow connection id ({default})")
@@ -159,16 +175,36 @@ class Verb:
         """The name at the command line."""
         return self.run.__name__.removeprefix("run_").replace("_", "-")
 
-    def add_to(self, parser: Parser, verbs: Any, common: Parser) -> str:
-        """Let the parser take the verb with its arguments, and return its line of the help."""
-        description = " ".join((self.run.__doc__ or self.name).partition("\n\n")[0].split())
+    def add_to(self, prog: str, verbs: Any, common: Parser, name: str, *, old: bool = False) -> str:
+        """Let a parser have the verb of this name with its arguments, and return its line of the help; not ``old``."""
+        description = " ".join((self.run.__doc__ or name).partition("\n\n")[0].split())
         summary = description[0].lower() + description[1:].removesuffix(".")
-        example = f"example:\n  {self.example}"
-        made = verbs.add_parser(self.name, help=summary, description=description, epilog=example, parents=[common])
-        made.set_defaults(run=self.run, topics=self.topics, prog=parser.prog)
+        given = {"description": description, "epilog": f"example:\n  {self.example}", "parents": [common]}
+        made = verbs.add_parser(name, **given, **({} if old else {"help": summary}))
+        made.set_defaults(run=self.run, topics=self.topics, prog=prog)
         for each in self.options:
             each.add_to(made)
         return summary
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Verbs behind a common word, by their name; each goes by its own name too, which is the old one."""
+
+    name: str
+    summary: str
+    verbs: Mapping[str, Verb]
+
+    def add_to(self, parser: Parser, verbs: Any, common: Parser) -> None:
+        """Let the parser take these verbs by both names."""
+        made = verbs.add_parser(self.name, help=self.summary, description=f"{self.summary}.", parents=[common])
+        group = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+        for name, each in self.verbs.items():
+            each.add_to(parser.prog, group, common, name)
+            if each.name != self.name:
+                each.add_to(parser.prog, verbs, common, each.name, old=True)
+            elif name == "list":
+                made.usual = tuple(self.verbs)
 
 
 def verb(
@@ -178,8 +214,8 @@ def verb(
     return lambda run: Verb(run, options, topics, example)
 
 
-def add_verbs(parser: Parser, groups: Mapping[str, Iterable[Verb]]) -> None:
-    """Let the parser take the verbs, listed in these groups; each takes --json and --verbose, as the parser does."""
+def add_verbs(parser: Parser, groups: Mapping[str, Iterable[Verb | Family]], old: Iterable[Verb]) -> None:
+    """Let the parser take the verbs, listed in these groups, and old ones; each takes --json as the parser does."""
     parser.add_argument_group("verbs")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help=SUPPRESS, prog=parser.prog)
     common = Parser(add_help=False)
@@ -189,8 +225,15 @@ def add_verbs(parser: Parser, groups: Mapping[str, Iterable[Verb]]) -> None:
     for title, of_group in groups.items():
         group = parser.add_argument_group(title)
         for each_verb in of_group:
-            summary = each_verb.add_to(parser, verbs, common)
-            group._group_actions.append(Action([], each_verb.name, metavar=each_verb.name, help=summary))
+            if isinstance(each_verb, Family):
+                each_verb.add_to(parser, verbs, common)
+                name, summary = f"{each_verb.name} {'|'.join(each_verb.verbs)}", each_verb.summary
+            else:
+                name = each_verb.name
+                summary = each_verb.add_to(parser.prog, verbs, common, name)
+            group._group_actions.append(Action([], each_verb.name, metavar=name, help=summary))
+    for each_old in old:
+        each_old.add_to(parser.prog, verbs, common, each_old.name, old=True)
 
 
 def run_verb(arguments: Namespace) -> Outcome:
@@ -246,6 +289,18 @@ def from_1(text: str) -> int:
     return int(text)
 
 
+def moment(text: str) -> str:
+    """A moment in ISO 8601, of that or of a time ago such as 30m, 1h or 2d, as the ``type`` of an argument."""
+    if re.fullmatch("[0-9]{1,5}[smhd]", text):
+        return (datetime.now(UTC) - parse_span(text)).isoformat()
+    if zoned(text):
+        return text
+    raise ArgumentTypeError(
+        "should be ISO 8601 with a zone, such as 2026-01-31T00:00Z, or a time ago, such as 30m, 1h or 2d, "
+        f"found {text!r}"
+    )
+
+
 def name_and_value(setting: str) -> tuple[str, str]:
     """The two sides of an argument of --set.
 
@@ -266,5 +321,6 @@ def pipeline_of(arguments: Namespace) -> Pipeline:
 
 
 def say(line: str) -> None:
-    """Progress: to stderr, so that the result stands alone on stdout."""
+    """Say something that is no result, on stderr, so that the result stands alone on stdout."""
+    clear()
     print(line, file=sys.stderr, flush=True)

@@ -22,8 +22,8 @@ ALIASES = {
     "timestamp with time zone": "timestamptz",
     "character varying": "varchar",
 }
-_NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
-PLAIN = ("text", *_NUMBERS, "boolean", "date", "time", "timestamptz", "uuid", "jsonb", "bytea")
+NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
+PLAIN = ("text", *NUMBERS, "boolean", "date", "time", "timestamptz", "uuid", "jsonb", "bytea")
 MAX_VARCHAR = 10_485_760
 MAX_PRECISION = 1000
 ENCODINGS = {"timestamptz": ("rfc3339", "epoch_s", "epoch_ms", "epoch_us"), "bytea": ("base64", "hex")}
@@ -109,7 +109,7 @@ def _unknown(text: str) -> Refused:
             return Refused(wrong, f"did you mean {lower}?")
     close = get_close_matches(lower.split("(")[0].strip(), [*PLAIN, *ALIASES, "varchar", *NAMES], n=1, cutoff=0.75)
     if not close:
-        types = ("text", "varchar(n)", *_NUMBERS[:4], "numeric(p,s)", *PLAIN[5:])
+        types = ("text", "varchar(n)", *NUMBERS[:4], "numeric(p,s)", *PLAIN[5:])
         return Refused(wrong, f"the types are {', '.join(types)}")
     return Refused(wrong, f"write {native(close[0])}" if close[0] in NAMES else f"did you mean {close[0]}?")
 

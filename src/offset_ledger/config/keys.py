@@ -45,7 +45,9 @@ class Key:
         if default is None:
             is_allowed = "null" in kind.get("type", ()) or {"type": "null"} in kind.get("anyOf", ())
         else:
-            is_allowed = default is not MISSING and (bool(default) or not {"enum", "minItems"} & kind.keys())
+            is_allowed = default is not MISSING and (
+                bool(default) or not {"enum", "minItems", "pattern", "anyOf"} & kind.keys()
+            )
         if isinstance(default, timedelta):
             default = f"{default.days}d"
         shown = {"default": list(default) if isinstance(default, tuple) else default} if is_allowed else {}

@@ -5,7 +5,7 @@ values that know their place in it, with every mistake.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,18 @@ for _tag, _pattern, _first in (
     PlainLoader.add_implicit_resolver(CORE + _tag, re.compile(_pattern), _first)
 
 
-def read_yaml(data: bytes) -> yaml.Node:
-    """The root node of a YAML document; refuses what is not one document of UTF-8 YAML, with the line."""
-    text = _decoded(data)
+def read_file(path: Path) -> tuple[bytes, yaml.Node]:
+    """The bytes of a file and its root node, whose marks name it; refuses what is not one document of UTF-8 YAML."""
     try:
-        node = yaml.compose(text, Loader=PlainLoader)
+        text = _decoded(data := path.read_bytes())
+    except FileNotFoundError:
+        raise Refused("there is no such file", "give the path of a pipeline file") from None
+    except OSError as error:
+        raise Refused(f"the file cannot be read: {error.strerror}", "give a readable file") from None
+    try:
+        loader = PlainLoader(text)
+        loader.name = str(path)
+        node = loader.get_single_node()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise Refused(f"character U+{error.character:04X} is not allowed in YAML", "remove it", line) from None
@@ -57,7 +64,7 @@ def read_yaml(data: bytes) -> yaml.Node:
         raise Refused("the YAML is nested too deeply to be read", "a pipeline file has three levels", 1) from None
     if node is None or node.tag == CORE + "null":
         raise Refused("the file is empty", "describe a pipeline, beginning with pipeline: <name>", 1)
-    return node
+    return data, node
 
 
 def read_json(data: bytes) -> tuple[Any, Mapping[Place, int]]:
@@ -154,19 +161,23 @@ _PLAIN_KEY = re.compile(r"[^\s.\x00-\x1f]+")
 
 @dataclass(frozen=True, slots=True)
 class Mistakes:
-    """The mistakes of one file, in the order of its lines."""
+    """The mistakes of a file, and of the defaults of its folder, in the order of their lines."""
 
     file: Path
-    noted: list[tuple[int, str]] = field(default_factory=list)
+    noted: list[tuple[Path, int, str]] = field(default_factory=list)
 
     def add(self, line: int, wrong: str, right: str) -> None:
         """Keep one mistake and go on."""
-        self.noted.append((line, f"{self.file}:{line}: {wrong}; {right}"))
+        self.noted.append((self.file, line, f"{self.file}:{line}: {wrong}; {right}"))
+
+    def of(self, node: yaml.Node) -> "Mistakes":
+        """Return the same mistakes, where they are of the file that this node is in."""
+        return replace(self, file=Path(node.start_mark.name))
 
     def raise_if_any(self) -> None:
         """Raise one PipelineFileError with all of them."""
         if self.noted:
-            raise PipelineFileError([text for _, text in sorted(self.noted, key=lambda mistake: mistake[0])])
+            raise PipelineFileError([text for _, _, text in sorted(self.noted, key=lambda mistake: mistake[:2])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +199,7 @@ class Value:
         """The values of a list; none of anything else."""
         nodes = self.node.value if isinstance(self.node, yaml.SequenceNode) else ()
         return [
-            Value(self.key, f"{self.where}[{place}]", line_of(node), node, self.mistakes)
+            Value(self.key, f"{self.where}[{place}]", line_of(node), node, self.mistakes.of(node))
             for place, node in enumerate(nodes)
         ]
 
@@ -198,7 +209,7 @@ class Value:
         entries: dict[str, Value] = {}
         for key, node in pairs:
             if is_text(key):
-                entry = Value(key.value, dotted(self.where, key.value), line_of(key), node, self.mistakes)
+                entry = Value(key.value, dotted(self.where, key.value), line_of(key), node, self.mistakes.of(key))
                 entries.setdefault(key.value, entry)
         return entries
 
@@ -215,10 +226,12 @@ class Value:
         for key, _ in self.node.value:
             if not is_text(key):
                 wrong = f"{self.where or 'the file'} has a key that is not text: {describe(key)}"
-                self.mistakes.add(line_of(key), wrong, "write a name, in quotes if YAML reads it as something else")
+                self.mistakes.of(key).add(
+                    line_of(key), wrong, "write a name, in quotes if YAML reads it as something else"
+                )
             elif key.value in first:
                 wrong = f"{dotted(self.where, key.value)} is given twice, first in line {first[key.value]}"
-                self.mistakes.add(line_of(key), wrong, "keep one of them")
+                self.mistakes.of(key).add(line_of(key), wrong, "keep one of them")
             else:
                 first[key.value] = line_of(key)
 

@@ -169,7 +169,11 @@ class ColumnType:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the target table and the place of its value in the record: the path, or the first of its aliases."""
+    """A column of the target table and the place of its value in the record: the path, or the first of its aliases.
+
+    A column without a path has the value of the ``header`` of that name, or what is at the path ``key`` of the Kafka
+    key, the whole key at no path. ``default``, as JSON, stands instead of NULL; it is all that a constant has.
+    """
 
     name: str
     type: ColumnType
@@ -177,6 +181,23 @@ class Column:
     nullable: bool = False
     encoding: str = ""  # timestamptz: rfc3339, epoch_s, epoch_ms, epoch_us; bytea: base64, hex
     aliases: tuple[JsonPath, ...] = ()
+    description: str = ""
+    key: JsonPath | None = None
+    header: str | None = None
+    default: str | None = None
+    coerce: bool = False
+    transform: tuple[str, ...] = ()  # lower, upper, trim
+    split: str | None = None
+
+    @property
+    def optional(self) -> bool:
+        """Return whether a record may do without a value."""
+        return self.nullable or self.default is not None
+
+    @property
+    def of_text(self) -> bool:
+        """Return whether the value is a header or the whole key, which Kafka has as bytes."""
+        return self.header is not None or self.key == ()
 
 
 REST = Column("_rest", ColumnType("jsonb"), (), nullable=True)
@@ -243,12 +264,13 @@ class ColumnsFrom(StrEnum):
 class Target:
     """The table that rows are merged into."""
 
-    connection: str
-    schema: str
-    table: str
+    connection: str = "postgres_default"
+    schema: str = "public"
+    table: str = ""
     merge: Merge = Merge.NEWEST_WINS
     evolve: Evolve = Evolve.NONE
     columns_from: ColumnsFrom = ColumnsFrom.FILE
+    view: str | None = None  # in the schema of the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +300,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One pipeline file. ``config_hash`` is the SHA-256 of its bytes, or of that and of its schema file's.
+    """One pipeline file. ``config_hash`` is the SHA-256 of ``text``, or of that and of its schema file's.
+
+    ``text`` are the bytes of the file, or else what they are with the defaults of its folder and the environment.
 
     Where the file reads several topics, each has a pipeline of its own, with the name ``file@topic``.
     """
@@ -302,6 +326,7 @@ class Pipeline:
     approvers: tuple[str, ...] = ()
     wake_on_data: bool = False
     notify: tuple[Notify, ...] = ()
+    text: bytes = field(default=b"", repr=False, compare=False)
 
     @property
     def follows_schemas(self) -> bool:

@@ -10,27 +10,32 @@ from pathlib import Path
 
 import yaml
 
-from offset_ledger.config.located import Mistakes, Refused, Value, line_of, quoted, read_yaml
+from offset_ledger.config.folder import SUFFIXES, is_pipeline_file, with_defaults
+from offset_ledger.config.keys import Section
+from offset_ledger.config.located import Mistakes, Refused, Value, line_of, quoted, read_file
 from offset_ledger.config.model import Evolve, Limits, Pipeline, Quality, RecordShape
 from offset_ledger.config.schema import FILE
 from offset_ledger.config.sections import check_quality
-from offset_ledger.config.source import Source
+from offset_ledger.config.source import KeyFormat, Source
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 
 FOLDER = Path("dags/pipelines")
-SUFFIXES = (".yaml", ".yml")
 
 
 def parse_pipeline(path: Path) -> Pipeline:
-    """The pipeline that a YAML file declares.
+    """The pipeline that a YAML file declares, with the defaults of its folder.
 
     Raises:
         PipelineFileError: all mistakes of the file, each as ``file:line: what is wrong; what would be right``.
     """
     mistakes = Mistakes(path)
     try:
-        data = _bytes(path)
-        pipeline = _pipeline(Value("", "", 1, read_yaml(data), mistakes), path, _hash(data))
+        data, own = read_file(path)
+        document = with_defaults(path, own)
+        said = FILE.read(Value("", "", 1, document, mistakes))
+        if document is not own or b"${" in data:
+            data = yaml.serialize(document, encoding="utf-8", allow_unicode=True, width=float("inf"))
+        pipeline = _pipeline(said, path, data)
     except Refused as refused:
         raise PipelineFileError([f"{path}:{refused.line or 1}: {refused}"]) from None
     mistakes.raise_if_any()
@@ -85,7 +90,7 @@ def _parse_each(folder: Path) -> tuple[list[Pipeline], list[str]]:
         try:
             parsed.append(parse_pipeline(path))
         except PipelineFileError as error:
-            problems.extend(error.problems)
+            problems.extend(problem for problem in error.problems if problem not in problems)
     return parsed, problems
 
 
@@ -97,7 +102,7 @@ def pipeline_files(folder: Path = FOLDER) -> tuple[Path, ...]:
     """
     if not folder.is_dir():
         raise ConfigurationError(f"{folder} is not a folder; give the folder of the pipeline files")
-    return tuple(sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()))
+    return tuple(sorted(filter(is_pipeline_file, folder.iterdir())))
 
 
 def find_pipeline(name_or_path: str, folder: Path = FOLDER) -> Path:
@@ -133,28 +138,27 @@ def known_names(folder: Path = FOLDER) -> tuple[str, ...]:
     return tuple(sorted(_names(folder).values()))
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise Refused("there is no such file", "give the path of a pipeline file") from None
-    except OSError as error:
-        raise Refused(f"the file cannot be read: {error.strerror}", "give a readable file") from None
-
-
-def _pipeline(file: Value, path: Path, config_hash: str) -> Pipeline:
-    said = FILE.read(file)
-    absent = {"quality": Quality(), "limits": Limits(), "source": Source("", ""), "record": RecordShape(None, None, ())}
-    pipeline = said.make(Pipeline, **absent | said.given, path=path, config_hash=config_hash)
+def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
+    file, config_hash = said.value, _hash(data)
+    absent = {"quality": Quality(), "limits": Limits(), "source": Source(), "record": RecordShape(None, None, ())}
+    pipeline = said.make(Pipeline, **absent | said.given, path=path, config_hash=config_hash, text=data)
     if pipeline.source.registry:
         pipeline = replace(pipeline, record=replace(pipeline.record, schema_ids=True))
     if pipeline.source.several:
         pipeline = replace(pipeline, record=replace(pipeline.record, topic_names=True))
     if pipeline.source.schema:
         pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.text.encode()))
-    if (key_format := file.at("source", "key_format")) and pipeline.record and pipeline.record.event_id:
+    of_keys = [column for column in pipeline.record.columns if column.key is not None] if pipeline.record else []
+    key_format = file.at("source", "key_format")
+    if key_format and pipeline.record and pipeline.record.event_id and not of_keys:
         wrong = "the keys are not read: record.event_id is a path"
         key_format.note(Refused(wrong, "drop it, or write event_id: key"))
+    for column in of_keys:
+        key, form = file.at("record", "columns", column.name, "key"), pipeline.source and pipeline.source.key_format
+        if key and column.key and form is KeyFormat.TEXT:
+            key.note(Refused("keys are text, which has no members", "add source.key_format, or write $"))
+        if key and not column.key and form not in (KeyFormat.TEXT, KeyFormat.JSON):
+            key.note(Refused(f"a key in {form} is no text", "write the path of a value in it"))
     schema = file.at("record", "where", "schema")
     if schema and pipeline.record.schemas and not file.at("source", "registry"):
         schema.note(Refused("without a registry no record names its schema", "drop it, or add source.registry"))
@@ -190,7 +194,7 @@ def _known_in(folder: Path) -> str:
 
 def _top_level(path: Path) -> dict[str, yaml.Node]:
     try:
-        root = read_yaml(_bytes(path))
+        _, root = read_file(path)
     except Refused:
         return {}
     return {key.value: node for key, node in root.value} if isinstance(root, yaml.MappingNode) else {}
@@ -210,5 +214,6 @@ def _shared(parsed: list[Pipeline]) -> list[str]:
         ):
             if other != pipeline.path:
                 shown = pipeline.name if key == "pipeline" else f"{target.schema}.{target.table}"
-                problems.append(f"{pipeline.path}:{line_of(lines[key])}: {other} has the {key} {shown} too; {right}")
+                line = line_of(lines[key]) if key in lines else 1
+                problems.append(f"{pipeline.path}:{line}: {other} has the {key} {shown} too; {right}")
     return problems

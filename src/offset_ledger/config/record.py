@@ -4,117 +4,14 @@ from dataclasses import replace
 
 import yaml
 
-from offset_ledger.config.column_types import ENCODINGS, TYPE_SCHEMA, parse_type, usual_names
-from offset_ledger.config.json_path import PATH_PATTERN, format_path, parse_path
-from offset_ledger.config.keys import Attributes, Key, Kind, Section, note_missing, read_mapping, read_or_note, section
-from offset_ledger.config.located import Refused, Value, describe, is_null
-from offset_ledger.config.model import REST, Column, ColumnType, FieldCondition, JsonPath, RecordShape, Tombstone
-from offset_ledger.config.names import COLUMN_PATTERN, MAX_COLUMNS, RESERVED_COLUMNS, check_column_name
-from offset_ledger.config.values import (
-    FLAG,
-    PLAIN_VALUE,
-    choice,
-    different,
-    filled_text,
-    one_of,
-    one_or_more,
-    text,
-    word,
-)
-
-PATH: Kind[JsonPath] = Kind(lambda value: parse_path(text(value)), {"type": "string", "pattern": PATH_PATTERN})
-ALIASES_KEY = Key(
-    different(PATH, right="write [$.old_name]", minItems=1),
-    "Where the value is in records that do not have the path: the first of these that the record has.",
-    (["$.old_name"],),
-)
-TYPE: Kind[ColumnType] = Kind(lambda value: parse_type(text(value)), TYPE_SCHEMA)
-
-
-def _long_form(said: Section) -> Column | None:
-    kind: ColumnType | None = said.given.get("type")
-    if kind is None:
-        return None
-    path = said.given.get("path", ()) if "path" in said.entries else (said.value.key,)
-    if path in said.given.get("aliases", ()):
-        said.entries["aliases"].note(Refused(f"{format_path(path)} is the path already", "list where it was before"))
-    known = ENCODINGS.get(kind.name, ("",))
-    encoding = known[0]
-    if "encoding" in said.given:
-        try:
-            if kind.name not in ENCODINGS:
-                raise Refused(f"{kind.name} has no encodings", "drop the key; only timestamptz and bytea have one")
-            encoding = one_of(said.given["encoding"], known)
-        except Refused as refused:
-            said.entries["encoding"].note(refused)
-    return said.make(Column, name=said.value.key, path=path, encoding=encoding)
-
-
-LONG_FORM: Kind[Column | None] = section(
-    Column,
-    "A column and the place of its value in the record.",
-    {
-        "type": TYPE,
-        "path": Key(PATH, "Where the value is; $.<column name> where absent.", ("$.actual.dep_delay",)),
-        "aliases": ALIASES_KEY,
-        "nullable": Key(FLAG, "Whether null, or no such member, becomes NULL; otherwise it is quarantined.", (True,)),
-        "encoding": Key(
-            Kind(text, {"enum": [encoding for name in ENCODINGS for encoding in ENCODINGS[name]]}),
-            "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written.",
-            ("epoch_ms",),
-        ),
-    },
-    ("type",),
-    _long_form,
-    also={
-        "if": {"required": ["encoding"]},
-        "then": {
-            "anyOf": [
-                {"properties": {"type": {"enum": usual_names(name)}, "encoding": {"enum": list(encodings)}}}
-                for name, encodings in ENCODINGS.items()
-            ]
-        },
-    },
-)
-
-
-def _column(value: Value) -> Column | None:
-    try:
-        check_column_name(name := value.key)
-    except Refused as refused:
-        value.note(Refused(refused.wrong, refused.right, value.line))
-    if isinstance(value.node, yaml.MappingNode):
-        return LONG_FORM.read(value)
-    if not isinstance(value.node, yaml.ScalarNode) or is_null(value.node):
-        wrong = f"expected a type or a mapping with one, found {describe(value.node)}"
-        raise Refused(wrong, f"write for example {name}: text", value.line)
-    kind = TYPE.read(value)
-    return Column(name, kind, (name,), encoding=ENCODINGS.get(kind.name, ("",))[0])
-
-
-COLUMN = Kind(_column, {"anyOf": [TYPE.schema, LONG_FORM.schema]})
-
-
-def _columns(value: Value) -> tuple[Column, ...]:
-    entries = read_mapping(value, COLUMNS.schema["examples"][0]).values()
-    if not 1 <= len(entries) <= MAX_COLUMNS:
-        wrong = f"{len(entries)} columns, where a table takes 1 to {MAX_COLUMNS}"
-        raise Refused(wrong, "declare that many", value.line)
-    return tuple(column for entry in entries for column in read_or_note(COLUMN, entry) if column)
-
-
-COLUMNS: Kind[tuple[Column, ...]] = Kind(
-    _columns,
-    {
-        "type": "object",
-        "description": "The declared columns in table order: name: type, or name: with a mapping of the keys below.",
-        "minProperties": 1,
-        "maxProperties": MAX_COLUMNS,
-        "propertyNames": {"pattern": COLUMN_PATTERN, "not": {"enum": list(RESERVED_COLUMNS)}},
-        "additionalProperties": COLUMN.schema,
-        "examples": [{"carrier": "text"}],
-    },
-)
+from offset_ledger.config.column_types import ENCODINGS
+from offset_ledger.config.columns import ALIASES_KEY, COLUMNS, PATH
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.keys import Attributes, Key, Kind, Section, note_missing, section
+from offset_ledger.config.located import Refused, Value
+from offset_ledger.config.model import REST, FieldCondition, JsonPath, RecordShape, Tombstone
+from offset_ledger.config.names import MAX_COLUMNS
+from offset_ledger.config.values import FLAG, PLAIN_VALUE, choice, filled_text, one_or_more, text, word
 
 
 def _path_or(only: str, longer: Kind[Attributes]) -> Kind[Attributes | JsonPath | None]:

@@ -38,8 +38,8 @@ FILE: Kind[Section] = section(
         ),
         "freshness": Key(
             or_null(DURATION),
-            "How soon after it was queued a run must have ended; later, Airflow's deadline alert says so. null: no "
-            "alert.",
+            "The deadline of a run, from when it is queued; Airflow's deadline alert reports a later one. null: no "
+            "deadline.",
             ("1h",),
         ),
         "answer_within": Key(

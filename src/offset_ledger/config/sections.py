@@ -19,6 +19,7 @@ from offset_ledger.config.values import (
     TIMESTAMP,
     choice,
     different,
+    from_environment,
     matching,
     one_of,
     or_null,
@@ -53,7 +54,8 @@ def _schema(value: Value) -> SchemaFile:
 
 
 START_WORDS = tuple(at for at in StartAt if at is not StartAt.TIMESTAMP)
-TOPIC = matching(names.TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
+PLAIN_TOPIC = matching(names.TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
+TOPIC = from_environment(PLAIN_TOPIC)
 TOPICS = different(TOPIC, "the topic ", "a list of topics", "write [one, two]", minItems=1)
 _TOPIC_KEYS = ("topic", "topics", "topic_pattern")
 RECORDS = whole_number(2_147_483_647)
@@ -103,7 +105,7 @@ def _check_format(given: Mapping[str, Value], source: Source) -> None:
         given["schema"].note(Refused("with a registry each record names its schema", "drop schema, or drop registry"))
     if "subject" in given and "registry" not in given:
         given["subject"].note(Refused("without a registry there are no subjects", "drop it, or add registry"))
-    if source.key_format is not KeyFormat.TEXT and "registry" not in given and "key_format" in given:
+    if source.key_format not in (KeyFormat.TEXT, KeyFormat.JSON) and "registry" not in given and "key_format" in given:
         wrong = f"keys in {source.key_format} name a schema, and there is no registry"
         given["key_format"].note(Refused(wrong, "add registry, or write text"))
     plain = source.format is Format.PROTOBUF and "schema" in given
@@ -135,7 +137,7 @@ SOURCE: Kind[Source] = section(
             (["orders.eu", "orders.us"],),
         ),
         "topic_pattern": Key(
-            Kind(_pattern, {"type": "string", "format": "regex"}),
+            from_environment(Kind(_pattern, {"type": "string", "format": "regex"}), re.escape),
             "The same for every topic whose whole name matches this regular expression; one that is created later is "
             "read from its first offset.",
             (r"orders\..+",),
@@ -174,15 +176,21 @@ SOURCE: Kind[Source] = section(
         ),
         "message": Key(_MESSAGE, "The full name of the Protobuf message in the schema file.", ("flights.Departure",)),
         "key_format": Key(
-            choice(KeyFormat), "How record keys are encoded, where event_id is the key; all but text need the registry."
+            choice(KeyFormat),
+            "How record keys are encoded, where event_id is the key or columns read it; all but text and json need the "
+            "registry.",
         ),
     },
-    ("connection",),
-    _source,
+    make=_source,
     also={
         "oneOf": [{"required": [key]} for key in _TOPIC_KEYS],
         "examples": [{"connection": "kafka_default", "topic": "flights.events"}],
     },
+)
+
+TABLE = Kind(
+    lambda value: Attributes(zip(("schema", "table"), names.split_table(text(value)), strict=True)),
+    {"type": "string", "pattern": names.TABLE_PATTERN, "not": {"pattern": names.RESERVED_SCHEMA_PATTERN}},
 )
 
 TARGET: Kind[model.Target] = section(
@@ -191,10 +199,7 @@ TARGET: Kind[model.Target] = section(
     {
         "connection": Key(CONNECTION, "Where Postgres is: the id of an Airflow connection.", ("postgres_default",)),
         "table": Key(
-            Kind(
-                lambda value: Attributes(zip(("schema", "table"), names.split_table(text(value)), strict=True)),
-                {"type": "string", "pattern": names.TABLE_PATTERN, "not": {"pattern": names.RESERVED_SCHEMA_PATTERN}},
-            ),
+            from_environment(TABLE),
             "schema.table; the schema is public where absent.",
             ("public.flights",),
         ),
@@ -212,8 +217,13 @@ TARGET: Kind[model.Target] = section(
             "What decides about columns: the file, or the schemas that records name too (schema), where a new field "
             "becomes a column; needs source.registry and evolve.",
         ),
+        "view": Key(
+            or_null(matching(names.COLUMN_PATTERN, "the name of a view", "write a-z, 0-9 and _, such as orders_now")),
+            "A view beside the table, without deleted rows and without columns that begin with _.",
+            ("flights_now",),
+        ),
     },
-    ("connection", "table"),
+    ("table",),
 )
 
 
@@ -324,7 +334,7 @@ QUALITY: Kind[model.Quality] = section(
         "keep_rejected_days": Key(DAYS, "Days for which a rejected batch keeps its staging."),
         "history": HISTORY,
         "dead_letter_topic": Key(
-            or_null(TOPIC),
+            from_environment(or_null(PLAIN_TOPIC)),
             "A topic that gets each quarantined record too, with coordinates and reasons in headers.",
             ("flights.dead",),
         ),

@@ -32,9 +32,10 @@ class Format(StrEnum):
 
 
 class KeyFormat(StrEnum):
-    """The encoding of record keys, where the key is the event id."""
+    """The encoding of record keys, where the key is the event id or has columns."""
 
     TEXT = "text"
+    JSON = "json"
     AVRO = "avro"
     PROTOBUF = "protobuf"
     JSON_SCHEMA = "json_schema"
@@ -67,8 +68,8 @@ class Source:
     A file with several topics has ``topics``, or a regular expression ``topic_pattern``, and no ``topic``.
     """
 
-    connection: str
-    topic: str
+    connection: str = "kafka_default"
+    topic: str = ""
     start: StartAt = StartAt.EARLIEST
     start_timestamp: datetime | None = None
     on_expired: OnExpired = OnExpired.FAIL

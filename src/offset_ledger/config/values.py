@@ -1,7 +1,8 @@
 """Kinds of single values: each says what a value may be to the reader and to the JSON Schema."""
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
@@ -129,6 +130,27 @@ def _plain(value: Value) -> str | bool | int:
         wrong = f"expected a text, true or false, or a whole number, found {describe(node)}"
         raise Refused(wrong, "write a single value")
     return text(value)
+
+
+VARIABLE = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
+
+
+def from_environment(kind: Kind[T], written: Callable[[str], str] = str) -> Kind[T]:
+    """Values in which ``${NAME}`` stands for an environment variable, as ``written``; the node has the result."""
+
+    def value_of(variable: re.Match[str]) -> str:
+        if (given := os.environ.get(variable[1])) is None:
+            wrong = f"the environment variable {variable[1]} is not set"
+            raise Refused(wrong, "set it for every process of Airflow and for the command line")
+        return written(given)
+
+    def read(value: Value) -> T:
+        if is_text(value.node):
+            value.node.value = re.sub(VARIABLE, value_of, value.node.value)
+        return kind.read(value)
+
+    schema = {"type": kind.schema["type"], "anyOf": [kind.schema, {"type": "string", "pattern": VARIABLE}]}
+    return Kind(read, schema)
 
 
 def different(

@@ -1,16 +1,17 @@
 """A batch of Kafka records -> the rows and the refusals to stage."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
-from offset_ledger.decoding.kafka_columns import KafkaColumns, kafka_fields, take, timestamp_of
-from offset_ledger.decoding.kinds import ColumnKind, event_ids, kinds, moments, staged_type, valid_flags
+from offset_ledger.decoding.elsewhere import Elsewhere, columns_elsewhere
+from offset_ledger.decoding.headers import HEADERS
+from offset_ledger.decoding.kafka_columns import TIMESTAMP, KafkaColumns, kafka_fields, take, timestamp_of
+from offset_ledger.decoding.kinds import event_ids, kinds, moments, staged, staged_type, valid_flags
 from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Decoder, Proven, Reason, Refusal, Skip, printable
 from offset_ledger.decoding.texts import utf8, uuid_texts
 
@@ -46,9 +47,10 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
         kafka.read_keys(decoder.keys)
     if decoder.record.schema_ids:
         kafka.read_schema_ids(batch.column("headers"))
+    elsewhere = _elsewhere(decoder, kafka, batch)
     proven = _with_kafka_slots(decoder.prove(kafka.values), kafka)
-    if kafka.against:
-        proven = proven.kept(~np.isin(proven.places, list(kafka.against)))
+    if against_all := kafka.against.keys() | elsewhere.against.keys():
+        proven = proven.kept(~np.isin(proven.places, list(against_all)))
     rest = np.ones(batch.num_rows, np.bool_)
     rest[proven.places] = False
     rest[proven.skipped] = False
@@ -60,7 +62,8 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     for place, value, key, moment in zip(places.tolist(), values, keys, microseconds, strict=True):
         timestamp = kafka.unheld.get(place) or timestamp_of(moment)
         outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), timestamp)
-        against = kafka.against.get(place, ())
+        is_delete = isinstance(outcome, DecodedRow) and outcome.deleted
+        against = kafka.against.get(place, ()) + (() if is_delete else elsewhere.against.get(place, ()))
         if isinstance(outcome, Skip):
             skipped += 1
         elif isinstance(outcome, DecodedRow) and not against:
@@ -72,7 +75,23 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     reasons = pa.array([_encode(each).decode() for each in refused.values()], pa.string())
     columns = [*kafka.at(places), take(kafka.values, places), reasons]
     refusals = pa.Table.from_arrays(columns, schema=refusal_schema(decoder.record))
-    return DecodedColumns(_rows(decoder.record, kafka, proven, decoded), refusals, skipped)
+    return DecodedColumns(_rows(decoder.record, kafka, elsewhere, proven, decoded), refusals, skipped)
+
+
+def _elsewhere(decoder: Decoder, kafka: KafkaColumns, batch: pa.RecordBatch) -> Elsewhere:
+    in_keys, count = None, batch.num_rows
+    if decoder.key_columns:
+        columns = {
+            **{name: batch.column(name) for name in batch.schema.names},
+            "value": kafka.keys,
+            "key": pa.repeat(pa.scalar(b"key"), count),
+            "offset": pa.array(np.arange(count)),
+            "timestamp": pa.repeat(pa.scalar(0, TIMESTAMP), count),
+            "headers": pa.nulls(count, HEADERS),
+        }
+        decoded = decode_batch(decoder.key_columns, pa.RecordBatch.from_pydict(columns))
+        in_keys = (decoded.rows, decoded.refusals)
+    return columns_elsewhere(decoder.record, kafka.keys, batch.column("headers"), in_keys)
 
 
 def with_too_large(refusals: pa.Table, refused: Iterable[tuple[pa.Table, str]]) -> pa.Table:
@@ -118,7 +137,9 @@ def _with_kafka_slots(proven: Proven | None, kafka: KafkaColumns) -> Proven:
     return Proven(places, [event_id, publish_at, *values], proven.skipped).kept(flags)
 
 
-def _rows(record: RecordShape, kafka: KafkaColumns, proven: Proven, decoded: dict[int, DecodedRow]) -> pa.Table:
+def _rows(
+    record: RecordShape, kafka: KafkaColumns, elsewhere: Elsewhere, proven: Proven, decoded: dict[int, DecodedRow]
+) -> pa.Table:
     """The rows that were proven, and those that were decoded one by one, in the order of their places."""
     schema = staging_schema(record)
     parts = []
@@ -129,20 +150,13 @@ def _rows(record: RecordShape, kafka: KafkaColumns, proven: Proven, decoded: dic
         slots = [staged(kind, column) for kind, column in zip(kinds(record), columns, strict=True)]
         parts.append((np.array([*decoded]), slots, pa.array([row.deleted for row in decoded.values()])))
     tables = [
-        pa.Table.from_arrays([*slots, *kafka.at(places), deleted, take(kafka.values, places)], schema=schema)
+        pa.Table.from_arrays(
+            [*elsewhere.fill(slots, places, deleted), *kafka.at(places), deleted, take(kafka.values, places)],
+            schema=schema,
+        )
         for places, slots, deleted in parts
     ]
     if len(tables) < 2:
         return tables[0] if tables else schema.empty_table()
     order = np.argsort(np.concatenate([places for places, _, _ in parts]), kind="stable")
     return pa.concat_tables(tables).take(pa.array(order))
-
-
-def staged(kind: ColumnKind, values: Sequence[Any]) -> pa.Array:
-    """The decoder's Python values as a column of the staged type."""
-    type_ = staged_type(kind)
-    if kind.name == "uuid":
-        values = [None if value is None else value.bytes for value in values]
-    elif kind.name == "numeric" and pa.types.is_string(type_):
-        values = [None if value is None else str(value) for value in values]
-    return pa.array(values, type_)

@@ -1,10 +1,12 @@
 """The decoder of a pipeline's records, by the format and the schema that its file names."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
-from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.config.model import Limits, RecordShape, Tombstone
 from offset_ledger.config.source import Format, KeyFormat, Source
+from offset_ledger.decoding.elsewhere import check_defaults
 from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, Lookup, OtherKind, ReadKey
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Decoder
@@ -24,8 +26,34 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
     """The decoder for one pipeline's records, which asks ``lookup`` for the schemas that they name.
 
     Raises:
-        ConfigurationError: the schema file is no schema, or the format's library is not installed.
+        ConfigurationError: the schema file is no schema, the format's library is not installed, or a column's default
+            is none of its values.
     """
+    check_defaults(record)
+    decoder = _of_values(source, record, limits, lookup)
+    in_keys = [
+        replace(each, path=each.key, key=None, default=None, nullable=each.optional)
+        for each in record.columns
+        if each.key
+    ]
+    if in_keys:
+        shape = RecordShape(None, None, tuple(in_keys), tombstone=Tombstone.SKIP)
+        decoder.key_columns = _of_keys(source, shape, limits, lookup)
+    return decoder
+
+
+def _of_keys(source: Source, record: RecordShape, limits: Limits, lookup: Lookup) -> Decoder:
+    if source.key_format is KeyFormat.JSON:
+        return JsonDecoder(record, limits)
+
+    def registered(schema: WriterSchema) -> Decoder:
+        check_key_schema(source, schema)
+        return _decoder(replace(source, format=Format(source.key_format), message=None), schema, record, limits)
+
+    return FramedDecoder(record, limits, registered, lookup)
+
+
+def _of_values(source: Source, record: RecordShape, limits: Limits, lookup: Lookup) -> Decoder:
     if source.format is Format.JSON:
         return JsonDecoder(record, limits)
     for name in {source.format, source.key_format} & _EXTRAS.keys():
@@ -38,7 +66,7 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
             others = is_of_others(schema, record.schemas)
             return OtherKind(record) if others else _decoder(source, schema, record, limits)
 
-        has_keys = source.key_format is not KeyFormat.TEXT
+        has_keys = source.key_format in LANGUAGES
         keys = FramedKeys(partial(_key_reader, source), lookup) if has_keys else None
         return FramedDecoder(record, limits, registered, lookup, keys)
     try:

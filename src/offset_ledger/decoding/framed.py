@@ -96,6 +96,8 @@ class FramedDecoder:
     Both methods raise what the lookup of a schema raises.
     """
 
+    key_columns: Decoder | None = None
+
     def __init__(
         self,
         record: RecordShape,
@@ -155,6 +157,7 @@ class OtherKind:
     """Skips the records of a kind that is none of the pipeline's, without looking into them."""
 
     keys = None
+    key_columns: Decoder | None = None
 
     def __init__(self, record: RecordShape) -> None:
         self.record = record
@@ -175,6 +178,7 @@ class HeadedDecoder:
     """
 
     keys = None
+    key_columns: Decoder | None = None
 
     def __init__(self, record: RecordShape, limits: Limits, head: ReadHead) -> None:
         self.record = record

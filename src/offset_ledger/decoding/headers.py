@@ -47,6 +47,16 @@ def schemas_in_headers(headers: pa.Array) -> dict[int, Reason]:
     return {place: id_in_header(name.decode()) for place, name in _first_names(headers, marked).items()}
 
 
+def last_values(headers: pa.Array, name: str) -> pa.BinaryArray:
+    """The value of the last header of this name of each record; null where there is none."""
+    pairs, values = headers.flatten(), [None] * len(headers)
+    marked = pc.equal(pc.struct_field(pairs, 0), pa.scalar(name.encode(), pa.binary()))
+    places = pc.list_parent_indices(headers).filter(marked).to_pylist()
+    for place, value in zip(places, pc.struct_field(pairs, 1).filter(marked).to_pylist(), strict=True):
+        values[place] = value
+    return pa.array(values, pa.binary())
+
+
 def _first_names(headers: pa.Array, marked: pa.BooleanArray) -> dict[int, bytes]:
     """The first marked name of each record that has one, by place."""
     if not pc.any(marked, min_count=0).as_py():

@@ -1,7 +1,9 @@
 """The kinds of values that a row has, declared types with their encodings, and the Arrow columns that hold them."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,11 +48,22 @@ _DEFAULT_ENCODING = {"timestamptz": "rfc3339", "bytea": "base64"}
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """A type with its encoding; ``name`` is Postgres's, or ``event_id``."""
+    """A type with its encoding; ``name`` is Postgres's, or ``event_id``.
+
+    A text is changed, split into a list, or coerced, where other values are taken too; nothing of a ``plain`` kind is.
+    """
 
     name: str
     args: tuple[int, ...]
     encoding: str
+    transform: tuple[str, ...] = ()
+    split: str | None = None
+    coerce: bool = False
+
+    @property
+    def plain(self) -> "ColumnKind":
+        """The kind of the values without what is done to texts."""
+        return ColumnKind(self.name, self.args, self.encoding)
 
 
 EVENT_ID = ColumnKind("event_id", (), "")
@@ -64,7 +77,8 @@ def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
 
 def kind_of(column: Column) -> ColumnKind:
     """The kind of a declared column."""
-    return _kind(column.type, column.encoding)
+    kind = _kind(column.type, column.encoding)
+    return replace(kind, transform=column.transform, split=column.split, coerce=column.coerce)
 
 
 def _kind(type_: ColumnType, encoding: str) -> ColumnKind:
@@ -85,6 +99,28 @@ def staged_type(kind: ColumnKind) -> pa.DataType:
     if kind.name == "numeric" and kind.args and kind.args[0] <= DECIMAL_DIGITS:
         return pa.decimal128(*kind.args)
     return _STAGED.get(kind.name, pa.string())
+
+
+def staged(kind: ColumnKind, values: Sequence[Any]) -> pa.Array:
+    """The decoder's Python values as a column of the staged type."""
+    type_ = staged_type(kind)
+    if kind.name == "uuid":
+        values = [None if value is None else value.bytes for value in values]
+    elif kind.name == "numeric" and pa.types.is_string(type_):
+        values = [None if value is None else str(value) for value in values]
+    return pa.array(values, type_)
+
+
+def read_each(values: Sequence[Any], read: Callable[[Any], Any], kind: ColumnKind) -> Built:
+    """Build a column of values that are read one by one."""
+    made, flags = list[Any](), np.ones(len(values), np.bool_)
+    for place, value in enumerate(values):
+        try:
+            made.append(None if value is None else read(value))
+        except Mismatch:
+            made.append(None)
+            flags[place] = False
+    return staged(kind, made), flags
 
 
 def event_ids(column: pa.StringArray) -> Flags | None:

@@ -180,10 +180,10 @@ class Follower:
 
     def _of_columns(self, record: RecordShape, fields: Fields) -> Iterator[Column | Difference]:
         by_path = {field.path: field for field in fields}
-        for declared in record.columns:
+        for declared in filter(lambda each: each.path, record.columns):
             column = replace(declared, path=_place((declared.path, *declared.aliases), fields))
             field = by_path.get(column.path)
-            text = self._misfit(fields, column.path, kind_of(column), column.nullable)
+            text = self._misfit(fields, column.path, kind_of(column), column.optional)
             if text := text or self._changed(column, fields):
                 yield Difference(_shown_path(column.path), text)
             elif field and field.type:

@@ -112,7 +112,9 @@ class Keys(Protocol):
 
 
 class Decoder(Protocol):
-    """A format, compiled for one pipeline."""
+    """A format, compiled for one pipeline; ``key_columns`` reads the columns that are in keys, of keys as values."""
+
+    key_columns: Decoder | None
 
     @property
     def record(self) -> RecordShape:
@@ -123,7 +125,7 @@ class Decoder(Protocol):
         """Return what reads event ids from keys that are more than a text."""
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
-        """Return what becomes of one record; never raises."""
+        """Return what becomes of one record but for its columns elsewhere; never raises."""
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """Those of the values that certainly decode, as columns, and those that certainly are none of the pipeline's;

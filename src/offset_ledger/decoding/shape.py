@@ -81,7 +81,7 @@ def places(record: RecordShape) -> tuple[Place, ...]:
     declarations: list[tuple[JsonPath | None, tuple[JsonPath, ...], bool]] = [
         (record.event_id, record.event_id_aliases, False),
         (record.publish_at, record.publish_at_aliases, False),
-        *((column.path, column.aliases, column.nullable) for column in record.columns),
+        *((column.path, column.aliases, column.optional) for column in record.columns),
     ]
     return tuple(
         Place(Leaf(slot, kind, nullable, bool(aliases)), (path, *aliases))

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
+from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 
@@ -32,7 +32,7 @@ def check_key_schema(source: Source, schema: WriterSchema) -> None:
 
 def can_be_of(source: Source, schema: WriterSchema) -> bool:
     """Return whether records of the source can name the schema, in their key or in their value."""
-    has_schemas_of_keys = source.key_format is not KeyFormat.TEXT
+    has_schemas_of_keys = source.key_format in LANGUAGES
     return is_value_schema(source, schema) or (has_schemas_of_keys and _passes(check_key_schema, source, schema))
 
 

@@ -64,7 +64,7 @@ def check_topics(pipeline: Pipeline) -> Iterator[Finding]:
         findings = audit_pipeline(each, write=False).findings
         bad = [finding for finding in findings if finding.severity in _LEVELS]
         for finding in bad:
-            remedy = finding.remedy or "offset-ledger audit has more about it"
+            remedy = finding.remedy or "offset-ledger kafka audit has more about it"
             yield Finding(f"{subject}: {finding.rule}", _LEVELS[finding.severity], finding.found, remedy)
         if not bad:
             yield ok(subject, f"all {len(findings)} rules of the audit hold")

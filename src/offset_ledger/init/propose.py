@@ -204,7 +204,7 @@ def propose(
         event_id_aliases=_with_aliases(everything, event_id),
         publish_at_aliases=_with_aliases(everything, publish_at),
     )
-    key_format = Source("", "").key_format if record.event_id else source.key_format
+    key_format = Source().key_format if record.event_id else source.key_format
     source = replace(source, transactional=sample.gaps, key_format=key_format)
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
     unsure = [*doubts, *_of_sample(sample, record), *left_out(room), *refused]

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from offset_ledger.config.folder import SUFFIXES
 from offset_ledger.config.json_path import format_path, parse_path
 from offset_ledger.config.located import Refused
 from offset_ledger.config.names import check_identifier, split_table
-from offset_ledger.config.parse import FOLDER, SUFFIXES, parse_pipeline
+from offset_ledger.config.parse import FOLDER, parse_pipeline
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding import frame

@@ -40,7 +40,7 @@ def why_missing(cursor: Cursor, batch_id: int) -> str:
     prunings = cursor.run("batches/prunings", batch_id=batch_id)
     pruned = ", ".join(f"those of {row['pipeline']} on {row['pruned_at']:%Y-%m-%d}" for row in prunings)
     why = f": batches as old as it were pruned ({pruned}), and only their sums are kept" if pruned else ""
-    return f"is not in the ledger{why}; see: offset-ledger batches PIPELINE"
+    return f"is not in the ledger{why}; see: offset-ledger batch list PIPELINE"
 
 
 def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:

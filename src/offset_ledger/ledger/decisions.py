@@ -45,8 +45,8 @@ def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, wh
     if approves and not is_whole(cursor, batch):  # it commits exactly what was validated
         raise StateConflict(
             f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a "
-            f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "
-            "stages and validates its offsets again"
+            f"Postgres that stops empties it); offset-ledger batch abandon {batch.batch_id} --why ..., and the next "
+            "run stages and validates its offsets again"
         )
     approval = {"who": origin.who, "why": why, "judged": (batch.verdict or {}).get("judged")}
     kept: dict[str, Any] = {"approval": approval} if approves else {"ended_at": datetime.now(UTC)}

@@ -7,15 +7,16 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC
 from math import inf
-from time import monotonic
+from time import monotonic, sleep
 from typing import TypeVar
 
 import psycopg2
 from psycopg2 import errors as pg
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import AccessDenied, DatabaseUnavailable, IncompleteStaging, OffsetLedgerError
+from offset_ledger.errors import AccessDenied, BatchInUse, DatabaseUnavailable, IncompleteStaging, OffsetLedgerError
 from offset_ledger.ledger import batches, database
 from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, transaction
 from offset_ledger.model.batch import Attempt
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 _SECONDS = 10  # for a database that is away: the step has waited for it already
 _CLAIM = "hashtextextended('offset-ledger claim', %s)"  # shared by claims, so that a read can wait for them
 _LOCK_SECONDS = 150  # a session that is paused inside a transaction is ended by the server after 120
+_BEAT_SECONDS, _SILENT_SECONDS = 3, 30  # of a run that has a batch alone
+_GONE_SECONDS = 3  # until the server has ended the sessions of a process that was killed, whatever they did
 
 
 # A claim ends the sessions of older epochs, and then drops their tables.
@@ -126,6 +129,51 @@ def wait_for(session: Session, batch_ids: Collection[int], lock: Callable[[Curso
                     log.warning("ended %d stalled sessions of other attempts at batches %s", len(ended), batch_ids)
 
 
+@contextmanager
+def alone_at(connection: Connection, batch_id: int, who: str, take_over: bool) -> Iterator[None]:
+    """Have the batch alone among runs at command lines; a lock of a session that says so every few seconds.
+
+    A run that Postgres has not heard of for half a minute is paused or its machine is gone: its session is ended. With
+    ``take_over`` so are those of runs and attempts that are alive. Nothing rests on it: the epoch fences them.
+
+    Raises:
+        BatchInUse: another run has it, or a task of Airflow has claimed it, and is alive.
+    """
+    with database.connect(connection) as session:
+        ends = monotonic() + _GONE_SECONDS
+        while not _takes_alone(session, batch_id, who, take_over, monotonic() > ends):
+            sleep(0.2)
+        session.autocommit = True
+        with _pinging(session, _BEAT_SECONDS):
+            yield
+
+
+def _takes_alone(session: Session, batch_id: int, who: str, take_over: bool, last: bool) -> bool:
+    name = f"{SESSION_NAME} run b{batch_id}"
+    names = {"alone": f"^{name} of (.*)", "attempts": f"^{SESSION_NAME} b{batch_id} e[0-9]+ "}
+    with transaction(session) as cursor:
+        locked = cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name]).one()[0]
+        given = {"batch_id": batch_id, "silent": _SILENT_SECONDS, "take_over": take_over}
+        others = cursor.run("fencing/others_at_batch", **names, **given).fetchall()
+        alive = [] if take_over else [each for each in others if each["alive"]]
+        if locked and not alive:
+            database.rename_session(cursor, f"{name} of {who}")
+            return True
+        if locked:
+            cursor.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [name])
+    if last and alive:
+        one = alive[0]
+        where = f" from {one['client_addr']}" if one["client_addr"] else ""
+        since = f" since {one['since'].astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if one["since"] else ""
+        raise BatchInUse(
+            f"batch {batch_id} of {one['pipeline']} is being ingested by {one['who']}{where}{since}; nothing was "
+            "changed; wait until that has ended, or take the batch from it with --take-over"
+        )
+    if last:
+        log.warning("another session has batch %d and cannot be ended; the epoch alone fences it", batch_id)
+    return last
+
+
 T = TypeVar("T")
 
 
@@ -147,12 +195,12 @@ def kept_awake(session: Session, source: Iterable[T]) -> Iterator[T]:
 
 @contextmanager
 def _pinging(session: Session, every: float) -> Iterator[None]:
-    """Run a query every so many seconds (0: never) in a transaction that is open; it ends before the block is left."""
+    """Run a query every so many seconds (0: never), in a transaction if one is open; it ends before the block."""
     over = threading.Event()
 
     def ping() -> None:
         while not over.wait(every):
-            if session.status == psycopg2.extensions.STATUS_BEGIN:
+            if session.autocommit or session.status == psycopg2.extensions.STATUS_BEGIN:
                 try:
                     with session.cursor(cursor_factory=Cursor) as cursor:
                         cursor.execute("SELECT 1")

@@ -90,7 +90,7 @@ def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
     if owner["open_batch"]:
         raise ConfigurationError(
             f"{taken}, which has committed nothing yet but has an open batch; end that with "
-            f"offset-ledger abandon {owner['open_batch']} --why ..., or name another table"
+            f"offset-ledger batch abandon {owner['open_batch']} --why ..., or name another table"
         )
     return target
 

@@ -37,7 +37,7 @@ def effective(record: RecordShape, followed: Iterable[Column]) -> RecordShape:
 
 def _excludes(column: Column, other: Column) -> bool:
     """Return whether the places of both cannot be read: only a jsonb has others in it."""
-    for path in (column.path, *column.aliases):
+    for path in filter(None, (column.path, *column.aliases)):
         outer = column if len(path) <= len(other.path) else other
         if touch(path, other.path) and (path == other.path or outer.type.name != "jsonb"):
             return True

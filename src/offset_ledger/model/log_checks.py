@@ -7,7 +7,7 @@ from offset_ledger.errors import LogTruncated, OffsetExpired, TerminalError, Top
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 
-_GO_ON = "to continue from where the log still agrees with the ledger: offset-ledger accept-topic PIPELINE --why ..."
+_GO_ON = "to continue from where the log still agrees with the ledger: offset-ledger accept topic PIPELINE --why ..."
 
 
 def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:
@@ -23,7 +23,7 @@ def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:
         raise TopicRecreated(
             f"topic {snapshot.topic} was recreated: the cursors belong to topic id {cursors.topic_id}, the broker has "
             f"{snapshot.topic_id}; its offsets are not the ones that were counted; start a pipeline with another name, "
-            "or approve the new topic with: offset-ledger accept-topic PIPELINE --why ..."
+            "or approve the new topic with: offset-ledger accept topic PIPELINE --why ..."
         )
 
 

@@ -56,8 +56,8 @@ def batch_rejected(batch: Batch, link: str) -> Notice:
     lines = (
         f"The quality gate rejected batch {batch.batch_id} ({batch.kind}): {batch.reasons}",
         f"Rows: {batch.rows or 0:,}. Refused records: {batch.refused or 0:,}. Nothing was merged, and no cursor moved.",
-        f"Answer in Required Actions, or: offset-ledger approve {batch.batch_id} --why ..., or offset-ledger abandon "
-        f"{batch.batch_id} --why ...",
+        f"Answer in Required Actions, or: offset-ledger batch approve {batch.batch_id} --why ..., or "
+        f"offset-ledger batch abandon {batch.batch_id} --why ...",
     )
     subject = f"{batch.pipeline}: batch {batch.batch_id} was rejected"
     return Notice(batch.pipeline, Cause.BATCH_REJECTED, f"{batch.batch_id} {batch.reasons}", subject, lines, link)
@@ -90,7 +90,7 @@ def audit_error(pipeline: str, topic: str, rule: str, finding: str, risk: str, l
     lines = (
         f"The audit of topic {topic} has found an error, {rule}: {finding}",
         f"The risk: {risk}.",
-        f"The log of the task has the command that fixes it; so does: offset-ledger audit {pipeline}",
+        f"The log of the task has the command that fixes it; so does: offset-ledger kafka audit {pipeline}",
     )
     return Notice(pipeline, Cause.AUDIT_ERROR, rule, f"{pipeline}: audit error {rule}", lines, link)
 

@@ -12,11 +12,13 @@ from offset_ledger.ids import AUDIT_DAG, ingest_dag, redrive_dag
 from offset_ledger.ledger.batches import why_missing
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.model.batch import Attempt
+from offset_ledger.model.request import parse_request
 from offset_ledger.model.states import State
 from offset_ledger.page import views
 from offset_ledger.page.history import HistoryWindow, anchor, lines, points
 from offset_ledger.page.quarantine import NEWEST, first_refused, refused_record
 from offset_ledger.page.rights import Rights
+from offset_ledger.run.requests import preview
 from offset_ledger.standing.brokers import BrokerCache
 from offset_ledger.standing.pipeline import (
     COUNTED,
@@ -219,6 +221,14 @@ def _batch(pipeline: Pipeline, view: JsonObject, reports: Path) -> JsonObject:
 
 def _report(reports: Path, path: str) -> str | None:
     return path if (reports / path).is_file() else None
+
+
+def replay(pipeline: Pipeline, form: JsonObject) -> JsonObject:
+    """Return the ranges that a replay of this form would read, or its ``problem`` in one line; nothing is planned."""
+    try:
+        return preview(pipeline, parse_request(form)).data
+    except OffsetLedgerError as error:
+        return {"problem": str(error)}
 
 
 def history(pipeline: Pipeline, window: HistoryWindow) -> list[JsonObject]:

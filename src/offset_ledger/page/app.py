@@ -142,6 +142,21 @@ def batch(pipeline: RequestedPipeline, batch_id: Annotated[int, PathParameter(ge
     return answers.batch(pipeline, batch_id, reports_folder())
 
 
+@router.get("/api/pipelines/{name}/replay")
+def replay(
+    pipeline: RequestedPipeline,
+    action: Literal["window", "ranges"],
+    since: str | None = None,
+    until: str | None = None,
+    scan: bool = False,
+    ranges: str | None = None,
+    limit: str | None = None,
+) -> JsonObject:
+    """The offsets that a replay would read, or why it could not."""
+    form = {"action": action, "since": since, "until": until, "scan": scan, "ranges": ranges, "limit": limit}
+    return answers.replay(pipeline, form)
+
+
 @router.get("/api/pipelines/{name}/history")
 def history(pipeline: RequestedPipeline, window: Literal["1h", "24h", "7d", "30d"] = "24h") -> list[JsonObject]:
     """The points of the charts."""
@@ -176,10 +191,13 @@ def quarantine(
 
 @router.get("/api/pipelines/{name}/quarantine/{record_id}")
 def quarantined_record(
-    pipeline: RequestedPipeline, user: CurrentUser, record_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]
+    pipeline: RequestedPipeline,
+    user: CurrentUser,
+    record_id: Annotated[int, PathParameter(ge=1, le=NEWEST)],
+    whole: bool = False,
 ) -> JsonObject:
-    """One quarantined record; its bytes for those who may edit the DAG."""
-    record = quarantine_answers.quarantined_record(pipeline, record_id, user)
+    """One quarantined record; its bytes for those who may edit the DAG: the first ones, or the ``whole`` value."""
+    record = quarantine_answers.quarantined_record(pipeline, record_id, user, whole)
     return _or_404(record, f"pipeline {pipeline.name} has no quarantined record {record_id}")
 
 

@@ -22,6 +22,7 @@ NEWEST = 2**63 - 1  # the greatest id
 FIRST_REFUSED = 5
 SHOWN_BYTES = 64 * 1024  # of a key or a value that is text
 _HEX_BYTES = 4 * 1024
+_WHOLE_BYTES = 16 * 1024**2  # that a browser can show
 _HEADERS = 50
 _HEADER_BYTES = 1024
 _LINE = 16
@@ -93,11 +94,17 @@ def quarantine(pipeline: Pipeline, matching: RecordFilter, rights: Rights) -> Js
     }
 
 
-def quarantined_record(pipeline: Pipeline, quarantine_id: int, rights: Rights) -> JsonObject | None:
-    """One record: its bytes, headers and reasons where the user may read them; None if the pipeline has no such one."""
+def quarantined_record(
+    pipeline: Pipeline, quarantine_id: int, rights: Rights, whole: bool = False
+) -> JsonObject | None:
+    """One record: its bytes, headers and reasons where the user may read them; None if the pipeline has no such one.
+
+    Of its key and value the first bytes, or up to 16 MiB of the ``whole``.
+    """
     readable = rights.reads_values(pipeline.name)
     with reading(pipeline.target.connection) as cursor:
-        wanted = {"pipeline": pipeline.name, "quarantine_id": quarantine_id, "shown": SHOWN_BYTES}
+        wanted = {"pipeline": pipeline.name, "quarantine_id": quarantine_id}
+        wanted["shown"] = _WHOLE_BYTES if whole else SHOWN_BYTES
         rows = read_rows(cursor, "page/quarantined_record", **wanted)
     if not rows:
         return None
@@ -105,7 +112,7 @@ def quarantined_record(pipeline: Pipeline, quarantine_id: int, rights: Rights) -
     state = RecordState.UNRESOLVED if row["dismissed_by"] is None else RecordState.DISMISSED
     return {
         **{name: row[name] for name in _WHOLE},
-        **_content(row, readable),
+        **_content(row, readable, _WHOLE_BYTES if whole else _HEX_BYTES),
         "state": state if row["resolved_by"] is None else RecordState.RESOLVED,
         "retried_reasons": reasons(row["retried_reasons"], readable),
         "headers": headers(kafka_headers(row["headers"]), readable),
@@ -119,8 +126,8 @@ def refused_record(row: Mapping[str, Any], readable: bool) -> JsonObject:
     return {**{name: row[name] for name in _PLACE}, **_content(row, readable)}
 
 
-def _content(row: Mapping[str, Any], readable: bool) -> JsonObject:
-    key, value = (show_bytes(row[name], row[f"{name}_bytes"], readable) for name in ("key", "value"))
+def _content(row: Mapping[str, Any], readable: bool, as_hex: int = _HEX_BYTES) -> JsonObject:
+    key, value = (show_bytes(row[name], row[f"{name}_bytes"], readable, as_hex) for name in ("key", "value"))
     return {"key": key and asdict(key), "value": value and asdict(value), "reasons": reasons(row["reasons"], readable)}
 
 
@@ -137,8 +144,10 @@ class ShownBytes:
     text: str | None = None
 
 
-def show_bytes(first: bytes | memoryview | None, size: int | None, readable: bool) -> ShownBytes | None:
-    """Return what is shown of bytes that begin with ``first``; None for Kafka's null."""
+def show_bytes(
+    first: bytes | memoryview | None, size: int | None, readable: bool, as_hex: int = _HEX_BYTES
+) -> ShownBytes | None:
+    """Return what is shown of bytes that begin with ``first``, at most ``as_hex`` of them as hex; None for null."""
     if size is None or first is None:
         return None
     if not readable:
@@ -148,11 +157,11 @@ def show_bytes(first: bytes | memoryview | None, size: int | None, readable: boo
     if text is not None:
         return ShownBytes(size, len(text.encode()), "text", text)
     lines = []
-    for at in range(0, min(len(content), _HEX_BYTES), _LINE):
+    for at in range(0, min(len(content), as_hex), _LINE):
         line = content[at : at + _LINE]
         plain = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in line)
         lines.append(f"{at:06x}  {line.hex(' '):<47}  {plain}")
-    return ShownBytes(size, min(len(content), _HEX_BYTES), "hex", "\n".join(lines))
+    return ShownBytes(size, min(len(content), as_hex), "hex", "\n".join(lines))
 
 
 def _text(content: bytes, cut_off: bool) -> str | None:

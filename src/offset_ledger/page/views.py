@@ -228,7 +228,7 @@ def on_one_scale(positions: Sequence[Position]) -> tuple[dict[str, Any], ...]:
     """Return the largest lag first; a partition whose lag is not known, or says nothing, is before all others.
 
     ``length``: its log as a share of the longest one. ``lag_length``: its lag as a share of the largest one. ``step``:
-    0 without lag, else 1 to 5, equal factors of lag apart; None if the lag is not known, or says nothing because the
+    0 without lag, else 1 to 5 on a logarithmic scale; None if the lag is not known, or says nothing because the
     log is not that of the cursor.
     """
     longest = max(map(_length, positions), default=0)

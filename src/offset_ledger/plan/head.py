@@ -106,7 +106,7 @@ def backlogs(next_offsets: Mapping[int, int], snapshot: TopicSnapshot) -> tuple[
             raise OffsetExpired(
                 f"{place}: offsets [{cursor}, {p.log_start}) are gone, {p.log_start - cursor} in all: the cursor is at "
                 f"{cursor} and the log starts at {p.log_start}; retention was shorter than the pipeline's lag; restore "
-                "them, or approve the loss with: offset-ledger skip PIPELINE --why ..."
+                "them, or approve the loss with: offset-ledger accept loss PIPELINE --why ..."
             )
         if cursor > p.high_watermark:
             raise LogEndBelowCursor(

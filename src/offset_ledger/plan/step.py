@@ -135,7 +135,8 @@ def resume(cursor: Cursor, batch: Batch, origin: Origin, take_rejected: bool = F
         reasons = batch.reasons or "see its report"
         raise BatchRejected(
             f"batch {batch.batch_id} of {batch.pipeline} is rejected ({reasons}) and needs approval: "
-            f"offset-ledger approve {batch.batch_id} --why ..., or offset-ledger abandon {batch.batch_id} --why ..."
+            f"offset-ledger batch approve {batch.batch_id} --why ..., or "
+            f"offset-ledger batch abandon {batch.batch_id} --why ..."
         )
     batches.take_over(cursor, batch.batch_id, origin)
     return PlannedBatch(batch, True, 0, f"resuming {batch}: {describe(batch.ranges)}")

@@ -70,7 +70,7 @@ def prune_beyond(
                 raise StateConflict(
                     f"batches of {pipeline.name} from before migration 0014 did not count what they added to the "
                     "table, so their sum is not known; nothing was pruned; its next batch counts the table, or now: "
-                    f"offset-ledger accept-table {pipeline.name} --why ..."
+                    f"offset-ledger accept table {pipeline.name} --why ..."
                 )
             now = clock(cursor)
             parts = prune.old_parts(cursor, pipeline.name, now - ages.batches, now - ages.quarantine, keep)

@@ -200,7 +200,7 @@ def dismiss(pipeline: Pipeline, selection: Selection, origin: Origin, why: str, 
             state, offsets = "dismissed" if undo else "unresolved", ", ".join(map(str, missing))
             raise StateConflict(
                 f"pipeline {pipeline.name} partition {selection.partition}: no {state} record in quarantine at offset "
-                f"{offsets}; nothing was changed; see: offset-ledger quarantine {pipeline.name}"
+                f"{offsets}; nothing was changed; see: offset-ledger quarantine list {pipeline.name}"
             )
         if held := Counter(row["held_by"] for row in chosen if row["held_by"] is not None):
             raise StateConflict(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Self
 
 from psycopg2 import sql
 
@@ -18,6 +19,18 @@ from offset_ledger.table import row_counts
 LISTED = 100  # violations of one invariant
 
 
+class Violation(str):
+    """A line about a violated check, with the number of that."""
+
+    number: int
+
+    def __new__(cls, number: int, line: str) -> Self:
+        """Make the line of a check."""
+        made = super().__new__(cls, line)
+        made.number = number
+        return made
+
+
 def invariants(pipeline: Pipeline) -> dict[str, sql.Composed]:
     """Name -> query, in order; each query selects a line of text for each violation."""
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
@@ -29,15 +42,20 @@ def numbered_queries(folder: str) -> dict[str, str]:
     """Name -> query of a folder under ``sql/``, in the order of their numbers."""
     paths = files("offset_ledger.ledger").joinpath("sql", folder).iterdir()
     queries = {f.name.removesuffix(".sql").replace("_", " "): f.read_text() for f in paths if f.name.endswith(".sql")}
-    return dict(sorted(queries.items(), key=lambda item: int(item[0].split()[0])))
+    return dict(sorted(queries.items(), key=lambda item: number_of(item[0])))
 
 
-def verify(pipeline: Pipeline) -> tuple[list[str], int]:
+def number_of(name: str) -> int:
+    """Return the number of a query by its name."""
+    return int(name.split()[0])
+
+
+def verify(pipeline: Pipeline) -> tuple[list[Violation], int]:
     """The violations, each with its invariant, partition and offsets, and how many invariants were checked.
 
     All of them see one snapshot of the database, so a batch that commits meanwhile makes no difference.
     """
-    violations = []
+    violations = list[Violation]()
     with open_ledger(pipeline) as session:
         session.set_session(isolation_level="REPEATABLE READ", readonly=True)
         with transaction(session) as cursor:
@@ -48,7 +66,7 @@ def verify(pipeline: Pipeline) -> tuple[list[str], int]:
                 lines = [str(row[0]) for row in cursor.fetchall()]
                 if len(lines) > LISTED:
                     lines[LISTED:] = [f"and more: only the first {LISTED} are listed"]
-                violations += [f"invariant {name}: {line}" for line in lines]
+                violations += [Violation(number_of(name), f"invariant {name}: {line}") for line in lines]
     return violations, len(queries)
 
 
@@ -59,7 +77,7 @@ def uncounted_reason(pipeline: Pipeline) -> str | None:
             return None
     return (
         f"invariant 11 compares nothing yet: batches of {pipeline.name} from before migration 0014 did not count what "
-        f"they added; its next batch counts the table, or now: offset-ledger accept-table {pipeline.name} --why ..."
+        f"they added; its next batch counts the table, or now: offset-ledger accept table {pipeline.name} --why ..."
     )
 
 
@@ -68,7 +86,7 @@ class ExplainedGaps:
     """The gaps of the committed ranges with their causes, what contradicts the ledger, and what could not be read."""
 
     gaps: tuple[Gap, ...]
-    violations: tuple[str, ...]
+    violations: tuple[Violation, ...]
     unreadable: tuple[str, ...]
 
 
@@ -84,7 +102,7 @@ def explain_gaps(pipeline: Pipeline) -> ExplainedGaps:
         ranges = rows(session, named_sql("repair/ranges_with_gaps"), {"pipeline": pipeline.name})
     starts = {p.partition: p.log_start for p in snapshot.partitions}
     gaps: list[Gap] = []
-    violations, unreadable = [], []
+    violations, unreadable = list[Violation](), []
     for batch_id, partition, from_offset, until_offset, counted in ranges:
         offsets = OffsetRange(partition, from_offset, until_offset)
         if starts.get(partition, until_offset) > from_offset:
@@ -98,8 +116,6 @@ def explain_gaps(pipeline: Pipeline) -> ExplainedGaps:
         explained = explain(offsets, committed, all_records, snapshot.compacted or pipeline.source.compacted)
         gaps += explained
         if (missing := total_width(gap.offsets for gap in explained)) != counted:
-            violations.append(
-                f"invariant 6 gaps: batch {batch_id} range {offsets}: the balance sheet has {counted} gaps, reading it "
-                f"again finds {missing}"
-            )
+            line = f"the balance sheet has {counted} gaps, reading it again finds {missing}"
+            violations.append(Violation(6, f"invariant 6 gaps: batch {batch_id} range {offsets}: {line}"))
     return ExplainedGaps(tuple(gaps), tuple(violations), tuple(unreadable))

@@ -30,7 +30,7 @@ from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.model.states import BatchKind
 from offset_ledger.progress import OnProgress, progress
-from offset_ledger.repair.verify import numbered_queries
+from offset_ledger.repair.verify import Violation, number_of, numbered_queries
 from offset_ledger.stage.copy_rows import copy_decoded
 from offset_ledger.stage.record_batches import chunks, kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
@@ -45,7 +45,7 @@ class TopicComparison:
 
     ranges: tuple[OffsetRange, ...]
     records: int
-    violations: tuple[str, ...]
+    violations: tuple[Violation, ...]
     notes: tuple[str, ...]
 
 
@@ -92,7 +92,7 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
 
 def _compare(
     cursor: Cursor, pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot
-) -> tuple[list[str], list[str]]:
+) -> tuple[list[Violation], list[str]]:
     """The violations, SHOWN of each query, and notes about what an earlier pipeline file explains."""
     arguments = {
         "pipeline": pipeline.name,
@@ -103,13 +103,14 @@ def _compare(
         "shown": SHOWN,
     }
     stored = column_types(cursor, pipeline)
-    violations, notes = [], []
+    violations, notes = list[Violation](), []
     for name, query in numbered_queries("verify_topic").items():
         lines = cursor.execute(_limited(query, pipeline, stored), arguments).fetchall()
         wrong = [row for row in lines if not row["earlier"]]
-        violations += [f"topic {name}: {row['line']}" for row in wrong]
+        shown = [row["line"] for row in wrong]
         if wrong and wrong[0]["total"] > SHOWN:
-            violations.append(f"topic {name}: {wrong[0]['total'] - SHOWN:,} more")
+            shown.append(f"{wrong[0]['total'] - SHOWN:,} more")
+        violations += [Violation(number_of(name), f"topic {name}: {line}") for line in shown]
         if earlier := [row for row in lines if row["earlier"]]:
             notes.append(
                 f"merged under an earlier pipeline file, and decoded differently by today's: {earlier[0]['total']:,} "
@@ -140,11 +141,12 @@ MAX_RECORDS = 5_000
 MAX_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _RecordByRecord:
     """The decoder without its proofs of whole columns: each record goes through ``decode``."""
 
     decoder: Decoder
+    key_columns: Decoder | None
 
     @property
     def record(self) -> RecordShape:
@@ -177,7 +179,8 @@ def read_again(
         tables = {"columns": definitions(columns, source.topic), "refused": definitions(refused, source.topic)}
         cursor.execute(statement.format(**tables))
     lookup = SchemaLookup.of(pipeline, BatchKind.REPLAY) or no_schemas
-    decoder = _RecordByRecord(compile_decoder(source, record, pipeline.limits, lookup))
+    proving = compile_decoder(source, record, pipeline.limits, lookup)
+    decoder = _RecordByRecord(proving, proving.key_columns)
     remaining, count = [], 0
     with progress(total_width(ranges), "read again") as advance:
         for r in ranges:

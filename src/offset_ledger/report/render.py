@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.units import show_duration, show_number, show_share
@@ -45,7 +45,7 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    loader = PackageLoader("offset_ledger", "report/templates")
+    loader = ChoiceLoader([PackageLoader("offset_ledger", of) for of in ("report/templates", "page/static")])
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -56,6 +56,7 @@ def report(pipeline: Pipeline, batch_id: int, session: Session | None = None) ->
                 pipeline=batch.pipeline,
                 batch_id=batch.batch_id,
                 kind=batch.kind,
+                state=batch.state,
                 engine=batch.engine,
                 engine_reason=batch.engine_reason,
                 validated_at=batch.validated_at or batch.planned_at,
@@ -99,6 +100,7 @@ class BatchResults:
     pipeline: str
     batch_id: int
     kind: str
+    state: str
     validated_at: datetime
     verdict: Mapping[str, Any]
     ranges: Sequence[OffsetRange] = ()
@@ -115,6 +117,7 @@ class BatchResults:
             "pipeline": self.pipeline,
             "batch_id": self.batch_id,
             "kind": self.kind,
+            "state": self.state,
             "engine": self.engine,
             "engine_reason": self.engine_reason,
             "judged_at": self.validated_at.isoformat(timespec="seconds"),

@@ -38,6 +38,12 @@ class ValidatedBatch:
         return int(self.verdict.get("refused", 0)) + int(self.verdict.get("quarantined", 0))
 
     @property
+    def committed(self) -> int:
+        """Records that it committed to the table, those that changed nothing there included."""
+        rows, deleted, failed = (int(self.verdict.get(key, 0)) for key in ("rows", "deleted", "quarantined"))
+        return rows + deleted - failed if self.state == "committed" else 0
+
+    @property
     def share(self) -> float:
         """The quarantined records as a share of its records."""
         counts = (int(self.verdict.get(key, 0)) for key in ("rows", "deleted", "refused", "quarantined"))

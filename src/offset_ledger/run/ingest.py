@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
 from offset_ledger.errors import BatchRejected, OffsetLedgerError
 from offset_ledger.ledger.database import Session, open_ledger
+from offset_ledger.ledger.fencing import alone_at
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.model.states import BatchKind, State
@@ -23,6 +27,8 @@ from offset_ledger.units import counted
 if TYPE_CHECKING:
     from offset_ledger.commit.step import Committed
     from offset_ledger.stage.step import Reader
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +56,17 @@ class Ingested:
 
 
 def ingest(
-    pipeline: Pipeline, origin: Origin, until_drained: bool, say: Callable[[str], None], limit: int | None = None
+    pipeline: Pipeline,
+    origin: Origin,
+    until_drained: bool,
+    say: Callable[[str], None],
+    limit: int | None = None,
+    take_over: bool | None = None,
 ) -> Iterator[Ingested]:
     """Commit head batches of at most ``limit`` offsets: one, or with ``until_drained`` all until nothing is new.
 
     Of several topics each has its own batches. A topic that cannot go on does not keep the others from it; its error
-    is raised at the end.
+    is raised at the end. Unless ``take_over`` is None, each batch is had alone (:func:`fencing.alone_at`).
     """
     check_session(pipeline)
     failed: list[OffsetLedgerError] = []
@@ -68,13 +79,18 @@ def ingest(
                 say(planned.message)
                 if planned.batch is None:
                     break
-                yield run_batch(of_topic, planned, origin, say, clock)
+                connection, batch_id = get_connection(of_topic.target.connection), planned.batch.batch_id
+                who = origin.who if "@" in origin.who else f"{origin.who}@{socket.gethostname()}"
+                alone = nullcontext() if take_over is None else alone_at(connection, batch_id, who, take_over)
+                with alone:
+                    done = run_batch(of_topic, planned, origin, say, clock)
+                yield done
                 if not until_drained:
                     break
         except OffsetLedgerError as error:
             if not pipeline.source.several:
                 raise
-            say(f"{of_topic.name}: {type(error).__name__}: {error}")
+            log.warning("%s: %s", of_topic.name, error.named)
             failed.append(error)
     if failed:
         raise failed[0]
@@ -122,7 +138,7 @@ def run_batch(
             try:
                 say(str(deliver(pipeline)))
             except OffsetLedgerError as error:  # it does not affect the batch
-                say(f"dead letters wait in the outbox: {type(error).__name__}: {error}")
+                log.warning("dead letters wait in the outbox: %s", error.named)
     return Ingested(committed, clock.seconds)
 
 
@@ -173,7 +189,7 @@ def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin, session
         page = report(pipeline, batch_id, session) or "its report"
         raise BatchRejected(
             f"batch {batch_id} of {pipeline.name} is rejected: {batch.reasons}; nothing was merged and no cursor "
-            f"moved; see {page}, then run: offset-ledger approve {batch_id} --why ..., or offset-ledger abandon "
-            f"{batch_id} --why ..."
+            f"moved; see {page}, then run: offset-ledger batch approve {batch_id} --why ..., or "
+            f"offset-ledger batch abandon {batch_id} --why ..."
         )
     return batch

@@ -126,13 +126,14 @@ def require_free(part: str, port: int) -> None:
             import psutil  # the command line reads the ports of this module for its help
 
             holder = "another process"
-            with suppress(psutil.AccessDenied):
+            with suppress(psutil.Error):  # another user's, or it has just ended
                 for each in psutil.net_connections("tcp"):
                     if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN and each.pid:
                         holder = f"pid {each.pid} ({psutil.Process(each.pid).name()})"
+            variable = next((name for name in DEFAULT_PORTS if name in part.lower()), "kafka").upper()
             raise StackError(
                 f"{part} needs port {port} of {HOST} and {holder} has it ({error.strerror}); "
-                "stop that, or choose another port"
+                f"stop that, or choose another port with OFFSET_LEDGER_{variable}_PORT"
             ) from None
 
 

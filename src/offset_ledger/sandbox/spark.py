@@ -26,7 +26,7 @@ _SERVER_READY_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class SparkConnect(Server):
-    """One server, with two cores and its driver in the same process: the command ``spark-server``."""
+    """One server, with two cores and its driver in the same process: the command ``serve spark``."""
 
     directory: Path
     port: int
@@ -69,7 +69,7 @@ class SparkConnect(Server):
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         place = "--host", HOST, "--port", str(self.port)
-        command = [sys.executable, "-m", "offset_ledger.cli", "spark-server", *place]
+        command = [sys.executable, "-m", "offset_ledger.cli", "serve", "spark", *place]
         own = {CONNECT_TOKEN: kept_secret(self.directory / "token"), "TMPDIR": str(temporary)}
         launch.start(self.daemon, command, without_secrets({**os.environ, **environment}) | own)
 

@@ -301,8 +301,10 @@ def _compose(
             f"{count} brokers were asked for and the stack in {home} runs with {before.brokers}; "
             f"run `offset-ledger stack down`, remove {home / 'kafka'} and start again"
         )
-    other = before.ports.contradicts(ports)
-    if other:
+    parts = {"registry": (before.registry.daemon,), "airflow": before.airflow.daemons, "spark": before.spark.daemons}
+    idle = {part: getattr(ports, part) for part, of in parts.items() if not any(daemon.pid() for daemon in of)}
+    chosen = Ports.choose(PortChoice(**idle), before.ports)
+    if other := chosen.contradicts(ports):
         raise StackError(f"the stack in {home} runs with {other}; run `offset-ledger stack down` first")
     settled = before.with_spark or before.with_airflow  # Airflow's tasks keep the connection that it was started with
     if settled and spark not in (None, before.spark_kind):
@@ -312,6 +314,7 @@ def _compose(
         )
     return replace(
         before,
+        ports=chosen,
         with_airflow=airflow or before.with_airflow,
         spark_kind=before.spark_kind if settled else new_spark,
         with_registry=registry or before.with_registry,

@@ -143,5 +143,5 @@ def refusal(batch: Batch, late: tuple[LateRange, ...]) -> TombstonesMayBeGone:
         f"only {show_span(kept_of(late))} (delete.retention.ms): compaction may have removed some before they were "
         "read, and their rows would stay; nothing was committed; look for rows whose key has no record in the topic "
         "(offset-ledger verify PIPELINE --deep --against-topic), then go on with: "
-        "offset-ledger skip PIPELINE --why ..."
+        "offset-ledger accept loss PIPELINE --why ..."
     )

@@ -99,13 +99,13 @@ def _check(session: Any, where: str) -> None:
                 "SPARK_CONNECT_AUTHENTICATE_TOKEN"
             ) from error
         raise SparkUnavailable(
-            f"no Spark Connect server answers at {where}; nothing was staged; start it (offset-ledger spark-server), "
+            f"no Spark Connect server answers at {where}; nothing was staged; start it (offset-ledger serve spark), "
             f"or correct the connection ({text})"
         ) from error
     if spark != __version__:
         raise SparkMismatch(
             f"{where} runs Spark {spark} and this client {__version__}; nothing was staged; install the same pyspark "
-            "on both and restart the server (offset-ledger spark-server)"
+            "on both and restart the server (offset-ledger serve spark)"
         )
     check_code(code_of_this_process(), code or None, where)
 

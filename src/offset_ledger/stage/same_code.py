@@ -42,7 +42,7 @@ def check_code(client: str, server: str | None, where: str) -> None:
     if client != server:
         raise SparkMismatch(
             f"{where} runs {server or 'no'} offset-ledger and this client {client}; nothing was staged; install the "
-            "same release on both and restart the server (offset-ledger spark-server)"
+            "same release on both and restart the server (offset-ledger serve spark)"
         )
 
 

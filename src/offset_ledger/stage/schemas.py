@@ -255,7 +255,7 @@ def undecided(
     ]
     return (
         f"topic {pipeline.source.topic}: {'; '.join(named)}; nothing was staged; correct the pipeline file or the "
-        f"producer, or leave the columns as they are with: offset-ledger accept-schema {pipeline.name} --why ..."
+        f"producer, or leave the columns as they are with: offset-ledger accept schema {pipeline.name} --why ..."
     )
 
 

@@ -6,7 +6,6 @@ and settings of the Spark connection's extra in a file of properties.
 
 import json
 import os
-import shutil
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -92,7 +91,7 @@ def submit_arguments(folder: Path, at: Connection, pipeline: Pipeline, submissio
             f"spark.deploy_mode is cluster, and {master_of(at)} starts no Python drivers on its cluster; write "
             "deploy_mode: client, or name a connection to YARN or Kubernetes"
         )
-    shutil.copyfile(pipeline.path, folder / PIPELINE_FILE)
+    (folder / PIPELINE_FILE).write_bytes(pipeline.text)
     shipped = [folder / PIPELINE_FILE, folder / SUBMISSION_FILE]
     if schema := pipeline.source.schema:
         shipped.append(folder / schema.name)

@@ -136,12 +136,12 @@ def partition_statuses(standing: Standing) -> tuple[PartitionStatus, ...]:
 def waits_for(head: Batch | None) -> str | None:
     """Return the decision that an open head batch needs, and why; None if it needs none."""
     if late := tombstone_question(head):
-        return f"{late.text} offset-ledger skip {late.pipeline} --why ..."
+        return f"{late.text} offset-ledger accept loss {late.pipeline} --why ..."
     if head is None or head.state is not State.REJECTED:
         return None
     return (
-        f"{head.reasons}; decide with: offset-ledger approve {head.batch_id} --why ..., or offset-ledger abandon "
-        f"{head.batch_id} --why ..."
+        f"{head.reasons}; decide with: offset-ledger batch approve {head.batch_id} --why ..., or "
+        f"offset-ledger batch abandon {head.batch_id} --why ..."
     )
 
 

@@ -10,6 +10,7 @@ from offset_ledger.ledger.database import Cursor, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.row_order import check_order, ordered_by, write_order
 from offset_ledger.table.fit import Misfit, misfits, nullable_columns, record_upgrade, remedy, target_columns
+from offset_ledger.table.view import drop_view, to_be_made
 
 LOCK_TIMEOUT = "10s"  # while a change waits for readers, everybody else waits for the change
 _ALLOWED = {
@@ -46,9 +47,10 @@ def _prepare(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
     if not exists:
         _create(cursor, pipeline)
         write_order(cursor, pipeline, ordered_by(pipeline.record))
+        to_be_made(cursor, pipeline)  # by the first commit, if nothing else has the name of the view
         return None
     record_upgrade(cursor, pipeline)
-    changes = _check_fit(cursor, pipeline)
+    changes = [*_check_fit(cursor, pipeline), *to_be_made(cursor, pipeline)]
     check_order(cursor, pipeline, _name(pipeline))
     if row_order.read_orders(cursor, pipeline) != {wanted := ordered_by(pipeline.record)}:
         write_order(cursor, pipeline, wanted)
@@ -56,7 +58,7 @@ def _prepare(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
 
 
 def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
-    """Create, check or change the target table, in the transaction that commits the batch.
+    """Create, check or change the target table with its view and comments, in the transaction that commits the batch.
 
     Each change is entered in the ledger.
 
@@ -65,30 +67,43 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
             because a view uses it for example.
         TargetLocked: others read or write the table, and did not end in time; worth another try.
     """
-    if not (changes := _prepare(cursor, pipeline)):
+    changes = _prepare(cursor, pipeline)
+    if changes is None:
+        changes = to_be_made(cursor, pipeline)
+    if not changes:
         return
+    columns = [change for change in changes if change.clause]
+    clauses = ", ".join(change.clause for change in columns)
     table, name = _name(pipeline), f"{pipeline.target.schema}.{pipeline.target.table}"
-    clauses = ", ".join(change.clause for change in changes)
+    needed = f"ALTER TABLE {name} {clauses}" if columns else "the view or the comments of the pipeline file"
     try:
         cursor.execute("SET LOCAL lock_timeout = %s", [LOCK_TIMEOUT])
         # In a subtransaction: its id is in the rows that are rewritten, the transaction's in those of the batch.
         with savepoint(cursor):
-            cursor.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(clauses)))
-        cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
+            widened = any(change.change is Evolve.WIDEN for change in columns)
+            rights = drop_view(cursor, pipeline) if widened else []
+            if columns:
+                cursor.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(clauses)))
+            others = to_be_made(cursor, pipeline)
+            for statement in [*(change.statement for change in others), *rights]:
+                cursor.execute(statement)
     except pg.LockNotAvailable as error:
-        raise TargetLocked(
-            f"table {name} is in use by others for longer than {LOCK_TIMEOUT}, and needs {clauses}; nothing was "
-            "committed; end long transactions on it, or wait for them"
-        ) from error
+        if not all(change.statement.startswith("COMMENT ") for change in changes):
+            raise TargetLocked(
+                f"table {name} is in use by others for longer than {LOCK_TIMEOUT}, and needs {needed}; nothing was "
+                "committed; end long transactions on it, or wait for them"
+            ) from error
+        columns, others = [], []  # a VACUUM may take hours: a later commit sets the comments
     except (pg.FeatureNotSupported, pg.DependentObjectsStillExist, pg.InsufficientPrivilege) as error:
         said = ", ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
         raise TargetMismatch(
-            f"pipeline {pipeline.name}: Postgres refuses ALTER TABLE {name} {clauses}: {said}; nothing was "
+            f"pipeline {pipeline.name}: Postgres refuses {needed}: {said}; nothing was "
             "committed; make the change yourself, with what depends on it, or change the pipeline file"
         ) from error
-    for change in changes:
-        values = {"pipeline": pipeline.name, "batch_id": batch_id, "found": change.text, "clause": change.clause}
-        cursor.run("table/insert_change", **values)
+    cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
+    for change in [*columns, *others]:
+        clause = change.clause or change.statement
+        cursor.run("table/insert_change", pipeline=pipeline.name, batch_id=batch_id, found=change.text, clause=clause)
 
 
 def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
@@ -107,7 +122,7 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
         return None
     changes = _check_fit(cursor, pipeline)
     check_order(cursor, pipeline, _name(pipeline))
-    return changes
+    return [*changes, *to_be_made(cursor, pipeline)]
 
 
 def is_there(cursor: Cursor, table: str) -> bool:
@@ -174,5 +189,5 @@ def _check_fit(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
 
 
 def may_change(pipeline: Pipeline, misfit: Misfit) -> bool:
-    """Return whether the pipeline may make what fixes the misfit, by ``target.evolve``."""
-    return misfit.change in _ALLOWED[pipeline.target.evolve]
+    """Return whether the next commit makes what fixes the misfit, by ``target.evolve``."""
+    return misfit.change is None or misfit.change in _ALLOWED[pipeline.target.evolve]

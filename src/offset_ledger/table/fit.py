@@ -16,13 +16,14 @@ _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 class Misfit:
     """What does not fit; ``clause`` is the part of an ALTER TABLE that fixes it, ``statement`` one of its own.
 
-    ``change`` is the kind of change that a pipeline could make itself, ``column`` is the one that it is about.
+    ``change`` is the kind of change that a pipeline could make itself (None: one that every pipeline makes),
+    ``column`` is the one that it is about.
     """
 
     text: str
     clause: str = ""
     statement: str = ""
-    change: Evolve = Evolve.NONE
+    change: Evolve | None = Evolve.NONE
     column: str = ""
 
 

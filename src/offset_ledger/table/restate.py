@@ -62,8 +62,8 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
             batch = batches.read_batch(cursor, open_batches[0])
             raise StateConflict(
                 f"{batch} is open, and what it staged is ordered as before; nothing was changed; give it up with: "
-                f"offset-ledger abandon {batch.batch_id} --why ... (the offsets of a head batch are planned again), "
-                "and run remerge again"
+                f"offset-ledger batch abandon {batch.batch_id} --why ... (the offsets of a head batch are planned "
+                "again), and run remerge again"
             )
     before = " and ".join(sorted(read_orders(cursor, pipeline))) or None
     write_order(cursor, pipeline, KAFKA_TIMESTAMP)

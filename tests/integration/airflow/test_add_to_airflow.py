@@ -120,6 +120,7 @@ def followed(reader: Reader, stack: Stack) -> Reader:
     reader.types(block("offset-ledger migrate"))
     reader.types(block("offset-ledger init"))
     (airflow.directory / "dags/ledger.py").write_text(block("from offset_ledger import ingest_dags"))
+    (airflow.directory / "dags/pipeline_files.py").write_text(block("from offset_ledger import parse_all"))
     until(lambda: reader.asks("/api/v2/dags/ingest_orders")()[0] == 200, "the DAG", lambda: str(problems(reader)))
     reader.types(block("airflow dags unpause"))
     runs = reader.asks("/api/v2/dags/ingest_orders/dagRuns")
@@ -164,3 +165,11 @@ def test_tasks_ran_from_the_wheel(followed: Reader) -> None:
     logs = [file.read_text(errors="replace") for file in (followed.airflow.directory / "logs").rglob("*.log")]
     assert logs
     assert [text for text in logs if f"{ROOT}/src" in text] == []
+
+
+def test_a_pipeline_file_with_mistakes_is_an_import_error(followed: Reader) -> None:
+    assert problems(followed) == (200, {"import_errors": [], "total_entries": 0})
+    (followed.airflow.directory / "dags/pipelines/broken.yaml").write_text("pipeline: broken\n")
+    (followed.airflow.directory / "dags/pipeline_files.py").touch()
+    until(lambda: "broken.yaml:1: source is missing" in str(problems(followed)), "the import error")
+    assert followed.asks("/api/v2/dags/ingest_orders")()[0] == 200

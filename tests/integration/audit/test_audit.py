@@ -637,7 +637,7 @@ def test_a_lost_broker_and_its_return(
     assert moved.severity is WARNING
     assert re.fullmatch(r"not led by the preferred broker: partition 0 \(by broker [12], not 3\)", moved.found)
     (command,) = commands(moved.remedy)
-    assert command == "offset-ledger audit orders --elect"
+    assert command == "offset-ledger kafka audit orders --elect"
     (command,) = commands(finding(connection, "events.led", "preferred-leaders", None).remedy)
     assert "every partition is led by its preferred broker" in paste(tmp_path, command)
     assert read_facts(connection, "events.led").partitions[0].leader == 3

@@ -277,10 +277,10 @@ def test_bash_completes_what_the_servers_have(servers: Servers, topic: str, tmp_
         answers = shell(["bash", "-c", PRESS], tmp_path, LINE=line, **more)
         return [answer for answer in answers if not answer.startswith("-")]
 
-    assert completed(f"offset-ledger publish {topic[:-1]}") == [topic]
-    assert completed("offset-ledger approve ") == [str(batch_id)]
-    assert completed("offset-ledger approve --connection missing ") == []
-    assert completed("offset-ledger approve ", **away) == []
+    assert completed(f"offset-ledger kafka publish {topic[:-1]}") == [topic]
+    assert completed("offset-ledger batch approve ") == [str(batch_id)]
+    assert completed("offset-ledger batch approve --connection missing ") == []
+    assert completed("offset-ledger batch approve ", **away) == []
 
 
 def test_check_names_the_topic_that_was_meant(

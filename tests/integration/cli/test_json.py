@@ -14,7 +14,7 @@ from offset_ledger.cli.main import main
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
-from tests.fixtures.servers import Servers
+from tests.fixtures.servers import Servers, execute
 
 PIPELINE = """
 pipeline: orders
@@ -96,6 +96,31 @@ DRY_RUN = {
         dict.fromkeys(("partition", "from", "until", "offsets", "committed"), "int") | {"batches": []},
     ],
 }
+COUNTS = dict.fromkeys(
+    ("inserted", "updated", "superseded", "duplicate", "deleted", "quarantined", "skipped", "gap"), "int"
+)
+INGESTED = {
+    **{"batch_id": "int", "pipeline": "str", "kind": "str", "state": "str", "engine": "str"},
+    **{"counts": COUNTS, "partitions": {"*": COUNTS}},
+    "seconds": dict.fromkeys(("plan", "validate", "commit", "mirror", "report"), "float"),
+}
+BATCH = {
+    **{"batch_id": "int", "kind": "str", "state": "str", "epoch": "int", "engine": "str", "engine_reason": "str"},
+    **{"offsets": "int", "planned_at": "time", "ended_at": "time", **COUNTS},
+}
+VERIFIED = {
+    **{"violations": [], "violated": [], "topic_violated": [], "checked": "int", "notes": []},
+    **{"gaps": [], "gap_ranges": [], "unreadable": [], "records": "int", "read_again": [["int"]]},
+}
+AUDIT = {
+    **{"pipeline": "str", "topic": "str", "audited_at": "time", "previous_at": None, "changes": []},
+    "findings": [dict.fromkeys(("rule", "severity", "found", "risk", "remedy"), "str")],
+}
+DIFF = {
+    **{"pipeline": "str", "differs": "bool", "schemas": [], "notes": ["str"]},
+    "lines": [dict.fromkeys(("path", "schema", "column", "file", "table"), "str") | {"marks": []}],
+}
+FINDING = dict.fromkeys(("subject", "level", "found", "remedy"), "str")
 
 
 def test_keys_and_types(
@@ -112,13 +137,13 @@ def test_keys_and_types(
     (tmp_path / "dags/pipelines/orders.yaml").write_text(PIPELINE.format(topic=topic))
     monkeypatch.chdir(tmp_path)
 
-    def asked(*arguments: str, code: int = 0) -> Any:
+    def asked(*arguments: str, code: int | None = 0) -> Any:
         capsys.readouterr()
-        assert main([*arguments, "--json"]) == code
+        assert main([*arguments, "--json"]) in ((0, 1) if code is None else (code,))
         return json.loads(capsys.readouterr().out)
 
     assert shape(asked("check", "orders")) == dict.fromkeys(("pipeline", "config_hash", "topic", "table"), "str")
-    assert shape(asked("preview", "orders")) == PREVIEW
+    assert shape(asked("check", "orders", "--data")) == PREVIEW
     assert shape(asked("ingest", "orders", "--dry-run")) == DRY_RUN
     assert shape(asked("ingest", "orders", code=3)) == {"error": "str", "message": "str"}
 
@@ -130,3 +155,23 @@ def test_keys_and_types(
     rejected = asked("quarantine", "orders")["rejected"]
     assert set(rejected) == {"batch", "waits_for", "refused", "head"}
     assert shape(rejected["head"]) == HEAD
+
+    assert shape(asked("approve", "1", "--why", "as they are")) == {"batch_id": "int", "state": "str"}
+    assert shape(asked("ingest", "orders")) == [INGESTED]
+    assert asked("ingest", "orders") == []
+    assert shape(asked("batch", "list", "orders")) == [BATCH]
+    shown = asked("batch", "show", "1")
+    assert (shown["batch_id"], shown["state"], shown["ranges"][0]["quarantined"]) == (1, "committed", 1)
+    assert [each["to_state"] for each in shown["events"]][-3:] == ["rejected", "validated", "committed"]
+    assert shape(asked("verify", "orders", "--deep", "--against-topic")) == VERIFIED
+    execute(servers.postgres, "UPDATE public.orders SET amount = 2")
+    verified = asked("verify", "orders", "--against-topic", code=1)
+    assert (verified["violated"], verified["topic_violated"]) == ([], [2])
+    execute(servers.postgres, "DELETE FROM public.orders")
+    verified = asked("verify", "orders", "--against-topic", code=1)
+    assert (verified["violated"], verified["topic_violated"]) == ([11], [1])
+    assert shape(asked("check", "orders", "--schema")) == DIFF
+    assert shape(asked("kafka", "audit", "orders")) == AUDIT
+    doctor = asked("check", "orders", "--system", code=None)  # 1 where this machine lacks something
+    assert {each["level"] for each in doctor} <= {"ok", "warning", "problem", "skipped"}
+    assert shape([each for each in doctor if each["remedy"]]) == [FINDING]

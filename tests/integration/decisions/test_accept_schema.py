@@ -48,7 +48,7 @@ def test_what_no_column_fits_is_asked_and_an_approval_leaves_the_columns_as_they
     difference = f"$.amount: {TEXT}"
     assert str(error.value) == (
         f"topic {bench.topic}: schema id {ids[1]} (from 0:2) has {difference}; nothing was staged; correct the pipeline"
-        " file or the producer, or leave the columns as they are with: offset-ledger accept-schema orders --why ..."
+        " file or the producer, or leave the columns as they are with: offset-ledger accept schema orders --why ..."
     )
     assert epochs(bench) == [["committed", 2], ["planned", 0]]
     question = question_before_staging(bench.pipeline)

@@ -143,7 +143,7 @@ def test_what_was_read_too_late_stops_the_batch_and_loses_nothing(bench: Bench) 
         cursors = pipelines.read_cursors(cursor, "orders")
     assert cursors is not None
     assert cursors.next_offsets == {0: 3}
-    assert "offset-ledger skip orders" in (status(bench.pipeline).waits_for or "")
+    assert "offset-ledger accept loss orders" in (status(bench.pipeline).waits_for or "")
 
 
 def test_a_range_without_a_gap_may_be_read_as_late_as_it_is(bench: Bench) -> None:

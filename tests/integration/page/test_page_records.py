@@ -10,6 +10,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -225,6 +226,8 @@ def test_of_a_large_record_the_first_part_is_shown(site: Site) -> None:
     shown = site.get(f"/bookings/quarantine/{record_id}")
     assert (shown["value"]["size"], shown["value"]["shown"], shown["key"]) == (10_000_000, 65_536, None)
     assert shown["value"]["text"] == "x" * 65_536
+    whole = site.get(f"/bookings/quarantine/{record_id}?whole=true")
+    assert (whole["value"]["shown"], whole["value"]["text"]) == (10_000_000, value.decode())
     (listed,) = site.get("/bookings/quarantine")["records"]
     assert (listed["value_bytes"], listed["key_bytes"]) == (10_000_000, None)
     dismiss(parse_pipeline(site.folder / "bookings.yaml"), Selection(0, (0,)), ME, "a test record")
@@ -238,6 +241,27 @@ def test_of_a_large_record_the_first_part_is_shown(site: Site) -> None:
     assert [each["quarantine_id"] for each in site.get("/bookings/quarantine?state=dismissed")["records"]] == [
         record_id
     ]
+
+
+def test_a_replay_says_what_it_would_read_and_plans_nothing(site: Site) -> None:
+    before = site.rows("SELECT count(*) FROM offset_ledger.batch")
+    ((since, until, read),) = site.rows(
+        "SELECT min(min_timestamp), max(max_timestamp) + interval '1 s', sum(until_offset - from_offset)::int"
+        " FROM offset_ledger.batch JOIN offset_ledger.batch_range USING (batch_id)"
+        " WHERE batch.pipeline = 'bookings' AND state = 'committed'"
+    )
+    times = urlencode({"action": "window", "since": since.isoformat(), "until": until.isoformat()})
+    shown = site.get(f"/bookings/replay?{times}")
+    assert (shown["kind"], shown["offsets"], shown["committed"], len(shown["ranges"])) == ("backfill", read, read, 3)
+    assert site.get(f"/bookings/replay?{times}&limit=7")["offsets"] == 7
+    assert site.get("/bookings/replay?action=ranges&ranges=0:1-3")["offsets"] == 2
+    assert site.get("/bookings/replay?action=window") == {
+        "problem": "action window needs since and until; fill in what is missing"
+    }
+    assert "partition 0" in site.get("/bookings/replay?action=ranges&ranges=0:1-99999999")["problem"]
+    site.get("/bookings/replay?action=approve", status=422)
+    site.get(f"/bookings/replay?{times}", Rights(), status=404)
+    assert site.rows("SELECT count(*) FROM offset_ledger.batch") == before
 
 
 def test_partitions_come_with_the_largest_lag_first(site: Site) -> None:

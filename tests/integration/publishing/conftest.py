@@ -40,7 +40,7 @@ def command(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Command:
-    """``offset-ledger publish`` with these arguments: its exit code, stdout and stderr."""
+    """``offset-ledger kafka publish`` with these arguments: its exit code, stdout and stderr."""
     for connection in Connection("kafka_default", "kafka", extra=extra), registry_connection:
         monkeypatch.setenv(environment_name(connection.conn_id), connection.to_json())
 

@@ -76,7 +76,7 @@ def java(kafka: Kafka) -> JavaClients:
 
 @pytest.fixture
 def command(extra: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """``offset-ledger publish`` with these arguments, on these brokers: its exit code, stdout and stderr."""
+    """``offset-ledger kafka publish`` with these arguments, on these brokers: its exit code, stdout and stderr."""
     connection = json.dumps({"conn_type": "kafka", "extra": json.dumps(extra)})
     monkeypatch.setenv(environment_name("kafka_default"), connection)
 

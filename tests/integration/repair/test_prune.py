@@ -313,14 +313,14 @@ def test_a_pruned_batch_is_named_as_such(history: Callable[[], History]) -> None
     heads(one, 3)
     first = min(each["batch_id"] for each in recent_batches(one.pipeline, 20))
     with transaction(one.session) as cursor:
-        assert why_missing(cursor, first) == "is not in the ledger; see: offset-ledger batches PIPELINE"
+        assert why_missing(cursor, first) == "is not in the ledger; see: offset-ledger batch list PIPELINE"
         one.prune(keep=1)
         with pytest.raises(UnknownBatch) as raised:
             read_batch_of(cursor, one.name, first)
         cursor.execute("SELECT to_char(max(pruned_at), 'YYYY-MM-DD') FROM offset_ledger.pruning")
         assert str(raised.value) == (
             f"batch {first} is not in the ledger: batches as old as it were pruned (those of {one.name} on "
-            f"{cursor.one()[0]}), and only their sums are kept; see: offset-ledger batches PIPELINE"
+            f"{cursor.one()[0]}), and only their sums are kept; see: offset-ledger batch list PIPELINE"
         )
 
 

@@ -305,8 +305,8 @@ def test_the_verbs_say_what_they_found(bench: Bench, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.endswith("4 unresolved records\n")
     assert main(["dead-letters", path]) == 0
     assert capsys.readouterr().out == "0 dead letters published\n"
-    assert main(["redrive", path, "--since", "yesterday"]) == 1
-    assert "is not ISO 8601 with a zone" in capsys.readouterr().err
+    assert main(["redrive", path, "--since", "yesterday"]) == 2
+    assert "should be ISO 8601 with a zone" in capsys.readouterr().err
 
 
 # -- open batches ----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,7 @@ from offset_ledger.errors import (
     TopicRecreated,
     UnexplainedGap,
 )
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import rows
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.batch import Origin
@@ -229,6 +231,15 @@ def test_a_partition_added_later_is_read_from_its_first_offset(bench: Bench) -> 
     assert set(bench.table()) == {"a", "c"}
 
 
+def wait_for_markers(bench: Bench, ends: list[int]) -> None:
+    """A broker answers that a transaction has ended, and writes its markers into the partitions after that."""
+    deadline = time.monotonic() + 60
+    with connect_kafka(bench.servers.kafka) as kafka:
+        while [each.last_stable for each in kafka.snapshot(bench.topic).partitions] != ends:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
 @IN_BOTH
 def test_transactions_are_read_committed_and_their_markers_are_labelled_gaps(bench: Bench) -> None:
     bench.settings["transactional"] = "true"
@@ -241,6 +252,7 @@ def test_transactions_are_read_committed_and_their_markers_are_labelled_gaps(ben
         commit=False,
         transactional_id=f"{bench.topic}-2",
     )
+    wait_for_markers(bench, [4, 2])
     (done,) = bench.ingest()
     assert bench.table() == {"a": ("new", 0, 0)}
     assert (done.total.inserted, done.total.gap) == (1, done.total.total - 1)
@@ -370,7 +382,7 @@ def test_great_expectations_is_imported_for_rows_to_validate_and_pyarrow_for_rec
 def test_a_quarantined_share_above_the_limit_rejects(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.settings["share"] = 0.4
     bench.publish(at(0, order("a", 1)), at(0, order("b", 1, amount=1.125)))
-    with pytest.raises(BatchRejected, match=r"quarantine.*offset-ledger approve 1 --why"):
+    with pytest.raises(BatchRejected, match=r"quarantine.*offset-ledger batch approve 1 --why"):
         bench.ingest()
     assert bench.quarantined() == set()
     path = str(bench.pipeline.path)

@@ -162,7 +162,7 @@ def test_what_an_open_batch_has_staged_is_not_mixed_in(bench: Bench) -> None:
     assert planned is not None
     bench.remember(None)
     before = bench.fingerprint()
-    with pytest.raises(StateConflict, match=f"offset-ledger abandon {planned.batch_id} --why"):
+    with pytest.raises(StateConflict, match=f"offset-ledger batch abandon {planned.batch_id} --why"):
         restate_rows(bench.pipeline, ME, "one clock")
     assert bench.fingerprint() == before
     with pytest.raises(ConfigurationError, match=r"says publish_at: \$\.at.*write publish_at: kafka_timestamp first"):

@@ -276,7 +276,7 @@ def test_the_order_of_the_rows_belongs_to_the_table(bench: Bench, capsys: pytest
     path = str(bench.listed(eu, us, publish_at="kafka_timestamp").path)
     code, refused = run(capsys, "remerge", f"{path}@{eu}", "--why", "one clock")
     assert (code != 0, refused["error"]) == (True, "StateConflict")
-    assert f"offset-ledger abandon {open_batch.batch_id} --why" in refused["message"]
+    assert f"offset-ledger batch abandon {open_batch.batch_id} --why" in refused["message"]
     decide(bench.session, open_batch.batch_id, State.ABANDONED, ME, "remerge")
 
     assert run(capsys, "remerge", f"{path}@{eu}", "--why", "one clock")[0] == 0
@@ -508,7 +508,7 @@ def gone(bench: Bench, request: pytest.FixtureRequest) -> Gone:
 
 def test_a_topic_that_is_gone_is_a_question_until_somebody_has_settled_it(gone: Gone) -> None:
     gone.bench.publish(gone.eu, order("d", 1))
-    with pytest.raises(UnknownTopic, match=r"offset-ledger accept-topic PIPELINE@TOPIC --why"):
+    with pytest.raises(UnknownTopic, match=r"offset-ledger accept topic PIPELINE@TOPIC --why"):
         ingest_all(gone.pipeline)
     assert set(gone.bench.table()) == {"a", "b", "c", "d"}
     asked = gone.question()

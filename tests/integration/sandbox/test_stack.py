@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -19,7 +20,7 @@ from offset_ledger.errors import ConfigurationError, StackError
 from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.kafka import kafka_archive
-from offset_ledger.sandbox.layout import HOST, PortChoice
+from offset_ledger.sandbox.layout import HOST, PortChoice, free_ports
 from offset_ledger.sandbox.stack import Stack
 from offset_ledger.stage.class_archive import ClassArchive
 from tests.fixtures.stacks import pids, read, write
@@ -101,6 +102,14 @@ def test_other_brokers_than_run_are_refused(small: Stack) -> None:
 def test_another_port_than_in_use_is_refused(small: Stack) -> None:
     with pytest.raises(StackError, match=rf"runs with postgres on port {small.ports.postgres} \(asked: 1\)"):
         local.up(ports=PortChoice(postgres=1), home=small.home)
+
+
+def test_another_port_for_what_does_not_run_needs_no_down(small: Stack) -> None:
+    (free,) = free_ports(1)
+    assert local.up(ports=PortChoice(registry=free), home=small.home) == replace(
+        small, ports=replace(small.ports, registry=free)
+    )
+    assert local.up(ports=PortChoice(registry=small.ports.registry), home=small.home) == small
 
 
 def test_two_brokers_are_refused(empty: Path) -> None:

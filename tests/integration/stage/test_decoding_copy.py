@@ -25,9 +25,9 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from offset_ledger.config.model import Tombstone
-from offset_ledger.decoding.arrow import decode_batch, staged, staging_schema
+from offset_ledger.decoding.arrow import decode_batch, staging_schema
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.kinds import ColumnKind
+from offset_ledger.decoding.kinds import ColumnKind, staged
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.decoding.typed.conversions import arrow_type, conversion
 from offset_ledger.decoding.typed.types import TypeName, ValueType

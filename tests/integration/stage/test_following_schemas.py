@@ -161,5 +161,5 @@ def test_topics_of_one_table_have_their_columns_together(bench: Bench, topic_nam
     bench.registry.register(f"{other}-value", AVRO.language, text)
     value = written(text, bench.register(text), id="e", note=1)
     publish([Record(None, value, (), 1_790_000_000_001, 0)], dict(bench.servers.kafka.extra), other)
-    with pytest.raises(UndecidedSchema, match=rf"accept-schema orders@{other} --why"):
+    with pytest.raises(UndecidedSchema, match=rf"accept schema orders@{other} --why"):
         bench.ingest(pipeline=pipelines[1])

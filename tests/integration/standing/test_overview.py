@@ -95,7 +95,7 @@ def test_each_pipeline_has_a_line_whatever_is_wrong_with_the_others(
     assert found["new"] == PipelineLine("new", "not started", 5, quarantined=0)
     blocked = found["rejected"]
     assert (blocked.state, blocked.lag, blocked.quarantined, blocked.error) == ("blocked", 1, 0, None)
-    assert "decide with: offset-ledger approve" in str(blocked.blocked_by)
+    assert "decide with: offset-ledger batch approve" in str(blocked.blocked_by)
     for name, message in {
         "broken": "broken.yaml:1: ",
         "no_kafka": "BrokerUnavailable: Kafka at 127.0.0.1:1 did not answer",

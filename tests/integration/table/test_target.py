@@ -573,7 +573,7 @@ def test_a_column_that_numbers_itself_is_refused(session: Session) -> None:
 def test_a_pipeline_that_committed_nothing_does_not_keep_its_table(session: Session) -> None:
     old, new = a_pipeline("old", table="orders"), a_pipeline("new", table="orders")
     batch_id = planned(session, old, [OffsetRange(0, 0, 1)])
-    with pytest.raises(ConfigurationError, match=f"offset-ledger abandon {batch_id} --why"):
+    with pytest.raises(ConfigurationError, match=f"offset-ledger batch abandon {batch_id} --why"):
         planned(session, new, [OffsetRange(0, 0, 1)])
     decide(session, batch_id, State.ABANDONED, ME, "a wrong name")
     run(session, new, [OffsetRange(0, 0, 2)], FIRST)

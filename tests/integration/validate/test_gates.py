@@ -157,7 +157,7 @@ def test_staging_of_a_rejected_batch_is_kept_for_a_set_time_and_then_it_can_only
         plan(pipeline, ME)
     assert not there()
     with pytest.raises(
-        StateConflict, match=r"cannot be approved: its staging is gone .* offset-ledger abandon 1 --why"
+        StateConflict, match=r"cannot be approved: its staging is gone .* offset-ledger batch abandon 1 --why"
     ):
         decide(session, tables.batch_id, State.VALIDATED, ME, "too late")
     decide(session, tables.batch_id, State.ABANDONED, ME, "too late")

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -68,6 +69,7 @@ def test_no_part_scrolls_sideways_and_no_date_is_broken(
         unfold(shown(page, address, part))
         assert (part, page.evaluate("document.documentElement.scrollWidth")) == (part, viewport["width"])
         assert (part, page.evaluate(BROKEN_DATES)) == (part, [])
+        picture(page, f"{re.sub('[/#]', '-', part) or 'overview'}-{viewport['width']}")
 
 
 def test_heads_of_columns_and_rows_say_what_they_are_of(open_page: Callable[..., Page], address: str) -> None:
@@ -104,6 +106,157 @@ def test_a_click_on_a_bar_opens_its_batch(open_page: Callable[..., Page]) -> Non
     assert box is not None
     over.click(position={"x": box["width"] * 0.5, "y": box["height"] * 0.8})
     expect(page.locator('button[data-key="batch-2"]')).to_have_attribute("aria-expanded", "true")
+
+
+def test_a_row_opens_by_a_click_anywhere_in_it(open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.locator("table.pipelines tr", has_text="bookings").locator('td[data-label="Lag in records"]').click()
+    expect(page.get_by_role("heading", name="bookings")).to_be_visible()
+    row = page.locator("table.batches > tbody > tr").first
+    for expanded in ("true", "false"):
+        row.locator('td[data-label="Planned"]').click()
+        expect(row.locator("button.toggle")).to_have_attribute("aria-expanded", expanded)
+
+
+def test_the_address_is_that_of_the_view(open_page: Callable[..., Page], address: str) -> None:
+    page = open_page("orders/quarantine")
+    page.get_by_label("Reason").select_option("precision")
+    page.get_by_label("Partition").select_option("1")
+    expect(page.locator("tbody button.toggle")).to_have_count(3)
+    page.locator("tbody button.toggle").first.click()
+    expect(page.locator(".unfolded")).to_contain_text("12.345")
+    given = page.url
+    page.reload()
+    colleague = open_page()
+    colleague.goto(given)
+    colleague.reload()
+    for each in (page, colleague):
+        expect(each.locator("tbody button.toggle")).to_have_count(3)
+        expect(each.get_by_label("Reason")).to_have_value("precision")
+        expect(each.locator(".unfolded")).to_contain_text("12.345")
+    page.get_by_label("State").select_option("dismissed")  # what is as at first is not in the address
+    page.get_by_label("State").select_option("unresolved")
+    expect(page).to_have_url(f"{address}/#orders/quarantine?reason=precision&partition=1")
+
+
+def test_the_address_of_the_frame_is_airflows_too(open_page: Callable[..., Page], address: str) -> None:
+    page = open_page()
+    sandbox = "allow-scripts allow-same-origin allow-forms allow-downloads"  # as Airflow 3.3 has it
+    frame = f'<iframe src="../" sandbox="{sandbox}" width="1300" height="800"></iframe>'
+    page.route(f"{address}/plugin/ledger", lambda route: route.fulfill(body=frame, content_type="text/html"))
+    page.goto(f"{address}/plugin/ledger")
+    inner = page.frame_locator("iframe")
+    inner.locator("a.name", has_text="orders").click()
+    inner.get_by_role("link", name="Quarantine").click()
+    inner.get_by_label("Partition").select_option("1")
+    expect(page).to_have_url(f"{address}/plugin/ledger#orders/quarantine?partition=1")
+    page.reload()
+    expect(inner.locator("tbody button.toggle")).to_have_count(3)
+    page.evaluate("location.hash = '#bookings'")  # as a link that somebody follows in the same window
+    expect(inner.get_by_role("heading", name="bookings")).to_be_visible()
+    page.go_back()
+    expect(inner.locator("tbody button.toggle")).to_have_count(3)
+
+
+def test_charts_fit_what_there_is_and_a_value_that_is_not_pointed_at_is_not_a_dash(
+    open_page: Callable[..., Page],
+) -> None:
+    page = open_page("bookings")
+    page.get_by_role("button", name="30d").click()
+    expect(page).to_have_url(re.compile("window=30d"))
+    chart = page.locator(".charts .plot").first
+    first = """e => {
+      const canvas = e.querySelector('canvas'), {width, height} = canvas;
+      const pixels = canvas.getContext('2d').getImageData(0, 0, width, height).data;
+      for (let x = 0; x < width; x++) for (let y = 0; y < height; y++) {
+        const [r, g, b] = pixels.slice(4 * (y * width + x));
+        if (r < 20 && g > 90 && g < 130 && b > 150) return x / width;
+      }
+    }"""
+    expect(page.locator("main")).not_to_have_attribute("aria-busy", "true")
+    assert chart.evaluate(first) < 0.6
+    assert "–" not in "".join(page.locator(".u-legend").all_inner_texts())
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_amber_is_for_warnings(open_page: Callable[..., Page], colours: str) -> None:
+    page = open_page("", colours)
+    amber = """() => {
+      const context = document.createElement('canvas').getContext('2d', { willReadFrequently: true }), found = {};
+      const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
+      for (const { selectorText } of rules.filter((rule) => /^[.](is|mark)-/.test(rule.selectorText))) {
+        const dot = document.body.appendChild(document.createElement('i'));
+        dot.className = selectorText.slice(1);
+        context.fillStyle = getComputedStyle(dot).color;
+        context.fillRect(0, 0, 1, 1);
+        found[selectorText] = [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
+      }
+      return found;
+    }"""
+    parts = page.evaluate(amber)
+    assert len(parts) > 15
+    assert {name: rgb for name, rgb in parts.items() if rgb[0] > 170 and rgb[1] > 130 and rgb[2] < 110} == {}
+
+
+def test_a_replay_is_by_time_and_says_how_much_it_reads_before_it_runs(open_page: Callable[..., Page]) -> None:
+    page = open_page("bookings")
+    page.locator('button[data-key="Replay…"]').click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator('select[name="by"]')).to_have_value("window")
+    now = datetime.now(UTC)
+    dialog.locator('input[name="since"]').fill(f"{now - timedelta(hours=9):%Y-%m-%dT%H:%M:%S}")
+    dialog.locator('input[name="until"]').fill(f"{now:%Y-%m-%dT%H:%M:%S}")
+    expect(dialog.locator(".reads")).to_contain_text("400 offsets in 3 partitions, 400 read before")
+    picture(page, "replay-light")
+    dialog.locator('input[name="limit"]').fill("7")
+    expect(dialog.locator(".reads")).to_contain_text("7 offsets in 3 partitions")
+    dialog.locator('input[name="limit"]').fill("")
+    dialog.locator('select[name="by"]').select_option("offset ranges")
+    dialog.locator('textarea[name="ranges"]').fill("0:1-99999999")
+    expect(dialog.locator(".reads")).to_contain_text("partition 0")
+
+
+def test_values_open_in_full(open_page: Callable[..., Page], address: str) -> None:
+    page = open_page()
+    answer = page.request.get(f"{address}/api/pipelines/orders").json()
+    value = answer["rejection"]["records"][0]["value"]
+    value["text"] = "x" * 500 + "the end"
+    answer_with(page, re.compile("/api/pipelines/orders$"), answer)
+    shown(page, address, "orders")
+    page.get_by_role("button", name="xxx").click()
+    expect(page.get_by_role("dialog").locator("pre")).to_have_text(value["text"])
+    picture(page, "value-light")
+    page.keyboard.press("Escape")
+    record = page.request.get(f"{address}/api/pipelines/orders/quarantine/9").json()
+    record["value"] |= {"text": record["value"]["text"][:5], "shown": 5}
+    answer_with(page, re.compile("/api/pipelines/orders/quarantine/9$"), record)
+    unfold(shown(page, address, "orders/quarantine"))
+    expect(page.locator(".unfolded")).not_to_contain_text('"amount": 12.345')
+    page.get_by_role("button", name="Open in full").click()
+    expect(page.get_by_role("dialog")).to_contain_text('"amount": 12.345')
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_a_report_looks_like_the_page(open_page: Callable[..., Page], colours: str) -> None:
+    page = open_page("bookings", colours)
+    page.get_by_role("button", name="Quality report").click()
+    report = page.get_by_role("dialog").frame_locator("iframe")
+    expect(report.locator("dl")).to_contain_text(re.compile(r"Records read\s*600\s*Committed\s*600\s*Quarantined\s*0"))
+    looks = "e => [getComputedStyle(e).backgroundColor, getComputedStyle(e).color, getComputedStyle(e).fontFamily]"
+    expect(report.locator("html")).to_have_attribute("data-theme", colours)
+    assert report.locator("body").evaluate(looks) == page.locator("body").evaluate(looks)
+    picture(page, f"report-{colours}")
+
+
+def test_the_rules_that_passed_are_folded_and_stay_as_they_are(open_page: Callable[..., Page]) -> None:
+    page = open_page("audit#orders")
+    table = page.locator("section > details table.passed")
+    expect(table).to_be_hidden()
+    page.get_by_text("1 rule passed").first.click()
+    with page.expect_response(re.compile("/api/audits$")):
+        expect(table).to_be_visible()
+    expect(page.locator("main")).not_to_have_attribute("aria-busy", "true")
+    expect(table).to_be_visible()
 
 
 def test_quarantined_records_are_filtered_opened_and_redriven_by_reason(open_page: Callable[..., Page]) -> None:
@@ -188,12 +341,12 @@ def test_a_bar_has_an_axis_of_its_offsets(
 
 def test_charts_follow_the_theme(open_page: Callable[..., Page]) -> None:
     page = open_page("orders")
-    chart = page.locator(".plot").first
+    chart = page.locator(".charts .plot").first
     marker = "e.querySelector('.u-series:last-child .u-marker').style.cssText"
     drawn = f"e => [e.querySelector('canvas').toDataURL(), {marker}]"
     light = chart.evaluate(drawn)
     theme(page, "dark")
-    dark = open_page("orders", "dark").locator(".plot").first.evaluate(drawn)
+    dark = open_page("orders", "dark").locator(".charts .plot").first.evaluate(drawn)
     assert dark != light
     assert chart.evaluate(drawn) == dark
 

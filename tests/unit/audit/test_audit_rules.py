@@ -185,7 +185,7 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
         WARNING,
         with_partition(leader=3),
         "not led by the preferred broker: partition 0 (by broker 3, not 1)",
-        "offset-ledger audit orders --elect",
+        "offset-ledger kafka audit orders --elect",
     ),
     (
         "unclean-election",
@@ -265,7 +265,7 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
         with_partition(log_start=95),
         "deleted before they were committed: 5 offsets, 90 to 94 of partition 0",
         "where it is fail (the default), and approve the loss (OffsetExpired in docs/runbook.md):\n"
-        "offset-ledger skip orders --why 'retention deleted them'",
+        "offset-ledger accept loss orders --why 'retention deleted them'",
     ),
     (
         "retention-against-lag",
@@ -355,7 +355,7 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
         INFO,
         replace(COMPACTED, reader=None),
         "compacted, and no pipeline was named: whether the key is the event id is not known",
-        "offset-ledger audit PIPELINE",
+        "offset-ledger kafka audit PIPELINE",
     ),
     (
         "compaction",

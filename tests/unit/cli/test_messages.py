@@ -138,3 +138,11 @@ def test_an_old_postgres_is_reported_before_anything_is_created() -> None:
     for check in (check_server, partial(check_applied, set())):
         with pytest.raises(ConfigurationError, match=r"PostgreSQL 15 or newer is needed, found 14\.19"):
             check(140019)
+
+
+def test_a_table_leaves_out_the_effects_that_no_row_has() -> None:
+    rows = [
+        {"partition": 0, "inserted": 1, "gap": 0, "skipped": 0},
+        {"partition": 0, "inserted": 0, "gap": 2, "skipped": 0},
+    ]
+    assert table(rows).splitlines()[0].split() == ["partition", "inserted", "gap"]

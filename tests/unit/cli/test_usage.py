@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from offset_ledger.cli.main import _GROUPS, build_parser, main
-
-(VERBS,) = (action.choices or {} for action in build_parser()._actions if action.dest == "verb")
+from offset_ledger.cli.verbs import Family
+from tests.unit.cli.test_verbs import OLD, VERBS
 
 
 @pytest.mark.parametrize(
@@ -74,21 +74,32 @@ def test_help_lists_each_verb_once_in_its_group(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     sections = [section.splitlines() for section in help_of(["--help"], capsys).split("\n\n")]
-    listed = {lines[0]: [line.split()[0] for line in lines[1:]] for lines in sections if lines[0].endswith(":")}
+    listed = {
+        lines[0]: [line.split()[0] for line in lines[1:] if line[2] != " "]
+        for lines in sections
+        if lines[0].endswith(":")
+    }
     del listed["options:"]
     added = {f"{title}:": [verb.name for verb in of] for title, of in _GROUPS.items()}
     assert listed == added
-    assert sorted(verb for of in listed.values() for verb in of) == sorted(VERBS)
+    families = [each for of in _GROUPS.values() for each in of if isinstance(each, Family)]
+    named = {verb for of in listed.values() for verb in of} - {each.name for each in families}
+    named |= {f"{each.name} {verb}" for each in families for verb in each.verbs}
+    assert named == set(VERBS) - set(OLD) - {"preview", "diff", "doctor"}
+    for each in families:
+        assert f"  {each.name} {'|'.join(each.verbs)}" in help_of(["--help"], capsys)
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_an_example_that_the_parser_takes(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = help_of([verb, "--help"], capsys)
+    shown = help_of([*verb.split(), "--help"], capsys)
     _, found, examples = shown.partition("\nexample:\n  ")
     assert found, f"{verb} has no example"
     for words in map(command_words, examples.strip().splitlines()):
-        assert (words[0], words[1]) == ("offset-ledger", verb)
-        assert build_parser().parse_args(words[1:]).verb == verb
+        assert words[0] == "offset-ledger"
+        given = build_parser().parse_args([*words[1:]])
+        new = OLD.get(verb, "check" if verb in ("preview", "diff", "doctor") else verb)
+        assert " ".join(filter(None, [given.verb, getattr(given, "command", "")])) == new
 
 
 def command_words(example: str) -> list[str]:

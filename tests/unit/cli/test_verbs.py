@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from argparse import ArgumentParser, Namespace, _SubParsersAction
+from collections.abc import Iterator
 
 import pytest
 
+from offset_ledger.cli import set_up
 from offset_ledger.cli.main import build_parser, main
 
 HEAVY = {
@@ -21,13 +24,69 @@ HEAVY = {
     "tqdm",
     "yaml",
 }
-(VERBS,) = (action.choices or {} for action in build_parser()._actions if action.dest == "verb")
+OLD = {
+    **{"batches": "batch list", "approve": "batch approve", "abandon": "batch abandon"},
+    **{"redrive": "quarantine retry", "dismiss": "quarantine dismiss", "dead-letters": "quarantine deliver"},
+    **{"accept-topic": "accept topic", "accept-schema": "accept schema", "accept-table": "accept table"},
+    **{"skip": "accept loss", "publish": "kafka publish", "topic": "kafka topic", "audit": "kafka audit"},
+    **{"lab": "kafka lab", "metrics": "serve metrics", "spark-server": "serve spark"},
+}
 
 
-@pytest.mark.parametrize("verb", VERBS)
+def verbs(parser: ArgumentParser, before: str = "") -> Iterator[tuple[str, ArgumentParser]]:
+    """Every verb by its words, with its old name too, and without the names of families."""
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            for name, made in action.choices.items():
+                yield from list(verbs(made, f"{before}{name} ")) or [(f"{before}{name}", made)]
+
+
+VERBS = dict(verbs(build_parser()))
+
+
+@pytest.mark.parametrize("verb", sorted({*VERBS} - {*OLD.values(), "quarantine list", "batch show"}))
 def test_a_verb_is_run_by_the_function_of_its_name(verb: str) -> None:
-    run = build_parser().parse_args([verb, *required(verb)]).run
+    run = build_parser().parse_args([*verb.split(), *required(verb)]).run
     assert run.__name__ == f"run_{verb.replace('-', '_')}"
+
+
+@pytest.mark.parametrize(("old", "new"), OLD.items())
+def test_an_old_name_goes_on_working(old: str, new: str) -> None:
+    by_both = [vars(build_parser().parse_args([*verb.split(), *required(new)])) for verb in (old, new)]
+    for each in by_both:
+        del each["verb"]
+    assert by_both[1].pop("command") == new.split()[1]
+    assert by_both[0] == by_both[1]
+
+
+@pytest.mark.parametrize("options", [[], ["--limit", "3"], ["--json"], ["--since", "1h", "--reason", "type"]])
+def test_quarantine_alone_lists(options: list[str]) -> None:
+    for words in (["quarantine"], ["quarantine", "list"]):
+        given = build_parser().parse_args([*words, *options, "flights"])
+        assert (given.run.__name__, given.pipeline) == ("run_quarantine", "flights")
+
+
+@pytest.mark.parametrize(("option", "old"), [("data", "preview"), ("schema", "diff"), ("system", "doctor")])
+def test_check_does_what_an_old_verb_did(option: str, old: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run: list[Namespace] = []
+    monkeypatch.setattr(set_up, "run_verb", run.append)
+    given = build_parser().parse_args(["check", "flights", f"--{option}"])
+    given.run(given)
+    by_old = build_parser().parse_args([old, "flights"])
+    assert [(each.run, each.topics, each.pipeline) for each in run] == [(by_old.run, by_old.topics, "flights")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["check", "--data"], "the following arguments are required: PIPELINE (see: offset-ledger check --help)"),
+        (["check", "p", "--since", "1h"], "--since needs --data (see: offset-ledger check --help)"),
+        (["check", "p", "--schema", "--from-offset", "1"], "--from-offset needs --data"),
+    ],
+)
+def test_what_check_is_for_is_said(arguments: list[str], wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert wrong in capsys.readouterr().err
 
 
 def required(verb: str) -> list[str]:
@@ -45,7 +104,7 @@ def required(verb: str) -> list[str]:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([verb, "--help"])
+        main([*verb.split(), "--help"])
     assert ended.value.code == 0
     assert {"--json", "--verbose"} <= set(capsys.readouterr().out.replace(",", " ").split())
 

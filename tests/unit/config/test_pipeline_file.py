@@ -405,7 +405,7 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
         b"- orders\n",
         "1: expected a mapping, found a list; write for example {pipeline: flights, source: {connection: kafka_default,"
         " topic: flights.events}, record: {event_id: $.event_id, publish_at: $.publish_at, columns: {carrier: text}},"
-        " target: {connection: postgres_default, table: public.flights}}",
+        " target: {table: public.flights}}",
     ),
 }
 
@@ -435,7 +435,8 @@ def test_keys_that_are_not_text_and_tagged_values_are_refused_unread(tmp_path: P
 def test_comma_that_ends_a_type_between_braces_is_explained(tmp_path: Path) -> None:
     path = written(tmp_path, edited("c: timestamptz", "c: {type: numeric(12,2)}"))
     assert problems(path) == [
-        "16: record.columns.c.2) is not a known key; the keys are type, path, aliases, nullable, encoding",
+        "16: record.columns.c.2) is not a known key; the keys are type, path, aliases, nullable, key, header,"
+        " value, default, coerce, transform, split, encoding, description",
         "16: record.columns.c.type: 'numeric(12' ends inside its brackets;"
         ' between { and } write it in quotes: "numeric(12,2)"',
     ]

@@ -29,7 +29,7 @@ def test_every_format_of_the_pipeline_file_has_a_decoder() -> None:
             formats._decoder(
                 replace(Source("k", "t"), format=form), WriterSchema(1, LANGUAGES[form], "}"), SHAPE, Limits()
             )
-    for key_form in set(KeyFormat) - {KeyFormat.TEXT}:
+    for key_form in set(KeyFormat) - {KeyFormat.TEXT, KeyFormat.JSON}:
         with pytest.raises(SchemaProblem):
             formats._key_reader(
                 replace(Source("k", "t"), key_format=key_form), WriterSchema(1, LANGUAGES[key_form], "}")

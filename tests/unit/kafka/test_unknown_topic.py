@@ -36,7 +36,7 @@ def test_brokers_that_do_not_know_a_topic_that_was_read_are_asked_again(monkeypa
     kafka, left = answering(monkeypatch, UNKNOWN, UNKNOWN, kafka_errors.NoError)
     assert (kafka.snapshot("orders", read_before=True), left) == ("orders", [])
     kafka, left = answering(monkeypatch, UNKNOWN, UNKNOWN)
-    with pytest.raises(UnknownTopic, match=r"did you mean order\?.*remove the file.*accept-topic PIPELINE@TOPIC"):
+    with pytest.raises(UnknownTopic, match=r"did you mean order\?.*remove the file.*accept topic PIPELINE@TOPIC"):
         kafka.snapshot("orders")
     assert len(left) == 1
     monkeypatch.setattr(client, "_STALE_SECONDS", 0.0)

@@ -28,7 +28,8 @@ def test_a_rejected_batch() -> None:
     lines = (
         "The quality gate rejected batch 7 (head): state in set: 1 of 3 rows",
         "Rows: 1,200. Refused records: 3. Nothing was merged, and no cursor moved.",
-        "Answer in Required Actions, or: offset-ledger approve 7 --why ..., or offset-ledger abandon 7 --why ...",
+        "Answer in Required Actions, or: offset-ledger batch approve 7 --why ..., or "
+        "offset-ledger batch abandon 7 --why ...",
     )
     expected = Notice(
         "orders",

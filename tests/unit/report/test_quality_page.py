@@ -20,6 +20,7 @@ from offset_ledger.report.render import observed
 from offset_ledger.report.step import BatchResults, build_data_docs
 from offset_ledger.validate.suite import SuiteAction
 from offset_ledger.validate.verdict import Comparison, ExpectationResult, GateVerdict, Standing
+from tests.paths import ROOT
 
 MARKUP = "<script>alert('&')</script>"
 FINDING = ExpectationResult(
@@ -53,6 +54,7 @@ RESULTS = BatchResults(
     pipeline="flights",
     batch_id=42,
     kind="head",
+    state="rejected",
     engine="process",
     engine_reason="12 offsets, fewer than <b>10,000",
     validated_at=datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC),
@@ -96,6 +98,25 @@ def test_the_page_shows_the_verdict_and_escapes_every_value(tmp_path: Path) -> N
     assert [text for text in shown[shown.index("Offsets") :] if text][1:5] == ["3", "1,000", "2,020", "1,020"]
 
 
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [
+        ("committed", ["Records read", "1,020", "Committed", "989", "1 of them deletes", "Quarantined", "31"]),
+        ("rejected", ["Records read", "1,020", "Committed", "0", "rejected", "Refused", "31"]),
+    ],
+)
+def test_the_page_says_what_was_read_committed_and_quarantined(tmp_path: Path, state: str, shown: list[str]) -> None:
+    page = Page(build_data_docs(replace(RESULTS, state=state), tmp_path))
+    texts = [text for text in page.text if text]
+    assert texts[texts.index("Records read") :][:7] == shown
+    assert "19 by the decoder, 12 by expectations" in texts
+
+
+def test_the_page_looks_like_the_ledger_page(tmp_path: Path) -> None:
+    page_css = ROOT / "src" / "offset_ledger" / "page" / "static" / "page.css"
+    assert page_css.read_text().strip() in build_data_docs(RESULTS, tmp_path).read_text()
+
+
 def test_nothing_is_said_of_the_engine_of_a_batch_that_an_earlier_release_staged(tmp_path: Path) -> None:
     page = Page(build_data_docs(replace(RESULTS, engine=None, engine_reason=None), tmp_path))
     assert "head · validated 2013-01-02 03:04:05 UTC" in page.text
@@ -114,6 +135,7 @@ def test_the_stored_result_holds_verdict_and_raw_result(tmp_path: Path) -> None:
         "pipeline": "flights",
         "batch_id": 42,
         "kind": "head",
+        "state": "rejected",
         "engine": "process",
         "engine_reason": "12 offsets, fewer than <b>10,000",
         "boundaries": [],

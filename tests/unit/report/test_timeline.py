@@ -156,7 +156,7 @@ def check_offline(page: Page) -> None:
     assert not {"script", "link", "img", "iframe"} & {
         t for t, a in page.tags if a.get("href", a.get("src")) != "data:,"
     }
-    assert "prefers-color-scheme: dark" in page.raw
+    assert "color-scheme: light dark" in page.raw
 
 
 def test_the_page_of_a_pipeline_shows_its_time_and_links_the_batches_that_have_a_page(tmp_path: Path) -> None:
@@ -168,7 +168,8 @@ def test_the_page_of_a_pipeline_shows_its_time_and_links_the_batches_that_have_a
     for part in (
         "Batch 4 is rejected and needs a decision",
         "2026-01-01 11:00:00 UTC",
-        "Records committed 200",
+        "Records read 200",
+        "Committed 170",
         "Quarantined 30 15%",
         "33.33% 1 of 3",
         "rejected, needs approval",
@@ -177,7 +178,8 @@ def test_the_page_of_a_pipeline_shows_its_time_and_links_the_batches_that_have_a
     ):
         assert part in page.shown
     drawn = [attributes["class"] for tag, attributes in page.tags if tag == "rect" and attributes.get("class") != "hit"]
-    assert drawn[:8] == ["bar ", "bar gone", "bar ", "bar bad", "bar warn", "bar gone", "bar warn", "bar bad"]
+    assert drawn[:4] == ["bar ", "bar gone", "bar ", "bar bad"]
+    assert drawn[4:8] == ["bar quarantined", "bar gone", "bar quarantined", "bar bad"]
     assert drawn[8:] == ["bar ", "bar ", "bad", "good", "bad", "bad", "good", "good"]  # two ages, then a rule a line
 
 
@@ -191,7 +193,7 @@ def test_a_long_list_is_cut_and_says_so(tmp_path: Path) -> None:
     many = replace(TIMELINE, batches=tuple(validated(n) for n in range(50, 0, -1)))
     page = Page(build_timeline(many, tmp_path))
     assert [text for text in page.text if re.fullmatch(r"Batch \d+", text)] == [f"Batch {n}" for n in range(50, 20, -1)]
-    assert "offset-ledger batches orders --limit 50" in page.shown
+    assert "offset-ledger batch list orders --limit 50" in page.shown
 
 
 def test_the_page_of_a_day_has_every_pipeline_and_says_why_one_has_no_data(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_every_airflow_setting_is_one_that_airflow_knows() -> None:
 
 def test_the_commands_of_offset_ledger_exist() -> None:
     calls = list(commands("offset-ledger"))
-    assert [build_parser().parse_args(call).verb for call in calls] == ["migrate", "spark-server"]
+    assert [build_parser().parse_args(call).verb for call in calls] == ["migrate", "serve"]
 
 
 def test_the_commands_of_airflow_exist(tmp_path: Path) -> None:

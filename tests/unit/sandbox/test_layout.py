@@ -60,13 +60,22 @@ def test_a_contradiction_names_the_part() -> None:
     assert ports.contradicts(PortChoice(postgres=9)) == "postgres on port 5 (asked: 9)"
 
 
-def test_a_taken_port_names_the_port_and_its_process() -> None:
+@pytest.mark.parametrize(
+    ("part", "variable"),
+    [
+        ("Postgres", "OFFSET_LEDGER_POSTGRES_PORT"),
+        ("the schema registry", "OFFSET_LEDGER_REGISTRY_PORT"),
+        ("the Spark master", "OFFSET_LEDGER_SPARK_PORT"),
+        ("broker 2", "OFFSET_LEDGER_KAFKA_PORT"),
+    ],
+)
+def test_a_taken_port_names_the_port_its_process_and_its_variable(part: str, variable: str) -> None:
     with socket.socket() as holder:
         holder.bind((HOST, 0))
         holder.listen()
         port = holder.getsockname()[1]
-        with pytest.raises(StackError, match=rf"^Postgres needs port {port} of .* and pid {os.getpid()} \("):
-            require_free("Postgres", port)
+        with pytest.raises(StackError, match=rf"^{part} needs port {port} of .* and pid {os.getpid()} \(.*{variable}$"):
+            require_free(part, port)
 
 
 def test_a_free_port_passes() -> None:

@@ -1,7 +1,7 @@
 """The conversions of JSON: for each kind of value how one text of it is read, and how a column of them is built."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from offset_ledger.decoding import decimals, jsonb, kinds
 from offset_ledger.decoding.jsonb import number, shown
 from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
-from offset_ledger.decoding.outcome import Code, Mismatch
+from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.texts import text, text_form
 
 Values = Sequence[Any]
@@ -27,6 +27,9 @@ _PLAIN_NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$"
 _NO_DOCUMENT = r"\\u0000|(?:^|[:,\[ \t\r\n])-?[0-9.]+[eE][-+]?[0-9]{5}|[0-9]{1000}"
 _MAX_SAFE_DIGITS = 60
 _SEPARATOR = b"\x01"  # JSON has no control characters but blanks
+_LITERAL = re.compile(r"true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_TRANSFORMS: Mapping[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "trim": str.strip}
+_encode = msgspec.json.Encoder().encode
 _string = msgspec.json.Decoder(str).decode
 
 
@@ -44,6 +47,13 @@ class Conversion:
 
 def conversion(kind: ColumnKind) -> Conversion:
     """Return how values of that kind are read."""
+    if kind != kind.plain:
+        of_json, of_text = conversion(kind.plain).read, from_text(kind)
+
+        def read(raw: bytes) -> Any:
+            return of_json(raw) if kind.coerce and raw[:1] != b'"' else of_text(string(raw))
+
+        return Conversion(read, msgspec.Raw, lambda values: kinds.read_each(_raws(values), read, kind))
     match kind.name:
         case "event_id":
             return Conversion(_event_id, str | int, _event_ids)
@@ -78,6 +88,31 @@ def conversion(kind: ColumnKind) -> Conversion:
     return Conversion(
         lambda raw: form.read(string(raw, form.wanted)), str, lambda values: form.build(pa.array(values, pa.string()))
     )
+
+
+def from_text(kind: ColumnKind) -> Callable[[str], Any]:
+    """Return how a text becomes a value of that kind: changed, then split, or read as text or as what JSON writes."""
+    form = text_form(kind.plain)
+    in_json = None if form or kind.split is not None else conversion(kind.plain)
+
+    def changed(value: str) -> str:
+        for step in kind.transform:
+            value = _TRANSFORMS[step](value)
+        return value
+
+    def read(value: str) -> Any:
+        if kind.split is not None:
+            parts = value.split(kind.split) if value else []
+            return jsonb.document(_encode([changed(part) for part in parts]))
+        value = changed(value)
+        if form:
+            return form.read(value)
+        if not _LITERAL.fullmatch(value):
+            raise Mismatch(Code.FORMAT, f"expected {kind.name} in a text, got {printable(value)}")
+        assert in_json is not None
+        return in_json.read(value.encode())
+
+    return read
 
 
 def json_kind(raw: bytes) -> str:
@@ -153,6 +188,11 @@ def _event_ids(values: Values) -> Built:
     except pa.ArrowTypeError:
         column = pa.array([value if isinstance(value, str) else str(value) for value in values], pa.string())
     return column, kinds.event_ids(column)
+
+
+def _raws(values: Values) -> list[bytes | None]:
+    texts = (None if value is None else bytes(value) for value in values)
+    return [None if text == b"null" else text for text in texts]
 
 
 def _raw_texts(values: Values) -> pa.StringArray:

@@ -30,6 +30,7 @@ class JsonDecoder:
     """Decodes the JSON records of one pipeline; see :class:`~offset_ledger.decoding.outcome.Decoder`."""
 
     keys = None
+    key_columns: outcome.Decoder | None = None
 
     def __init__(self, record: RecordShape, limits: Limits) -> None:
         self.record = record

@@ -33,6 +33,7 @@ class JsonSchemaDecoder:
     """
 
     keys = None
+    key_columns: outcome.Decoder | None = None
 
     def __init__(self, schema: WriterSchema, record: RecordShape, limits: Limits) -> None:
         self.record = record

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from offset_ledger.decoding import jsonb, kinds
 from offset_ledger.decoding.decimals import numeric, scaled, single, single_text
+from offset_ledger.decoding.json.conversions import from_text
 from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.texts import text_form, uuid_texts
@@ -91,6 +92,13 @@ class _Refuse:
 
 def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
     """Return how a value of that type becomes a value of that kind; a pair that never fits refuses every value."""
+    if kind != kind.plain:
+        if source.name is TypeName.TEXT:
+            read = from_text(kind)
+            return Conversion(read, lambda column: kinds.read_each(column.to_pylist(), read, kind))
+        if not kind.coerce:
+            return Conversion(_refuse(source, "text"))
+        kind = kind.plain
     if kind.name == "jsonb":
         in_json = json_value(source)
         if isinstance(in_json, _Refuse):

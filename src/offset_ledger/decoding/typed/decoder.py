@@ -74,6 +74,7 @@ class TypedDecoder:
     """
 
     keys = None
+    key_columns: outcome.Decoder | None = None
 
     def __init__(self, record: RecordShape, limits: Limits, make_reader: Callable[[RootOf], Reader]) -> None:
         self.record = record

@@ -37,6 +37,10 @@ export function airflowLink(path) {
   return { href, onclick };
 }
 
+/** Attributes of a link to the other one of our pages; in a frame Airflow goes there, so that its address says where. */
+export const pageLink = (href, route, name) =>
+  framed ? airflowLink(`plugin/${route}#${encodeURIComponent(name)}`) : { href: `${href}#${encodeURIComponent(name)}` };
+
 export const runPath = (dagId, runId) => `dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`;
 
 const READ_TIMEOUT = 60000; // milliseconds

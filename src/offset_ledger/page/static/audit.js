@@ -1,13 +1,14 @@
 // The audit page: its filters, what it reads from the API, and its sections.
 
+import { address, addressed, addressedView, followAddress, named } from "./address.js";
 import { read } from "./airflow.js";
 import { auditButton, head, newestAudit, overview, past, topicKey } from "./audits.js";
-import { h } from "./dom.js";
-import { addressed, named, readings } from "./readings.js";
+import { h, toggled } from "./dom.js";
+import { readings } from "./readings.js";
 
 const LIMIT = 20;
-const NO_FILTER = { severity: "", rule: "", pages: [] };
-const view = { ...NO_FILTER, open: new Set() };
+const INITIAL = { severity: "", rule: "", pages: [], open: [] };
+let view;
 
 /** The topic that the address names after its pipeline, or the first. */
 function chosenTopic(pipeline) {
@@ -30,14 +31,15 @@ async function readTopic(name, topic) {
   const at = `pipelines/${encodeURIComponent(name)}/audits`;
   const one = (audit) => read(`${at}/${audit.audit_id}`);
   const [page, newest] = await Promise.all([read(`${at}?${wanted}`), one(topic.newest)]);
-  const opened = await Promise.all(page.audits.filter((audit) => view.open.has(audit.audit_id)).map(one));
+  const opened = await Promise.all(page.audits.filter((audit) => view.open.includes(`${audit.audit_id}`)).map(one));
   return { page, newest, opened: new Map(opened.map((audit) => [audit.audit_id, audit])), topic: topicKey(topic) };
 }
 
 /** Change what the page shows, and read it. */
-function refresh(change = {}) {
-  if ("toggle" in change && !view.open.delete(change.toggle)) view.open.add(change.toggle);
-  for (const name of Object.keys(NO_FILTER)) if (name in change) view[name] = change[name];
+function refresh({ toggle, ...change } = {}) {
+  Object.assign(view, change);
+  if (toggle) view.open = toggled(view.open, `${toggle}`);
+  address(view, INITIAL);
   return reading.refresh();
 }
 
@@ -56,9 +58,11 @@ function draw(shown) {
 const top = (action) => h("div.head", {}, h("h1", {}, "Topic audit"), auditButton(action, refresh));
 
 const reading = readings(document.getElementById("page"), readAll, draw);
-window.addEventListener("hashchange", () => {
-  Object.assign(view, NO_FILTER, { open: new Set() });
+const start = () => {
+  view = addressedView(INITIAL);
+  address(view, INITIAL);
   reading.show();
   reading.refresh();
-});
-reading.refresh();
+};
+followAddress(start);
+start();

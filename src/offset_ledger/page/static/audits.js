@@ -1,10 +1,10 @@
 // The newest audit of every topic, the header of one pipeline, and its past audits.
 
-import { airflowLink, runPath } from "./airflow.js";
+import { airflowLink, pageLink, runPath } from "./airflow.js";
 import { filter, pager } from "./batches.js";
 import { auditNow } from "./dialogs.js";
 import { h } from "./dom.js";
-import { changeChip, findingsTable, passedLine, passedTable, severityChip } from "./findings.js";
+import { changeChip, findingsTable, passed, severityChip } from "./findings.js";
 import { ago, moment, plural } from "./format.js";
 import { row, table } from "./tables.js";
 import { notice } from "./chips.js";
@@ -63,7 +63,7 @@ const topicName = ({ topic, own }) => (own ? topic : `${topic}, audited without 
 export function head(pipeline, topic, action, several, refresh) {
   const links = [
     several && h("a", { href: "#", "data-key": "back" }, "All topics"),
-    h("a", { href: `./#${encodeURIComponent(pipeline.name)}`, "data-key": "ledger" }, "Ledger"),
+    h("a", { ...pageLink("./", "offset-ledger", pipeline.name), "data-key": "ledger" }, "Ledger"),
   ].filter(Boolean);
   return [
     h(
@@ -94,11 +94,11 @@ export function auditButton({ dag_id, blocked_reason }, refresh) {
     "div",
     {},
     h("div.buttons", {}, h("button", attributes, "Audit now…")),
-    blocked_reason && h("div.soft.blocked-reason", {}, blocked_reason),
+    blocked_reason && h("div.soft.blocked-reason", {}, blocked_reason, " ", h("a", airflowLink(`dags/${dag_id}`), "Open it")),
   );
 }
 
-const byHand = ({ name }) => h("code", {}, `offset-ledger audit ${name}`);
+const byHand = ({ name }) => h("code", {}, `offset-ledger kafka audit ${name}`);
 
 function topicLinks(pipeline, chosen) {
   return pipeline.topics.map((topic) => {
@@ -126,22 +126,18 @@ function metrics(newest) {
   );
 }
 
-/** The newest audit: its findings, then the rules that passed, both filtered by ``view``. */
+/** The newest audit: its findings, and folded the rules that passed, both filtered by ``view``. */
 export function newestAudit(audit, view, refresh) {
   const rules = audit.rules.filter((each) => matches(each, view));
-  const findings = findingsTable(rules, "newest");
-  const passed = passedTable(rules);
   const filtered = view.severity || view.rule;
-  const none = filtered ? "No finding matches." : `All ${audit.counts.ok} rules passed.`;
-  return [
-    h(
-      "section",
-      {},
-      h("div.head", {}, h("h2", {}, "Findings"), filters(audit, view, refresh)),
-      findings || notice(filtered ? "plain" : "good", none),
-    ),
-    passed && h("section", {}, h("div.head", {}, h("h2", {}, "Rules that passed")), passed),
-  ];
+  const none = notice(filtered ? "plain" : "good", filtered ? "No finding matches." : "There is no finding.");
+  return h(
+    "section",
+    {},
+    h("div.head", {}, h("h2", {}, "Findings"), filters(audit, view, refresh)),
+    findingsTable(rules, "newest") || none,
+    passed(rules, "newest"),
+  );
 }
 
 function matches({ rule, severity, change, was }, view) {
@@ -162,7 +158,7 @@ function filters(audit, view, refresh) {
 /** Past audits, one line each; an expanded one shows its findings. */
 export function past(page, opened, view, refresh) {
   const rows = page.audits.flatMap((audit) => {
-    const isOpen = view.open.has(audit.audit_id);
+    const isOpen = view.open.includes(`${audit.audit_id}`);
     return [pastRow(audit, isOpen, refresh), isOpen && unfolded(opened.get(audit.audit_id))];
   });
   const none = h("tr", {}, h("td.soft", { colspan: PAST.length }, "No audit matches."));
@@ -197,7 +193,7 @@ function pastRow(audit, isOpen, refresh) {
 
 function unfolded(audit) {
   const body = audit
-    ? [findingsTable(audit.rules, audit.audit_id), passedLine(audit.rules)]
+    ? [findingsTable(audit.rules, audit.audit_id), passed(audit.rules, audit.audit_id)]
     : h("p.soft", {}, "Reading…");
   return h("tr.unfolded", {}, h("td", { colspan: PAST.length }, body));
 }

@@ -19,7 +19,7 @@ const CELLS = ["td.when", "td", "td", "td.wide", "td.when", "td.when", "td.when"
 export function batches(pipeline, view, page, opened, refresh) {
   const rows = page.batches.flatMap((batch) => [
     line(batch, view, refresh),
-    view.open.has(batch.batch_id) && unfolded(pipeline, batch, opened.get(batch.batch_id), refresh),
+    view.open.includes(`${batch.batch_id}`) && unfolded(pipeline, batch, opened.get(batch.batch_id), refresh),
   ]);
   const text = view.run_id ? "This run has no batch: there was nothing new, or it has not planned yet." : "No batch matches.";
   const none = h("tr", {}, h("td.soft", { colspan: COLUMNS.length }, text));
@@ -68,7 +68,7 @@ export function pager(view, page, refresh) {
 }
 
 function line(batch, view, refresh) {
-  const isOpen = view.open.has(batch.batch_id);
+  const isOpen = view.open.includes(`${batch.batch_id}`);
   const toggle = h(
     "button.toggle",
     {

@@ -71,7 +71,7 @@ function legend(lines) {
     "div.legends",
     {},
     COVERS.filter(([name]) => runs.some((run) => run.cover === name)).map(([name, text]) =>
-      h("span.legend", {}, h(`i.dot.cover-${name}`), text),
+      h("span.legend", {}, h(`i.dot.is-${name}`), text),
     ),
     MARKS.filter(([name]) => runs.some((run) => run[name])).map(([name, text]) =>
       h("span.legend", {}, h(`i.dot.mark-${name}`), text),
@@ -144,7 +144,7 @@ function drawn(run, answer) {
     "g",
     {},
     svg("title", {}, described(run, answer)),
-    svg(`rect.cover-${run.cover}`, { ...place, y: top, height }),
+    svg(`rect.is-${run.cover}`, { ...place, y: top, height }),
     MARKS.map(mark),
   );
 }

@@ -1,17 +1,18 @@
 // The dialogs of the buttons. Each asks for a run's conf, triggers a DAG through Airflow's REST API, and shows the result.
 
-import { airflowLink, runPath, trigger } from "./airflow.js";
+import { airflowLink, read, runPath, trigger } from "./airflow.js";
 import { focusOn, h } from "./dom.js";
+import { number, plural } from "./format.js";
 
 const RANGE = /^(\d+):(\d+)-(\d+)$/;
 
-/** Replay offset ranges or a window of record timestamps. ``suggested``: the ranges to start with. */
+/** Replay a window of record timestamps or offset ranges. ``suggested``: the ranges to start with. */
 export function replay(pipeline, done, suggested = "") {
   const by = h(
     "select",
     { name: "by" },
-    h("option", { value: "ranges" }, "offset ranges"),
     h("option", { value: "window" }, "record timestamps"),
+    h("option", { value: "ranges", selected: Boolean(suggested) }, "offset ranges"),
   );
   const offsets = field(
     "Ranges",
@@ -20,32 +21,63 @@ export function replay(pipeline, done, suggested = "") {
   );
   const window = h(
     "div",
-    { hidden: true },
+    {},
     h("div.pair", {}, field("Since (UTC)", moment("since")), field("Until (UTC)", moment("until"), "exclusive")),
     check("scan", "also late records (full scan)"),
   );
-  by.addEventListener("change", () => {
+  const choose = () => {
     offsets.hidden = by.value !== "ranges";
     window.hidden = by.value !== "window";
-  });
+  };
+  by.addEventListener("change", choose);
+  choose();
+  const text = h("p.reads", { role: "status" }, "How many records that are is shown here before they are read.");
   const fields = [
     field("Read again by", by),
-    offsets,
     window,
+    offsets,
     field("Limit", h("input", { name: "limit", type: "number", min: 1, placeholder: "all records" })),
     field("Why", h("input", { name: "why", maxlength: 500 }), "stored with the batch"),
     check("fill", "fill columns that were added later"),
     check("dry_run", "only show the plan (dry run)"),
+    text,
   ];
-  ask(
+  const form = ask(
     `Replay ${pipeline.name}`,
     "Reads the records again and merges them; cursors do not move, and a newer row is never overwritten.",
     fields,
     "Replay",
     pipeline.actions.ingest.dag_id,
-    (form) => ({ ...topic(pipeline), ...replayConf(form) }),
+    (filled) => ({ ...topic(pipeline), ...replayConf(filled) }),
     done,
   );
+  count(pipeline, form, text);
+}
+
+const TYPING = 400; // milliseconds
+
+/** Let ``text`` say how many offsets the form's replay would read, whenever the form changes. */
+function count(pipeline, form, text) {
+  let timer;
+  const ask = async () => {
+    const mine = timer;
+    const said = await counted(pipeline, new FormData(form)).catch((error) => [error.message]);
+    if (mine === timer) text.replaceChildren(...said);
+  };
+  form.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(ask, TYPING);
+  });
+  if (new FormData(form).get("ranges")) ask();
+}
+
+async function counted(pipeline, form) {
+  const { action, ranges, since, until, scan, limit } = replayConf(form);
+  const given = Object.entries({ action, ranges, since, until, scan, limit }).filter(([, value]) => value);
+  const found = await read(`pipelines/${encodeURIComponent(pipeline.name)}/replay?${new URLSearchParams(given)}`);
+  if (!found.offsets) return [found.problem ?? found.notes];
+  const counts = `${plural(found.offsets, "offset")} in ${plural(found.ranges.length, "partition")}`;
+  return [h("b", {}, counts), `, ${number(found.committed)} read before. `, h("span.soft", {}, found.notes)];
 }
 
 /** Of a pipeline file with several topics the one that this pipeline reads. */
@@ -156,20 +188,17 @@ export function auditNow(dagId, done) {
   ask("Audit the topics now", effect, [], "Audit", dagId, () => ({}), done);
 }
 
-/** A quality report in a dialog over the page. */
+/** A quality report, in the theme of the page. */
 export function report(path) {
   const frame = h("iframe", { src: `reports/${path}`, title: `Quality report ${path}` });
-  const dialog = h(
-    "dialog.report",
-    { "aria-label": "Quality report" },
-    h(
-      "div.head",
-      {},
-      h("b", {}, "Quality report"),
-      h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
-    ),
-    frame,
-  );
+  frame.addEventListener("load", () => (frame.contentDocument.documentElement.dataset.theme = document.documentElement.dataset.theme));
+  large("Quality report", frame);
+}
+
+/** Something large in a dialog over the page. */
+export function large(title, content) {
+  const close = h("button", { type: "button", onclick: () => dialog.close() }, "Close");
+  const dialog = h("dialog.large", { "aria-label": title }, h("div.head", {}, h("b", {}, title), close), content);
   open(dialog);
 }
 
@@ -205,6 +234,7 @@ function ask(title, effect, fields, verb, dagId, conf, done) {
   });
   const dialog = h("dialog", { "aria-label": title }, form);
   open(dialog);
+  return form;
 }
 
 function open(dialog) {

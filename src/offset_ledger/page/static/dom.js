@@ -27,12 +27,14 @@ function build(make, spec, attributes, children) {
   return element;
 }
 
-/** Put new children into an element, and the focus back to what had it (by its data-key). */
+/** Put new children into an element: what is folded out stays so, and what had the focus has it (by its data-key). */
 export function fill(element, ...children) {
   const key = document.activeElement?.dataset?.key;
+  const unfolded = [...element.querySelectorAll("details[open]")].map((e) => e.dataset.fold);
   const scrolled = new Map([...element.querySelectorAll("[data-scroll]")].map((e) => [e.dataset.scroll, e.scrollTop]));
   element.replaceChildren(...children.flat(Infinity).filter(Boolean));
   for (const e of element.querySelectorAll("[data-scroll]")) e.scrollTop = scrolled.get(e.dataset.scroll) ?? 0;
+  for (const e of element.querySelectorAll("details")) e.open = unfolded.includes(e.dataset.fold);
   if (key) focusOn(element, key);
 }
 
@@ -40,3 +42,6 @@ export function fill(element, ...children) {
 export function focusOn(place, key) {
   [...place.querySelectorAll("[data-key]")].find((e) => e.dataset.key === key)?.focus({ preventScroll: true });
 }
+
+/** The list without the item, or with it if it was not there. */
+export const toggled = (all, item) => (all.includes(item) ? all.filter((each) => each !== item) : [...all, item]);

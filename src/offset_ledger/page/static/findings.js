@@ -1,5 +1,6 @@
 // The result of an audit: findings with the commands that fix them, findings that are gone, and the rules that passed.
 
+import { pageLink } from "./airflow.js";
 import { chip } from "./chips.js";
 import { copyButton } from "./copy.js";
 import { h } from "./dom.js";
@@ -14,7 +15,7 @@ const COMMAND = /^(kafka-[a-z-]+\.sh|offset-ledger|echo) /; // how a command in 
 const PASSED = ["Rule", "Observed", "Since"];
 const PASSED_CELLS = ["td.lead", "td.lead", "td.when"];
 
-export const isFinding = (result) => result.severity !== null && result.severity !== "ok";
+const isFinding = (result) => result.severity !== null && result.severity !== "ok";
 export const severityChip = (severity, text = severity) => chip(LEVEL[severity] ?? "plain", text);
 export const changeChip = (word, text = word) => chip(CHANGE_LEVEL[word] ?? "plain", text);
 
@@ -26,18 +27,13 @@ export function findingsTable(results, place, columns = FINDINGS) {
   return rows.length > 0 && table("findings", columns, rows);
 }
 
-/** The rules that passed. */
-export function passedTable(results) {
+/** The rules that passed, folded. ``place`` distinguishes several of them. */
+export function passed(results, place) {
   const rows = results
     .filter((each) => each.severity === "ok")
     .map((each) => row(PASSED, PASSED_CELLS, [h("b", {}, each.rule), each.found, time(each.since)]));
-  return rows.length > 0 && table("passed", PASSED, rows);
-}
-
-/** The same in one line. */
-export function passedLine(results) {
-  const rules = results.filter((each) => each.severity === "ok").map((each) => each.rule);
-  return h("p.soft", {}, `${plural(rules.length, "rule")} passed: ${rules.join(", ")}`);
+  const title = h("summary", { "data-key": `passed-${place}` }, `${plural(rows.length, "rule")} passed`);
+  return rows.length > 0 && h("details", { "data-fold": `passed-${place}` }, title, table("passed", PASSED, rows));
 }
 
 /** The section of the ledger page: findings of the newest audit, and a link to the audit page. */
@@ -56,7 +52,7 @@ export function newestFindings({ name, findings }) {
         "span.soft",
         {},
         `${moment(findings[0].audited_at)} · ${passed} · `,
-        h("a", { href: `audit#${encodeURIComponent(name)}`, "data-key": "audits" }, "all audits"),
+        h("a", { ...pageLink("audit", "offset-ledger-audit", name), "data-key": "audits" }, "all audits"),
       ),
     ),
     broken.length > 0 && findingsTable(broken, "newest", FINDINGS.slice(0, 3)),

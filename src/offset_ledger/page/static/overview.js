@@ -145,7 +145,7 @@ function quarantined(p) {
 
 /** How much of a whole, as a thin bar. */
 function gauge(part, colour) {
-  const bar = h(`i.ground-${colour}`, {});
+  const bar = h(`i.is-${colour}`, {});
   bar.style.width = `${Math.min(100, Math.max(part > 0 ? 2 : 0, part * 100))}%`;
   return h("span.gauge", { "aria-hidden": "true" }, bar);
 }

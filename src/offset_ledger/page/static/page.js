@@ -1,16 +1,17 @@
 // The ledger page: its filters, what it reads from the API, and its sections.
 
+import { address, addressed, addressedView, followAddress, named } from "./address.js";
 import { read } from "./airflow.js";
 import { batches } from "./batches.js";
 import { charts } from "./charts.js";
 import { notice } from "./chips.js";
 import { completeness } from "./completeness.js";
-import { h } from "./dom.js";
+import { h, toggled } from "./dom.js";
 import { newestFindings } from "./findings.js";
 import { overview } from "./overview.js";
 import { partitions } from "./partitions.js";
 import { quarantine, wanted as wantedRecords } from "./quarantine.js";
-import { addressed, named, readings } from "./readings.js";
+import { readings } from "./readings.js";
 import { head } from "./views.js";
 
 const WINDOWS = ["1h", "24h", "7d", "30d"];
@@ -21,19 +22,18 @@ const SECTIONS = [
 ];
 const SHOWN_BATCHES = 25;
 
-const tab = new URLSearchParams(location.search); // on a DAG's tab: dag_id; on a run's: run_id too
-const view = {
-  ...unfiltered(),
-  level: "",
-  search: "",
-  window: localStorage.getItem("offset-ledger.window") ?? "24h",
-  run_id: tab.get("run_id"),
+/** What the view of a section starts with, besides what every view has. */
+const FIELDS = {
+  "": { kind: "", state: "", pages: [], open: [] },
+  completeness: { all: "" },
+  quarantine: { state: "unresolved", reason: "", partition: "", since: "", until: "", pages: [], open: "" },
 };
 
-function unfiltered() {
-  const records = { state: "unresolved", reason: "", partition: "", since: "", until: "", pages: [], open: null };
-  return { kind: "", state: "", pages: [], open: new Set(), allPartitions: false, records };
-}
+const tab = new URLSearchParams(location.search); // on a DAG's tab: dag_id; on a run's: run_id too
+const run_id = tab.get("run_id");
+let view;
+
+const initial = () => ({ level: "", search: "", window: "24h", ...FIELDS[section()] });
 
 /** The part of a pipeline that the address names after it. */
 function section() {
@@ -68,9 +68,8 @@ async function readPipeline(name, before) {
 const readCompleteness = async (at) => ({ complete: await read(`${at}/completeness?window=${view.window}`) });
 
 async function readQuarantine(at) {
-  const { open } = view.records;
-  const record = open === null ? null : read(`${at}/quarantine/${open}`);
-  const [records, opened] = await Promise.all([read(`${at}/quarantine?${wantedRecords(view.records)}`), record]);
+  const record = view.open && read(`${at}/quarantine/${encodeURIComponent(view.open)}`);
+  const [records, opened] = await Promise.all([read(`${at}/quarantine?${wantedRecords(view)}`), record]);
   return { records, record: opened };
 }
 
@@ -78,45 +77,47 @@ async function readBatches(at, before) {
   const wanted = new URLSearchParams({ limit: SHOWN_BATCHES });
   for (const key of ["kind", "state"]) if (view[key]) wanted.set(key, view[key]);
   if (view.pages.length) wanted.set("before", view.pages.at(-1));
-  if (view.run_id) for (const key of ["dag_id", "run_id"]) wanted.set(key, tab.get(key));
+  if (run_id) for (const key of ["dag_id", "run_id"]) wanted.set(key, tab.get(key));
   const [page, points] = await Promise.all([
     read(`${at}/batches?${wanted}`),
     read(`${at}/history?window=${view.window}`),
   ]);
-  if (view.run_id && !before?.page) page.batches.forEach((batch) => view.open.add(batch.batch_id)); // a run has few: all open
-  const open = page.batches.filter((batch) => view.open.has(batch.batch_id));
+  if (run_id && !before?.page && !view.open.length) view.open = page.batches.map((batch) => `${batch.batch_id}`); // a run has few
+  const open = page.batches.filter((batch) => view.open.includes(`${batch.batch_id}`));
   const opened = await Promise.all(open.map((batch) => read(`${at}/batches/${batch.batch_id}`)));
   return { page, points, opened: new Map(opened.map((batch) => [batch.batch_id, batch])) };
 }
 
 /** Change what the page shows, and read it. */
-function refresh(change = {}) {
-  if ("toggle" in change && !view.open.delete(change.toggle)) view.open.add(change.toggle);
-  for (const name of ["kind", "state", "pages", "window", "allPartitions"]) if (name in change) view[name] = change[name];
+function refresh({ toggle, ...change } = {}) {
+  Object.assign(view, change);
+  if (toggle) view.open = toggled(view.open, `${toggle}`);
+  address(view, initial());
   return reading.refresh();
 }
 
-/** Change which quarantined records are shown. */
-function refreshRecords(change = {}) {
-  Object.assign(view.records, change);
-  return reading.refresh();
+/** Draw the view, which was changed, from what has been read. */
+function redraw() {
+  address(view, initial());
+  reading.show();
 }
 
 function draw(shown) {
   const [mine, pipeline] = [ofTab(shown.pipelines), chosen(shown.pipelines)];
   if (!pipeline) {
     const other = tab.has("dag_id") && !mine.length && notice("plain", `${tab.get("dag_id")} is not a DAG of a pipeline.`);
-    return other || [h("h1", {}, "Pipelines"), overview(mine, view, reading.show)];
+    return other || [h("h1", {}, "Pipelines"), overview(mine, view, redraw)];
   }
   const several = mine.length > 1;
   const detail = shown.name === pipeline.name && shown.section === section() ? shown.detail : undefined;
-  const tabs = !view.run_id && !pipeline.ledger_problem && sectionTabs(pipeline);
+  const tabs = !run_id && !pipeline.ledger_problem && sectionTabs(pipeline);
   return [head({ ...pipeline, ...detail, whole: section() === "" }, several, refresh), tabs, detail && sections(shown)];
 }
 
 function sectionTabs(pipeline) {
   const link = ([name, text]) => {
-    const href = `#${encodeURIComponent(pipeline.name)}${name && `/${name}`}`;
+    const window = view.window === "24h" ? "" : `?window=${view.window}`;
+    const href = `#${encodeURIComponent(pipeline.name)}${name && `/${name}`}${window}`;
     return h("a.tab", { href, "aria-current": section() === name ? "page" : null, "data-key": `tab-${name}` }, text);
   };
   return h("nav.tabs", { "aria-label": "Parts of the pipeline" }, SECTIONS.map(link));
@@ -124,11 +125,11 @@ function sectionTabs(pipeline) {
 
 function sections({ detail, page, opened, points, complete, records, record, section: shown }) {
   if (shown === "completeness")
-    return completeness(complete, windows(), view.allPartitions, () => refresh({ allPartitions: true }));
-  if (shown === "quarantine") return quarantine(detail, records, view.records, record, refreshRecords);
-  const list = batches(detail, view, page, opened, refresh);
+    return completeness(complete, windows(), view.all, () => refresh({ all: "1" }));
+  if (shown === "quarantine") return quarantine(detail, records, view, record, refresh);
+  const list = batches(detail, { ...view, run_id }, page, opened, refresh);
   const places = detail.partitions.length > 0 && partitions(detail);
-  return view.run_id ? [list, places] : [list, places, overTime(detail, points), newestFindings(detail)];
+  return run_id ? [list, places] : [list, places, overTime(detail, points), newestFindings(detail)];
 }
 
 function overTime(detail, points) {
@@ -142,24 +143,21 @@ function overTime(detail, points) {
 
 /** Buttons that choose the window. */
 function windows() {
-  const choose = (name) => () => {
-    localStorage.setItem("offset-ledger.window", name);
-    refresh({ window: name });
-  };
   const button = (name) =>
     h(
       "button",
-      { onclick: choose(name), "aria-pressed": String(view.window === name), "data-key": `window-${name}` },
+      { onclick: () => refresh({ window: name }), "aria-pressed": String(view.window === name), "data-key": `window-${name}` },
       name,
     );
   return h("div.buttons.group", { role: "group", "aria-label": "Window" }, WINDOWS.map(button));
 }
 
 const reading = readings(document.getElementById("page"), readAll, draw);
-if (!WINDOWS.includes(view.window)) view.window = "24h";
-window.addEventListener("hashchange", () => {
-  Object.assign(view, unfiltered());
-  reading.show();
+const start = () => {
+  view = addressedView(initial());
+  if (!WINDOWS.includes(view.window)) view.window = "24h";
+  redraw();
   reading.refresh();
-});
-reading.refresh();
+};
+followAddress(start);
+start();

@@ -34,7 +34,7 @@ function legend(positions) {
   return h(
     "div.legends",
     {},
-    used.map(([name, text]) => h("span.legend", {}, h(`i.dot.${name}`), text)),
+    used.map(([name, text]) => h("span.legend", {}, h(`i.dot.is-${name}`), text)),
   );
 }
 
@@ -52,7 +52,7 @@ function line(p) {
 
 /** The lag as a share of the largest one. */
 function gauge(p) {
-  const part = h("i.ground-waiting", {});
+  const part = h("i.is-waiting", {});
   part.style.width = `${p.lag ? Math.max(2, p.lag_length * 100) : 0}%`;
   return h("span.gauge", { "aria-hidden": "true" }, part);
 }
@@ -72,10 +72,10 @@ function bar(p) {
   const part = (length, n) => {
     const place = { x: `${x * 100}%`, y: 0, width: `${length * 100}%`, height: "100%" };
     x += length;
-    return length > 0 && svg(`rect.${PARTS[n][0]}`, place);
+    return length > 0 && svg(`rect.is-${PARTS[n][0]}`, place);
   };
   const label = { role: "img", "aria-label": described(p) };
-  const picture = svg("svg.bar", label, svg("title", {}, described(p)), svg("rect.ground", { width: "100%", height: "100%" }), p.bar.map(part));
+  const picture = svg("svg.bar", label, svg("title", {}, described(p)), svg("rect.is-plain", { width: "100%", height: "100%" }), p.bar.map(part));
   picture.style.width = `${Math.max(4, p.length * 100)}%`;
   return picture;
 }

@@ -9,11 +9,19 @@ const HEIGHT = 190;
 const FONT = "11px Inter, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif";
 const kept = new Map();
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const probe = document.createElement("i");
+
+/** A canvas does not know light-dark(): the colour of the theme as an element has it. */
+function colour(name) {
+  if (!probe.isConnected) document.body.append(probe);
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
+}
 
 /**
  * A figure. ``chart``: title, unit, series (label, colour, kind: bars, line or limit; value formats it), x values and a
- * row of values for each series; ``time``: whether x is seconds since 1970, else ``label`` names a place.
+ * row of values for each series; ``time``: whether x is seconds since 1970, else ``label`` names a place; ``range``:
+ * the ends of the axis of times; ``under`` says what the pointer shows, if no legend does; ``width``: of the figure.
  */
 export function plot(key, chart) {
   const shape = JSON.stringify([chart.title, chart.series.map((each) => [each.label, each.kind])]);
@@ -46,7 +54,7 @@ function begin(shape) {
   const size = () => ({ width: Math.max(place.clientWidth, 120), height: HEIGHT });
   const draw = () => {
     drawn?.destroy();
-    drawn = new uPlot(options(() => shown, size()), [shown.x, ...shown.values], place);
+    drawn = new uPlot(options(() => shown, size(), say), [shown.x, ...shown.values], place);
   };
   const observer = new ResizeObserver(() => {
     if (!place.clientWidth) return;
@@ -54,11 +62,13 @@ function begin(shape) {
     else draw();
   });
   observer.observe(place);
+  const say = (at) => (note.textContent = shown.under && at !== null && at !== undefined ? shown.under(at) : shown.note);
   function update(chart) {
     shown = chart;
     title.textContent = chart.title;
-    note.textContent = chart.note ?? "";
-    place.setAttribute("aria-label", `${chart.title}. ${chart.note ?? ""}`);
+    say(drawn?.cursor.idx);
+    figure.style.maxWidth = chart.width ?? "";
+    place.setAttribute("aria-label", `${chart.title}. ${chart.note}`);
     drawn?.setData([chart.x, ...chart.values]);
   }
   const redraw = () => drawn && draw(); // uPlot keeps the colours of the legend
@@ -71,7 +81,7 @@ function begin(shape) {
   return { shape, figure, update, destroy };
 }
 
-function options(chart, size) {
+function options(chart, size, say) {
   const { time = true, format = compact, click } = chart();
   const axis = { stroke: () => colour("soft"), font: FONT, ticks: { show: false }, grid: { stroke: () => colour("line"), width: 1 } };
   const splits = time ? {} : { splits: (u) => places(u.data[0]) };
@@ -83,18 +93,28 @@ function options(chart, size) {
     tzDate: (at) => uPlot.tzDate(new Date(at * 1000), timeZone()),
     padding: [8, 8, 0, 0],
     scales: {
-      x: { time, range: (_, from, to) => (time ? [from, to] : [from - 0.6, to + 0.6]) },
-      y: { range: (_, __, max) => [0, (Math.max(max, ...chart().values.filter((_, n) => chart().series[n].kind === "limit").flat()) || 1) * 1.1] },
+      x: { time, range: (_, from, to) => (time ? chart().range : [from - 0.6, to + 0.6]) },
+      y: { range: () => [0, top(chart())] },
     },
     axes: [
       { ...axis, ...splits, values: names, space: 70, size: 30, grid: { show: false } },
       { ...axis, values: (_, all) => all.map((value) => (value === null ? "" : format(value))), size: 62, label: chart().unit, labelFont: FONT, labelSize: 16 },
     ],
-    series: [{ value: (_, at) => (at === null ? "–" : time ? moment(new Date(at * 1000).toISOString(), { seconds: false }) : chart().label(at)), label: time ? "Time" : "Batch" }, ...chart().series.map((each, n) => drawnAs(each, n, chart))],
+    series: [{ value: (_, at) => (at === null ? "" : moment(new Date(at * 1000).toISOString(), { seconds: false })), label: "Time" }, ...chart().series.map((each, n) => drawnAs(each, n, chart))],
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-    legend: { live: true },
-    hooks: click ? { ready: [(u) => u.over.addEventListener("click", () => u.cursor.idx !== null && click(u.data[0][u.cursor.idx]))] } : {},
+    legend: { show: time },
+    hooks: {
+      ready: [(u) => click && u.over.addEventListener("click", () => u.cursor.idx !== null && click(u.data[0][u.cursor.idx]))],
+      setCursor: [(u) => say(u.cursor.idx)],
+    },
   };
+}
+
+/** The top of the chart, above its values; above a limit too, unless that would make the values small. */
+function top({ series, values }) {
+  const largest = (wanted) => Math.max(0, ...values.filter((_, n) => (series[n].kind === "limit") === wanted).flat());
+  const [value, limit] = [largest(false), largest(true)];
+  return (value && limit > 4 * value ? value : Math.max(value, limit) || 1) * 1.1;
 }
 
 /** At most a dozen of the values. */
@@ -108,7 +128,7 @@ function drawnAs({ label, colour: name, kind, value }, n, chart) {
   const shown = (_, number, __, at) => {
     const own = chart().own?.[n][at];
     const given = own === undefined ? number : own;
-    return given === null || given === undefined ? "–" : (value ?? compact)(given);
+    return given === null || given === undefined ? "" : (value ?? compact)(given);
   };
   const common = { label, stroke, value: shown, points: { show: false } };
   if (kind === "bars") return { ...common, fill: stroke, width: 0, paths: uPlot.paths.bars({ size: [0.8, 60] }) };

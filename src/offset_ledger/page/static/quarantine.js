@@ -1,11 +1,12 @@
 // The quarantined records of a pipeline: filters, a list in pages, and one record with its bytes.
 
+import { read } from "./airflow.js";
 import { pager } from "./batches.js";
 import { chip } from "./chips.js";
 import { dismiss, redrive } from "./dialogs.js";
 import { h } from "./dom.js";
 import { ago, bytes, moment, number } from "./format.js";
-import { content, reasonLines } from "./record.js";
+import { content, line as valueLine, reasonLines } from "./record.js";
 import { row, table } from "./tables.js";
 
 const STATES = ["unresolved", "dismissed", "resolved"];
@@ -23,7 +24,7 @@ export function wanted(filters) {
 
 /** The section. ``change`` sets filters and reads again. */
 export function quarantine(pipeline, page, filters, opened, change) {
-  const rows = page.records.flatMap((each) => [line(each, filters, change), filters.open === each.quarantine_id && unfolded(pipeline, each, opened, change)]);
+  const rows = page.records.flatMap((each) => [line(each, filters, change), filters.open === `${each.quarantine_id}` && unfolded(pipeline, each, opened, change)]);
   const none = h("tr", {}, h("td.soft", { colspan: COLUMNS.length }, "No record matches."));
   return h(
     "section",
@@ -40,7 +41,7 @@ export function quarantine(pipeline, page, filters, opened, change) {
 function headButtons(pipeline, filters, change) {
   const { reason } = filters;
   return [
-    button(pipeline, reason ? `Redrive ${reason}…` : "Redrive…", "redrive-filtered", () => redrive(pipeline, change, reason)),
+    reason && button(pipeline, `Redrive ${reason}…`, "redrive-filtered", () => redrive(pipeline, change, reason)),
     dismissible(filters) &&
       button(pipeline, `Dismiss ${reason}…`, "dismiss-filtered", () => dismiss(pipeline, "dismiss", byReason(filters), change)),
   ];
@@ -69,7 +70,7 @@ function oneRecord({ partition, offset, state }) {
 }
 
 function form(pipeline, filters, change) {
-  const set = (name) => (event) => change({ [name]: event.target.value, pages: [], open: null });
+  const set = (name) => (event) => change({ [name]: event.target.value, pages: [], open: "" });
   const field = (text, input) => h("label.filter", {}, h("span", {}, text), input);
   const select = (name, choices, all) =>
     h(
@@ -93,11 +94,11 @@ function form(pipeline, filters, change) {
 }
 
 function line(each, filters, change) {
-  const isOpen = filters.open === each.quarantine_id;
+  const isOpen = filters.open === `${each.quarantine_id}`;
   const toggle = h(
     "button.toggle",
     {
-      onclick: () => change({ open: isOpen ? null : each.quarantine_id }),
+      onclick: () => change({ open: isOpen ? "" : `${each.quarantine_id}` }),
       "aria-expanded": String(isOpen),
       "data-key": `record-${each.quarantine_id}`,
     },
@@ -121,6 +122,9 @@ function unfolded(pipeline, each, opened, change) {
 }
 
 function details(pipeline, record, change) {
+  const name = `${record.partition}:${number(record.offset)}`;
+  const at = `pipelines/${encodeURIComponent(pipeline.name)}/quarantine/${record.quarantine_id}?whole=true`;
+  const whole = (part) => async () => (await read(at))[part];
   const dismissed = record.state === "dismissed" && `${record.dismissed_who}, ${moment(record.dismissed_at)}: ${record.dismissed_why}`;
   const facts = [
     ["State", [chip(record.state === "unresolved" ? "warn" : "plain", record.state), dismissed && ` ${dismissed}`, record.resolved_by !== null && ` by batch ${record.resolved_by}`]],
@@ -130,8 +134,8 @@ function details(pipeline, record, change) {
     record.schema_id !== null && ["Schema id", record.schema_id],
     ["Reasons", reasonLines(record.reasons)],
     record.retried_reasons.length > 0 && [`Reasons in redrive ${record.retried_by}`, reasonLines(record.retried_reasons)],
-    ["Key", content(record.key)],
-    ["Value", content(record.value)],
+    ["Key", content(record.key, `Key of ${name}`, whole("key"))],
+    ["Value", content(record.value, `Value of ${name}`, whole("value"))],
     record.headers.length > 0 && [`Headers (${number(record.header_count)})`, headers(record.headers)],
     record.state !== "resolved" && ["Decision", decision(pipeline, record, change)],
   ];
@@ -143,7 +147,7 @@ function details(pipeline, record, change) {
 }
 
 const headers = (all) =>
-  h("ul.reasons", {}, all.map(({ name, value }) => h("li", {}, h("b", {}, name), " ", content(value, "line"))));
+  h("ul.reasons", {}, all.map(({ name, value }) => h("li", {}, h("b", {}, name), " ", valueLine(value, `Header ${name}`))));
 
 function decision(pipeline, record, change) {
   const [action, name] = record.state === "dismissed" ? ["undo_dismissal", "Undo dismissal…"] : ["dismiss", "Dismiss…"];

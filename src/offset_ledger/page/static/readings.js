@@ -18,6 +18,7 @@ export function readings(place, readAll, draw) {
   let running = 0;
 
   function show() {
+    if (!shown && !failure) return;
     const problems = [
       failure && notice("bad", failure, shown && ` The data below is from ${moment(shown.at)}.`),
       shown?.problems.map((line) => notice("bad", line)),
@@ -54,19 +55,3 @@ export function readings(place, readAll, draw) {
 }
 
 const footer = (at) => h("footer.soft", {}, `Read at ${moment(at)}; refreshes every ${REFRESH_INTERVAL / 1000} s.`);
-
-/** The fragment of the address, split at slashes; empty if it cannot be decoded. */
-export function addressed() {
-  try {
-    return decodeURIComponent(location.hash.slice(1)).split("/");
-  } catch {
-    return [""];
-  }
-}
-
-/** The pipeline that the address names first, or the only one there is. */
-export function named(pipelines) {
-  const [name] = addressed();
-  const only = pipelines.length === 1 ? pipelines[0] : undefined;
-  return pipelines.find((p) => p.name === name) ?? only;
-}

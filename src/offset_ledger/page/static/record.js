@@ -1,27 +1,36 @@
 // The bytes of a record and the reasons against it.
 
+import { large } from "./dialogs.js";
 import { h } from "./dom.js";
 import { bytes, number } from "./format.js";
 
 const LINE = 160; // characters
 
-/** Bytes as text or as hex; ``form``: a line of them, or all that there is. */
-export function content(shown, form = "block") {
+/** Bytes as text or as hex, of what ``title`` says; ``whole`` reads all of them, where these may be the first ones. */
+export function content(shown, title, whole) {
   if (!shown) return h("span.soft", {}, "null");
   if (shown.form === "masked") return h("span.soft", {}, `${bytes(shown.size)}, hidden`);
-  if (form === "line") return h("code.line", {}, shown.text.slice(0, LINE), shown.text.length > LINE && "…");
-  return [
-    h("pre.bytes", { tabindex: 0 }, shown.text),
-    h(
-      "p.soft",
-      {},
-      shown.form === "hex" && "Not text, shown in hex. ",
-      shown.shown < shown.size
-        ? `The first ${number(shown.shown)} of ${number(shown.size)} bytes.`
-        : `${number(shown.size)} bytes.`,
-    ),
-  ];
+  const open = async () => large(title, block(await whole()));
+  const more = whole && shown.shown < shown.size;
+  return [block(shown), more && h("button", { onclick: open, "data-key": `whole-${title}` }, "Open in full")];
 }
+
+/** The same in one line, which opens. */
+export function line(shown, title) {
+  if (!shown?.text || shown.text.length <= LINE) return shown?.text ? h("code.line", {}, shown.text) : content(shown);
+  const open = () => large(title, block(shown));
+  return h("button.link.line", { onclick: open, title: "Open in full", "data-key": title }, `${shown.text.slice(0, LINE)}…`);
+}
+
+const block = (shown) => [
+  h("pre.bytes", { tabindex: 0 }, shown.text),
+  h(
+    "p.soft",
+    {},
+    shown.form === "hex" && "Not text, shown in hex. ",
+    shown.shown < shown.size ? `The first ${number(shown.shown)} of ${number(shown.size)} bytes.` : `${number(shown.size)} bytes.`,
+  ),
+];
 
 /** One line for each reason. */
 export function reasonLines(reasons) {

@@ -3,7 +3,7 @@
 import { report } from "./dialogs.js";
 import { h } from "./dom.js";
 import { moment, number } from "./format.js";
-import { content, reasonLines } from "./record.js";
+import { line, reasonLines } from "./record.js";
 import { row, table } from "./tables.js";
 
 const COLUMNS = ["Partition", "Offset", "Timestamp", "Reasons", "Value"];
@@ -21,7 +21,7 @@ export function rejection(p, act) {
       number(each.offset),
       moment(each.timestamp),
       reasonLines(each.reasons),
-      content(each.value, "line"),
+      line(each.value, `Value of ${each.partition}:${number(each.offset)}`),
     ]),
   );
   return h(

@@ -32,7 +32,7 @@ export function sheetBar(counts) {
     const width = part / length;
     const place = { x: percent(x), y: 0, width: percent(width), height: "100%" };
     x += width;
-    return svg(`rect.fill-${name}.part`, place, svg("title", {}, described(name, counts[name], all)));
+    return svg(`rect.is-${name}.part`, place, svg("title", {}, described(name, counts[name], all)));
   };
   const label = parts.map(([name]) => described(name, counts[name], all)).join(", ");
   return svg("svg.bar", { role: "img", "aria-label": `balance sheet: ${label || "nothing"}` }, parts.map(rect));
@@ -47,7 +47,7 @@ export function sheetLegend(sheets) {
   return h(
     "div.legends",
     {},
-    used.map((name) => h("span.legend", { title: MEANING[name] }, h(`i.dot.ground-${name}`), name)),
+    used.map((name) => h("span.legend", { title: MEANING[name] }, h(`i.dot.is-${name}`), name)),
   );
 }
 
@@ -90,5 +90,5 @@ const taken = (step, steps) => steps.slice(steps.indexOf(step)).some((later) => 
 function stepBar(s, all) {
   const width = Math.max((s.end - s.start) / all, s.count ? 0.004 : 0);
   const place = { x: percent(Math.min(s.start / all, 1 - width)), y: "10%", width: percent(width), height: "80%" };
-  return svg("svg.bar", { "aria-hidden": "true" }, svg(`rect.fill-${s.total ? "total" : s.name}`, place));
+  return svg("svg.bar", { "aria-hidden": "true" }, svg(`rect.is-${s.total ? "total" : s.name}`, place));
 }

@@ -23,11 +23,18 @@ export function table(name, columns, rows, numeric = []) {
   );
 }
 
+/** A click anywhere in a row opens it, as its button or link does; not a click on another control or to select text. */
+function open({ target, currentTarget }) {
+  if (!target.closest("a, button, summary") && getSelection().isCollapsed) currentTarget.querySelector(OPENS)?.click();
+}
+
+const OPENS = "button.toggle, a.name";
+
 /** A row with one value in each column; ``cells`` are the elements they stand in. */
 export function row(columns, cells, values, attributes = {}) {
   return h(
     "tr",
-    attributes,
+    { ...attributes, onclick: open },
     columns.map((column, n) => h(cells[n] ?? "td", { "data-label": column }, values[n])),
   );
 }

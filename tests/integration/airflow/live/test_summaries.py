@@ -59,7 +59,7 @@ def test_the_daily_report_is_a_page_whose_numbers_equal_the_ledgers(world: World
     found, counted = told[day]["woken"], by_the_ledger(world, day)
     assert {name: found[name] for name in counted} == counted
     shown = section((world.project / "reports" / "_daily" / f"{day}.html").read_text(), "woken")
-    assert shown["Records"] == str(counted["records"])
+    assert shown["Records read"] == str(counted["records"])
     assert shown["Quarantined"].split()[0] == str(counted["quarantined"])
 
 

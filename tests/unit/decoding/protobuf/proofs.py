@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
-from offset_ledger.decoding.arrow import staged
-from offset_ledger.decoding.kinds import ColumnKind, kinds
+from offset_ledger.decoding.kinds import ColumnKind, kinds, staged
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Skip
 from tests.unit.decoding.protobuf.random_schemas import AT
 

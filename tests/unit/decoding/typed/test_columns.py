@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.decoding.arrow import staged
-from offset_ledger.decoding.kinds import FIRST_MOMENT, LAST_MOMENT, ColumnKind, staged_type
+from offset_ledger.decoding.kinds import FIRST_MOMENT, LAST_MOMENT, ColumnKind, staged, staged_type
 from offset_ledger.decoding.typed.conversions import arrow_type, conversion
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 from tests.examples import examples

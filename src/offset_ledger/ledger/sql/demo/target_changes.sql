@@ -1,1 +1,1 @@
-SELECT clause FROM offset_ledger.target_change WHERE pipeline = %(pipeline)s ORDER BY change_id
+SELECT clause FROM offset_ledger.target_change WHERE pipeline = %(pipeline)s AND clause NOT LIKE 'COMMENT ON %%' ORDER BY change_id

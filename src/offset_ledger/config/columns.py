@@ -1,0 +1,196 @@
+"""The section ``record.columns`` of a pipeline file: the declared columns, and where each takes its values from."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from itertools import combinations
+
+import yaml
+
+from offset_ledger.config.column_types import ENCODINGS, NUMBERS, TYPE_SCHEMA, parse_type, usual_names
+from offset_ledger.config.json_path import PATH_PATTERN, format_path, parse_path
+from offset_ledger.config.keys import Key, Kind, Section, read_mapping, read_or_note, section
+from offset_ledger.config.located import CORE, Refused, Value, describe, is_null, is_text
+from offset_ledger.config.model import Column, ColumnType, JsonPath
+from offset_ledger.config.names import COLUMN_PATTERN, MAX_COLUMNS, RESERVED_COLUMNS, check_column_name
+from offset_ledger.config.values import FLAG, TEXT, different, filled_text, matching, one_of, one_or_more, text, word
+
+PATH: Kind[JsonPath] = Kind(lambda value: parse_path(text(value)), {"type": "string", "pattern": PATH_PATTERN})
+ALIASES_KEY = Key(
+    different(PATH, right="write [$.old_name]", minItems=1),
+    "Where the value is in records that do not have the path: the first of these that the record has.",
+    (["$.old_name"],),
+)
+TYPE: Kind[ColumnType] = Kind(lambda value: parse_type(text(value)), TYPE_SCHEMA)
+
+
+PLACES = ("path", "key", "header", "value")
+_CONSTANTS = {  # as JSON, by type; the decoder knows which are exact
+    "boolean": ("true|false", "true or false"),
+    **dict.fromkeys(NUMBERS, ("[-0-9].*", "a number")),
+    **dict.fromkeys(("smallint", "integer", "bigint"), ("-?[0-9]+", "a whole number")),
+    "jsonb": ("(?!)", "no constant"),
+}
+
+
+def _constant(value: Value) -> str:
+    """A single value, as JSON."""
+    node = value.node
+    if is_text(node):
+        return json.dumps(node.value)
+    if node.tag == CORE + "bool":
+        return str(node.value).lower()
+    if node.tag not in (CORE + "int", CORE + "float"):
+        raise Refused(f"expected a single value, found {describe(node)}", "write a text, a number, true or false")
+    return str(Decimal(node.value))
+
+
+def _long_form(said: Section) -> Column | None:
+    kind: ColumnType | None = said.given.get("type")
+    if kind is None:
+        return None
+    own = () if {"key", "header", "value"} & said.entries.keys() else (said.value.key,)
+    path = said.given.get("path", ()) if "path" in said.entries else own
+    if path in said.given.get("aliases", ()):
+        said.entries["aliases"].note(Refused(f"{format_path(path)} is the path already", "list where it was before"))
+    known = ENCODINGS.get(kind.name, ("",))
+    encoding = known[0]
+    if "encoding" in said.given:
+        try:
+            if kind.name not in ENCODINGS:
+                raise Refused(f"{kind.name} has no encodings", "drop the key; only timestamptz and bytea have one")
+            encoding = one_of(said.given["encoding"], known)
+        except Refused as refused:
+            said.entries["encoding"].note(refused)
+    default = said.given.pop("value", said.given.get("default"))
+    column = said.make(Column, name=said.value.key, path=path, encoding=encoding, default=default)
+    noted = set[str]()
+    for key, wrong, right in _contradictions(column, said.entries):
+        if key in said.entries and key not in noted:
+            noted.add(key)
+            said.entries[key].note(Refused(wrong, right))
+    return column
+
+
+def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tuple[str, str, str]]:
+    """What the keys of a column cannot say together: the key, what is wrong with it, and what would be right."""
+    name = column.type.name
+    is_literal = name in (*NUMBERS, "boolean") or column.encoding.startswith("epoch")
+    first, *others = [key for key in PLACES if key in given] or ["path"]
+    for key in others:
+        yield key, f"{first} says already where the value is", "keep one of the two"
+    if first == "value":
+        for key in ("default", "coerce", "transform", "split", "encoding"):
+            yield key, "a constant is taken as it is written", "drop it"
+    if first != "path":
+        yield "aliases", f"a {first} has no aliases", "drop it"
+    if column.nullable and column.default is not None:
+        yield "nullable", "a column with a value or a default is never NULL", "keep one of the two"
+    if column.coerce and (column.of_text or not is_literal):
+        yield "coerce", "it is read from text anyway", "drop it"
+    if column.split is not None and name != "jsonb":
+        yield "split", f"a split text is a list, and the type is {name}", "write type: jsonb"
+    is_text_read = column.of_text or column.coerce if is_literal else name not in ("jsonb", "bytea")
+    if not is_text_read and column.split is None:
+        yield "transform", f"{name} is not read from text", "add coerce: true" if is_literal else "drop it"
+    if column.of_text and name == "jsonb" and column.split is None:
+        yield "type", f"a {first} is text and no JSON", "write text, or add split"
+    if column.of_text and name == "bytea":
+        yield "encoding", f"the bytes of the {first} are taken as they are", "drop it"
+    pattern, wanted = _CONSTANTS.get(name, ('".*', "a text"))
+    if column.default is not None and not re.fullmatch(pattern, column.default):
+        for key in ("value", "default"):
+            yield key, f"expected {wanted} for {name}, found {column.default}", "correct one of the two"
+
+
+CONSTANT = Kind(_constant, {"type": ["string", "number", "boolean"]})
+KEY_PATTERN = rf"^\$$|{PATH_PATTERN}"
+LONG_FORM: Kind[Column | None] = section(
+    Column,
+    "A column and the place of its value in the record.",
+    {
+        "type": TYPE,
+        "path": Key(PATH, "Where the value is; $.<column name> where absent.", ("$.actual.dep_delay",)),
+        "aliases": ALIASES_KEY,
+        "nullable": Key(FLAG, "Whether null, or no such member, becomes NULL; otherwise it is quarantined.", (True,)),
+        "key": Key(
+            Kind(
+                lambda value: () if text(value) == "$" else PATH.read(value), {"type": "string", "pattern": KEY_PATTERN}
+            ),
+            "Where the value is in the Kafka key, by source.key_format; $ is the whole key as text.",
+            ("$.customer_id", "$"),
+        ),
+        "header": Key(filled_text(), "The name of the Kafka header with the value; the last one counts.", ("source",)),
+        "value": Key(CONSTANT, "The same value in every row.", ("web", 1, True), attribute="value"),
+        "default": Key(CONSTANT, "The value instead of null, or where there is none.", ("unknown", 0, False)),
+        "coerce": Key(FLAG, "Whether a text with a number, true or false, or an epoch is read as such.", (True,)),
+        "transform": Key(
+            one_or_more(word("lower", "upper", "trim"), "lower, upper or trim", "write one, or [trim, lower]"),
+            "What is done to the text first, in this order.",
+            ("lower", ["trim", "upper"]),
+        ),
+        "split": Key(
+            matching(r"^[\s\S]+$", "a separator", 'write for example ","'),
+            "The separator at which the text is split into a list of texts.",
+            (",",),
+        ),
+        "encoding": Key(
+            Kind(text, {"enum": [encoding for name in ENCODINGS for encoding in ENCODINGS[name]]}),
+            "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written.",
+            ("epoch_ms",),
+        ),
+        "description": Key(TEXT, "What it is: the comment of the column.", ("Minutes after the planned departure",)),
+    },
+    ("type",),
+    _long_form,
+    also={
+        "not": {"anyOf": [{"required": list(pair)} for pair in combinations(PLACES, 2)]},
+        "if": {"required": ["encoding"]},
+        "then": {
+            "anyOf": [
+                {"properties": {"type": {"enum": usual_names(name)}, "encoding": {"enum": list(encodings)}}}
+                for name, encodings in ENCODINGS.items()
+            ]
+        },
+    },
+)
+
+
+def _column(value: Value) -> Column | None:
+    try:
+        check_column_name(name := value.key)
+    except Refused as refused:
+        value.note(Refused(refused.wrong, refused.right, value.line))
+    if isinstance(value.node, yaml.MappingNode):
+        return LONG_FORM.read(value)
+    if not isinstance(value.node, yaml.ScalarNode) or is_null(value.node):
+        wrong = f"expected a type or a mapping with one, found {describe(value.node)}"
+        raise Refused(wrong, f"write for example {name}: text", value.line)
+    kind = TYPE.read(value)
+    return Column(name, kind, (name,), encoding=ENCODINGS.get(kind.name, ("",))[0])
+
+
+COLUMN = Kind(_column, {"anyOf": [TYPE.schema, LONG_FORM.schema]})
+
+
+def _columns(value: Value) -> tuple[Column, ...]:
+    entries = read_mapping(value, COLUMNS.schema["examples"][0]).values()
+    if not 1 <= len(entries) <= MAX_COLUMNS:
+        wrong = f"{len(entries)} columns, where a table takes 1 to {MAX_COLUMNS}"
+        raise Refused(wrong, "declare that many", value.line)
+    return tuple(column for entry in entries for column in read_or_note(COLUMN, entry) if column)
+
+
+COLUMNS: Kind[tuple[Column, ...]] = Kind(
+    _columns,
+    {
+        "type": "object",
+        "description": "The declared columns in table order: name: type, or name: with a mapping of the keys below.",
+        "minProperties": 1,
+        "maxProperties": MAX_COLUMNS,
+        "propertyNames": {"pattern": COLUMN_PATTERN, "not": {"enum": list(RESERVED_COLUMNS)}},
+        "additionalProperties": COLUMN.schema,
+        "examples": [{"carrier": "text"}],
+    },
+)

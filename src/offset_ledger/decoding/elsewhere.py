@@ -1,0 +1,106 @@
+"""Columns whose values are not in the value of a record: of its key, of a header, or the same in every row; and what
+stands instead of NULL.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offset_ledger.config.model import Column, RecordShape
+from offset_ledger.decoding.headers import last_values
+from offset_ledger.decoding.json.conversions import conversion, from_text
+from offset_ledger.decoding.kinds import ColumnKind, kind_of, staged, valid_flags
+from offset_ledger.decoding.outcome import HEADERS_PATH, KEY_PATH, Code, Mismatch, Places, Reason, step_of
+from offset_ledger.errors import ConfigurationError
+
+_reasons = msgspec.json.Decoder(list[Reason]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The columns of a batch by slot, the reasons against records by place, and what stands instead of NULL by slot."""
+
+    columns: dict[int, pa.Array] = field(default_factory=dict)
+    against: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
+    defaults: dict[int, pa.Scalar] = field(default_factory=dict)
+
+    def fill(self, slots: Sequence[pa.Array | None], places: Places, deleted: pa.BooleanArray) -> list[pa.Array | None]:
+        """The slots of the records at these places with these columns; those of a delete stay NULL."""
+        filled = list(slots)
+        for slot in self.columns.keys() | self.defaults.keys():
+            column = self.columns[slot].take(pa.array(places)) if slot in self.columns else filled[slot]
+            if (default := self.defaults.get(slot)) is not None:
+                column = pa.nulls(len(places), default.type) if column is None else column
+                column = pc.if_else(column.is_valid(), column, default)
+            filled[slot] = pc.if_else(deleted, None, column) if pc.any(deleted, min_count=0).as_py() else column
+        return filled
+
+
+def columns_elsewhere(
+    record: RecordShape, keys: pa.BinaryArray, headers: pa.ListArray, in_keys: tuple[pa.Table, pa.Table] | None
+) -> Elsewhere:
+    """What keys, headers and the pipeline file itself give the records of a batch.
+
+    ``in_keys`` are rows and refusals of a batch that has the keys as values, and their places as offsets.
+    """
+    elsewhere = Elsewhere()
+    if in_keys:
+        rows, refusals = in_keys
+        positions = np.full(len(keys), -1)
+        positions[rows.column("_offset").to_numpy()] = np.arange(rows.num_rows)
+        for each in refusals.select(["_offset", "reasons"]).to_pylist():
+            reasons = _reasons(each["reasons"])
+            elsewhere.against[each["_offset"]] = tuple(Reason(KEY_PATH + r.path[1:], r.code, r.detail) for r in reasons)
+    for slot, column in enumerate(record.columns, start=2):
+        if column.default is not None:
+            elsewhere.defaults[slot] = staged(kind_of(column), [_default(column)])[0]
+        if column.header is None and column.key is None:
+            continue
+        raw, path, what, wrong = keys, KEY_PATH, "key", dict[int, Reason]()
+        if column.header is not None:
+            raw, path, what = last_values(headers, column.header), HEADERS_PATH + step_of(column.header), "header"
+        if column.of_text:
+            elsewhere.columns[slot], wrong = _of_texts(kind_of(column), raw, path)
+        elif in_keys:
+            values = rows.column(column.name).combine_chunks()
+            elsewhere.columns[slot] = values.take(pa.array(positions, mask=positions < 0))
+        if not column.optional:
+            missing = Reason(path, Code.MISSING, f"expected a {what}, got none")
+            wrong |= dict.fromkeys(np.flatnonzero(~valid_flags(raw)).tolist(), missing)
+        for place, reason in wrong.items():
+            elsewhere.against[place] = (*elsewhere.against.get(place, ()), reason)
+    return elsewhere
+
+
+def check_defaults(record: RecordShape) -> None:
+    """Check that what the file writes instead of NULL is a value of each column; raises ConfigurationError."""
+    for column in record.columns:
+        if column.default is not None:
+            _default(column)
+
+
+def _default(column: Column) -> Any:
+    try:
+        plain = replace(column, encoding="", transform=(), split=None, coerce=False)
+        return conversion(kind_of(plain)).read((column.default or "").encode())
+    except Mismatch as mismatch:
+        what = f"record.columns.{column.name}: {mismatch.detail}"
+        raise ConfigurationError(f"{what}; correct its value or default in the pipeline file") from None
+
+
+def _of_texts(kind: ColumnKind, raw: pa.BinaryArray, path: str) -> tuple[pa.Array, dict[int, Reason]]:
+    """The column that bytes are as text, null where they are none of its values, and the reasons against these."""
+    read, values, wrong = from_text(kind), list[Any](), dict[int, Reason]()
+    for place, each in enumerate(raw.to_pylist()):
+        try:
+            values.append(each if each is None or kind.name == "bytea" else read(each.decode()))
+        except (Mismatch, UnicodeDecodeError) as error:
+            values.append(None)
+            mismatch = error if isinstance(error, Mismatch) else Mismatch(Code.ENCODING, "expected text in UTF-8")
+            wrong[place] = mismatch.at(path)
+    return staged(kind, values), wrong

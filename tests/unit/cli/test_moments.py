@@ -1,0 +1,37 @@
+"""``--since`` and ``--until``: a moment, or a time ago."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from offset_ledger.cli.main import build_parser, main
+
+AGO = {"90s": timedelta(seconds=90), "30m": timedelta(minutes=30), "1h": timedelta(hours=1), "2d": timedelta(days=2)}
+TAKING = [
+    ["preview", "p"],
+    ["replay", "p"],
+    ["redrive", "p"],
+    ["quarantine", "p"],
+    ["dismiss", "p", "--why", "w"],
+]
+
+
+@pytest.mark.parametrize("verb", TAKING, ids=lambda verb: verb[0])
+@pytest.mark.parametrize("text", AGO)
+def test_a_time_ago_is_a_moment(verb: list[str], text: str) -> None:
+    moment = datetime.fromisoformat(build_parser().parse_args([*verb, "--since", text]).since)
+    assert abs(datetime.now(UTC) - AGO[text] - moment) < timedelta(seconds=10)
+
+
+def test_a_window_may_end_a_time_ago() -> None:
+    given = build_parser().parse_args(["replay", "p", "--since", "2026-01-31T00:00Z", "--until", "1h"])
+    assert given.since == "2026-01-31T00:00Z"
+    assert datetime.fromisoformat(given.until) < datetime.now(UTC)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "1w", "h", "-1h", "", "999999d", "2026-01-31"])
+def test_anything_else_is_refused_with_an_example(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quarantine", "p", f"--since={text}"]) == 2
+    assert f"or a time ago, such as 30m, 1h or 2d, found {text!r}" in capsys.readouterr().err

@@ -1,0 +1,98 @@
+"""Columns that are no plain values of the record: what the file says, and every contradiction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from offset_ledger.config.model import Column, ColumnType
+from offset_ledger.config.parse import parse_pipeline
+from tests.unit.config.test_pipeline_file import edited, problems, schema_accepts, written
+
+COLUMNS = {
+    "{type: text, value: web}": Column("c", ColumnType("text"), (), default='"web"'),
+    "{type: smallint, value: -32768}": Column("c", ColumnType("smallint"), (), default="-32768"),
+    "{type: numeric, value: 1e2}": Column("c", ColumnType("numeric"), (), default="1E+2"),
+    "{type: boolean, default: False}": Column("c", ColumnType("boolean"), ("c",), default="false"),
+    "{type: date, path: $.d, default: 2026-01-31}": Column("c", ColumnType("date"), ("d",), default='"2026-01-31"'),
+    "{type: text, header: 'a b', nullable: true}": Column("c", ColumnType("text"), (), True, header="a b"),
+    "{type: bytea, header: raw}": Column("c", ColumnType("bytea"), (), encoding="base64", header="raw"),
+    "{type: integer, key: $}": Column("c", ColumnType("integer"), (), key=()),
+    "{type: bigint, coerce: true, transform: trim}": Column(
+        "c", ColumnType("bigint"), ("c",), coerce=True, transform=("trim",)
+    ),
+    "{type: timestamptz, coerce: true, encoding: epoch_s}": Column(
+        "c", ColumnType("timestamptz"), ("c",), encoding="epoch_s", coerce=True
+    ),
+    "{type: jsonb, split: ' ', transform: [trim, lower]}": Column(
+        "c", ColumnType("jsonb"), ("c",), transform=("trim", "lower"), split=" "
+    ),
+    "{type: text, coerce: false}": Column("c", ColumnType("text"), ("c",)),
+}
+
+
+@pytest.mark.parametrize("declared", COLUMNS)
+def test_column_is_read(declared: str, tmp_path: Path) -> None:
+    text = edited("c: timestamptz", f"c: {declared}")
+    assert parse_pipeline(written(tmp_path, text)).record.columns[-1] == COLUMNS[declared]
+    assert schema_accepts(text)
+
+
+MISTAKES = {
+    "{type: text, path: $.d, header: d}": ".header: path says already where the value is; keep one of the two",
+    "{type: text, value: a, key: $}": ".value: key says already where the value is; keep one of the two",
+    "{type: text, header: ''}": (
+        ".header: expected text, found none; write something, or leave the key out where it is optional"
+    ),
+    "{type: text, value: [a]}": ".value: expected a single value, found a list; write a text, a number, true or false",
+    "{type: text, split: ''}": ".split: '' is not a separator; write for example \",\"",
+    "{type: text, transform: title}": (
+        ".transform: expected one of lower, upper, trim, found 'title'; write lower or upper or trim"
+    ),
+}
+ONLY_PARSER = {
+    "{type: text, value: a, default: b}": ".default: a constant is taken as it is written; drop it",
+    "{type: text, value: a, transform: lower}": ".transform: a constant is taken as it is written; drop it",
+    "{type: text, value: a, nullable: true}": (
+        ".nullable: a column with a value or a default is never NULL; keep one of the two"
+    ),
+    "{type: text, header: a, aliases: [$.d]}": ".aliases: a header has no aliases; drop it",
+    "{type: text, coerce: true}": ".coerce: it is read from text anyway; drop it",
+    "{type: integer, header: a, coerce: true}": ".coerce: it is read from text anyway; drop it",
+    "{type: text, split: ','}": ".split: a split text is a list, and the type is text; write type: jsonb",
+    "{type: integer, transform: trim}": ".transform: integer is not read from text; add coerce: true",
+    "{type: jsonb, transform: trim}": ".transform: jsonb is not read from text; drop it",
+    "{type: jsonb, header: a}": ".type: a header is text and no JSON; write text, or add split",
+    "{type: bytea, key: $, encoding: hex}": ".encoding: the bytes of the key are taken as they are; drop it",
+    "{type: smallint, value: 1.5}": ".value: expected a whole number for smallint, found 1.5; correct one of the two",
+    "{type: boolean, default: 1}": ".default: expected true or false for boolean, found 1; correct one of the two",
+    "{type: numeric, default: '1'}": '.default: expected a number for numeric, found "1"; correct one of the two',
+    "{type: text, default: 1}": ".default: expected a text for text, found 1; correct one of the two",
+    "{type: jsonb, default: '[]'}": '.default: expected no constant for jsonb, found "[]"; correct one of the two',
+    "{type: text, key: $.d}": ".key: keys are text, which has no members; add source.key_format, or write $",
+}
+
+
+@pytest.mark.parametrize("declared", [*MISTAKES, *ONLY_PARSER])
+def test_mistake_is_one_line(declared: str, tmp_path: Path) -> None:
+    text = edited("c: timestamptz", f"c: {declared}")
+    said = MISTAKES.get(declared) or ONLY_PARSER[declared]
+    assert problems(written(tmp_path, text)) == [f"16: record.columns.c{said}"]
+    assert schema_accepts(text) == (declared in ONLY_PARSER)
+
+
+def test_columns_of_keys_need_the_format_that_has_members(tmp_path: Path) -> None:
+    of_json = edited("c: timestamptz", "c: {type: text, key: $.d}").replace(
+        "topic: orders", "topic: orders\n  key_format: json"
+    )
+    assert problems(written(tmp_path, of_json)) == []
+    assert schema_accepts(of_json)
+    framed = of_json.replace("json", "avro\n  format: avro\n  registry: r").replace("$.d", "$")
+    assert problems(written(tmp_path, framed)) == [
+        "19: record.columns.c.key: a key in avro is no text; write the path of a value in it"
+    ]
+    unread = edited("topic: orders", "topic: orders\n  key_format: json")
+    assert problems(written(tmp_path, unread)) == [
+        "7: source.key_format: the keys are not read: record.event_id is a path; drop it, or write event_id: key"
+    ]
