@@ -11,6 +11,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.decoding.arrow import refusal_schema, staging_schema
 from offset_ledger.decoding.kinds import MOMENT
 from offset_ledger.decoding.texts import uuid_texts
+from offset_ledger.model.balance_sheet import Dispositions
 
 
 def _all(kind: pa.DataType, *names: str) -> Iterator[tuple[str, pa.DataType]]:
@@ -19,9 +20,8 @@ def _all(kind: pa.DataType, *names: str) -> Iterator[tuple[str, pa.DataType]]:
 
 _TEXT, _BIGINT, _BYTES = pa.string(), pa.int64(), pa.binary()
 _REASONS = pa.list_(pa.struct(_all(_TEXT, "path", "code", "detail")))
-_SHEET = ("inserted", "updated", "superseded", "duplicate", "deleted", "quarantined", "skipped", "gap")
 _NAME, _PLACE = _all(_TEXT, "kind", "state"), [("partition", pa.int32()), ("offset", _BIGINT)]
-_COUNTED = [("epoch", pa.int32()), ("engine", _TEXT), *_all(_BIGINT, "offsets", *_SHEET)]
+_COUNTED = [("epoch", pa.int32()), ("engine", _TEXT), *_all(_BIGINT, "offsets", *Dispositions.__dataclass_fields__)]
 BATCHES = pa.schema(
     [("batch_id", _BIGINT), *_NAME, *_COUNTED, *_all(MOMENT, "planned_at", "ended_at"), ("engine_reason", _TEXT)]
 )

@@ -6,7 +6,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,9 +79,11 @@ def ingest(
                 say(planned.message)
                 if planned.batch is None:
                     break
-                connection, batch_id = get_connection(of_topic.target.connection), planned.batch.batch_id
-                who = origin.who if "@" in origin.who else f"{origin.who}@{socket.gethostname()}"
-                alone = nullcontext() if take_over is None else alone_at(connection, batch_id, who, take_over)
+                alone: AbstractContextManager[None] = nullcontext()
+                if take_over is not None:
+                    who = origin.who if "@" in origin.who else f"{origin.who}@{socket.gethostname()}"
+                    connection = get_connection(of_topic.target.connection)
+                    alone = alone_at(connection, planned.batch.batch_id, who, take_over)
                 with alone:
                     done = run_batch(of_topic, planned, origin, say, clock)
                 yield done
