@@ -121,7 +121,9 @@ def test_the_question_about_it_shows_places_and_reasons_as_the_page_does_to_whoe
         those = [place for place, why in staged if why == said]
         assert records == f"{len(those)} records"
         assert places.split(", ") == sorted(those, key=lambda each: [*map(int, each.split(":"))])[:3]
-    assert all(f"| refused (partition:offset) {places} |" in question.body() for places, _ in question.details["samples"])
+    assert all(
+        f"| refused (partition:offset) {places} |" in question.body() for places, _ in question.details["samples"]
+    )
     assert not [secret for secret in SECRETS if secret in question.body()]
 
 

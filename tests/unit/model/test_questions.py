@@ -69,7 +69,11 @@ MARKDOWN = MarkdownIt("gfm-like", {"html": True})
         (
             QuestionKind.REJECTED_BATCH,
             {"ranges": [[0, 0, 2]], "rows": 2, "refused": None, "reasons": "state matches ^(a|b)*$"},
-            ["| ranges | partition 0, offsets 0 to 1 (2 offsets) |", "| rows | 2 |", r"| reasons | ` state matches ^(a\|b)*$ ` |"],
+            [
+                "| ranges | partition 0, offsets 0 to 1 (2 offsets) |",
+                "| rows | 2 |",
+                r"| reasons | ` state matches ^(a\|b)*$ ` |",
+            ],
         ),
     ],
 )
