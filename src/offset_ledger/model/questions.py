@@ -63,8 +63,8 @@ MEANING = {
     "unread remain in the table. First check for rows whose key has no record in the topic any more.",
     QuestionKind.CHANGED_SCHEMA: "**Approve** leaves these columns as they are: what does not fit them is quarantined, "
     "here and in later schemas with the same differences. Instead, correct the pipeline file or the producer.",
-    QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was validated. **Abandon** gives the batch up. If it "
-    "was to move the cursors, the next run plans its offsets again.",
+    QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was validated. **Abandon** gives the batch up. If "
+    "it was to move the cursors, the next run plans its offsets again.",
 }
 SAFE = (
     "Not sure? **Reject** changes nothing: it fails this run, and you can decide later. No answer in time is a "
