@@ -45,8 +45,9 @@ def test_a_lost_range_is_skipped_after_a_yes(
     world.question("lossy", asked["lossy"])
     page = logged_in(USER)
     said = open_question(page, world, "topic lossy")
-    assert said.count("skip 3 offsets of topic lossy that retention deleted unread: 0:[1, 4)?") == 1
-    assert "0:[1, 4) (3 offsets)" in said
+    lost = "partition 0, offsets 1 to 3"
+    assert said.count(f"Skip 3 offsets of topic lossy that retention deleted before they were read: {lost}?") == 1
+    assert f"{lost} (3 offsets)" in said
     assert "Approve skips exactly these offsets permanently, and the run continues." in said
     shot(page, "required-action")
     answer(page, "Approve", "retention was too short")
@@ -99,12 +100,12 @@ def test_a_recreated_topic_is_read_from_its_start_after_a_yes(
     page = logged_in(USER)
     said = open_question(page, world, "topic recreated")
     shot(page, "required-action-recreated")
-    assert "is another one than the cursors belong to: go on with the new topic from the start of its log?" in said
+    assert "was deleted and created again. Continue with the new topic, from the start of its log?" in said
     assert numbers(page) == {
         "topic id": f"{old}, now {new}",
         "cluster id": cluster,
         "cursors, by partition": "0: 3",
-        "new log, by partition": "0:[0, 2) (2 offsets), 1:[0, 1) (1 offset)",
+        "new log, by partition": "partition 0, offsets 0 to 1 (2 offsets); partition 1, offset 0 (1 offset)",
     }
     assert "Approve starts with the first offset of the new topic" in said
     answer(page, "Approve", "it moved house")
@@ -128,15 +129,15 @@ def test_a_truncated_log_is_read_on_from_where_it_agrees_after_an_approval(
     world.question("truncated", asked["truncated"])
     (log,) = {log for log, *_ in batches(world, "truncated")}
     page = logged_in(USER)
-    said = open_question(page, world, "the log of topic truncated was truncated")
+    said = open_question(page, world, "The log of topic truncated was truncated")
     shot(page, "required-action-truncated")
     ((open_batch,),) = world.rows(
         "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = 'truncated' AND state = 'planned'"
     )
-    assert "and read 0:[2, 5) again?" in said
+    assert "and read these offsets again: partition 0, offsets 2 to 4?" in said
     assert numbers(page) == {
         "log ends, by partition": "0: 4",
-        "read again": "0:[2, 5) (3 offsets)",
+        "read again": "partition 0, offsets 2 to 4 (3 offsets)",
         "abandoned batch": str(open_batch),
     }
     assert "Approve continues from the last committed offset on which log and ledger agree" in said
@@ -163,8 +164,8 @@ def test_a_rejected_batch_is_abandoned_and_the_next_run_takes_its_offsets_again(
     world.question("wary", asked["wary"])
     ((batch_id, log),) = world.rows("SELECT batch_id, topic_id FROM offset_ledger.batch WHERE pipeline = 'wary'")
     page = logged_in(USER)
-    said = open_question(page, world, f"commit batch {batch_id} of wary")
-    assert "Abandon gives the batch up; the offsets of a head batch are planned again by the next run." in said
+    said = open_question(page, world, f"Commit batch {batch_id} of wary")
+    assert "Abandon gives the batch up. If it was to move the cursors, the next run plans its offsets again." in said
     answer(page, "Abandon", "the suite is wrong")
     assert world.ended("wary", asked["wary"]) == "success"
     tasks = world.tasks("wary", asked["wary"])
@@ -197,9 +198,9 @@ def test_a_rejected_batch_stays_rejected_after_a_no_and_is_then_abandoned(
     world.question("strict", run_id)
     ((batch_id,),) = world.rows("SELECT batch_id FROM offset_ledger.batch WHERE pipeline = 'strict'")
     page = logged_in(USER)
-    said = open_question(page, world, f"commit batch {batch_id} of strict")
+    said = open_question(page, world, f"Commit batch {batch_id} of strict")
     assert "1 of 2 rows fail" in said
-    assert "0:[0, 2)" in said
+    assert "partition 0, offsets 0 to 1 (2 offsets)" in said
     assert "Reject changes nothing: it fails this run, and you can decide later." in said
     expect(page.get_by_test_id("hitl-option-Approve")).to_be_disabled()  # a reason is required
     shot(page, "required-action-batch")

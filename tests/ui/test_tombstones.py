@@ -84,12 +84,12 @@ def test_a_batch_that_may_lack_tombstones_is_committed_after_a_yes(
     waits = f"batch {batch_id} may lack tombstones and requires a decision"
     expect(ours(page).locator("tr", has_text="forgotten").locator(".chip").first).to_have_text(waits)
 
-    said = open_question(page, world, f"commit batch {batch_id} of forgotten")
+    said = open_question(page, world, f"Commit batch {batch_id} of forgotten")
     shot(page, "required-action-tombstones")
     missing = late["missing"]["0"]
     assert f"{missing} of its offsets gave no record" in said
     assert list(numbers(page).items()) == [
-        ("ranges", f"0:[2, {until}) ({until - 2} offsets)"),
+        ("ranges", f"partition 0, offsets 2 to {until - 1} ({until - 2} offsets)"),
         ("missing offsets, by partition", f"0: {missing}"),
         ("records may have waited", late["waited"]),
         ("tombstones are kept for at least", late["kept"]),

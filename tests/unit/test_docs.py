@@ -103,6 +103,10 @@ def test_the_page_of_the_command_line_has_every_verb_as_help_lists_it() -> None:
     assert generated.verb_table() in (ROOT / "docs/command-line.md").read_text()
 
 
+def test_the_readme_is_read_in_one_sitting() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= 1000
+
+
 def test_the_readme_names_the_command_that_ci_runs() -> None:
     (command,) = re.findall(r"^exec (.+)$", (ROOT / ".ci/run").read_text(), re.M)
     assert command in (ROOT / "README.md").read_text()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import playwright
 import pytest
 from docs_site import generated, links
 from docs_site.slugs import slugify
@@ -64,3 +65,12 @@ def test_the_site_builds_strictly(tmp_path: Path) -> None:
     decisions = {each.get("boost") for each in found_by_search if each["location"].startswith("adr/")}
     assert decisions == {0.2}, "decisions come after the pages that say what is so today"
     assert (tmp_path / "site" / "reference" / "cli.html").is_file()
+    assert searched(tmp_path / "site", "primary key column name")[0].startswith("pipeline-file.html")
+
+
+def searched(site: Path, words: str) -> list[str]:
+    """The pages that the search of the site finds for these words, the best first."""
+    node = Path(playwright.__file__).parent / "driver/node"
+    command = [node, ROOT / "tests/unit/site_search.js", site, words]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [str(location) for location in json.loads(found)]

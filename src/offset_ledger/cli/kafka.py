@@ -90,11 +90,11 @@ def run_topic(arguments: Namespace) -> Outcome:
         return _explained(name, _existing(arguments), f"topic {name}:")
     planned, configs = _planned(arguments)
     if arguments.action == "plan":
-        return _explained(name, planned, f"topic {name}, planned:")
+        return _explained(name, planned, f"plan of topic {name}:")
     extra = get_connection(arguments.connection).extra
     if create_topic(extra, name, planned.partitions, planned.replication_factor, configs):
-        return _explained(name, planned, f"topic {name} is made:")
-    return _explained(name, _existing(arguments), f"topic {name} was there before, with these settings:")
+        return _explained(name, planned, f"created topic {name}:")
+    return _explained(name, _existing(arguments), f"topic {name} exists already, with these settings:")
 
 
 def _existing(arguments: Namespace) -> TopicSettings:

@@ -33,13 +33,13 @@ _GROUPS: dict[str, tuple[Verb | Family, ...]] = {
         set_up.run_completion,
     ),
     "run": (running.run_ingest, running.run_replay, decide.run_remerge),
-    "look": (inspect.run_status, inspect.run_verify, inspect.run_report),
+    "inspect": (inspect.run_status, inspect.run_verify, inspect.run_report),
     "decide": (
         Family("batch", "list batches, and decide about them", _BATCH),
         Family("quarantine", "list quarantined records, retry or dismiss them, deliver dead letters", _QUARANTINE),
         Family("accept", "accept what has changed, or a loss, and go on", _ACCEPT),
     ),
-    "beside pipelines": (
+    "other": (
         Family("kafka", "publish records, plan and audit topics, measure guarantees", _KAFKA),
         Family("serve", "run a server until it is stopped: metrics, or Spark", _SERVE),
         *(production.run_notify, production.run_prune, demo.run_demo),

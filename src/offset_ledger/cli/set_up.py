@@ -119,7 +119,7 @@ def run_init(arguments: Namespace) -> Outcome:
             say(doubt)
         return Outcome(data, done.proposal.text.rstrip("\n"))
     path = done.written[0]
-    lines = [f"wrote {' and '.join(map(str, done.written))}, from {counted(done.records, 'record')}; to be looked at:"]
+    lines = [f"wrote {' and '.join(map(str, done.written))}, from {counted(done.records, 'record')}; please review:"]
     lines += [f"  {doubt}" for doubt in doubts]
     lines += ["next:", f"  offset-ledger check {path}", f"  offset-ledger check {path} --data"]
     return Outcome(data, "\n".join([*lines, f"  offset-ledger ingest {path} --dry-run"]))

@@ -100,8 +100,8 @@ def _gone(kafka: KafkaClient, session: Session, pipeline: Pipeline, error: Unkno
         "open_batches": open_batches or None,
     }
     text = (
-        f"topic {pipeline.source.topic} is gone: the cluster does not have it any more. Leave it out of later runs? "
-        "Records above the cursors, if it had any, are lost; its rows stay in the table."
+        f"Topic {pipeline.source.topic} is gone: the cluster does not have it any more. Leave it out of later runs? "
+        "Records that were not read yet, if it had any, are lost; its rows stay in the table."
     )
     question = Question(pipeline.name, QuestionKind.TOPIC_GONE, cursors.log_id, text, details)
     return LogChange(question, cursors.log_id, cursors.cluster_id, (), cursors)
@@ -150,11 +150,9 @@ def _epoch_ends(kafka: KafkaClient, topic: str, boundaries: Iterable[Boundary]) 
 
 
 def _recreated(pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot) -> LogChange:
-    where = "" if cursors.cluster_id == snapshot.cluster_id else " and on another cluster"
-    text = (
-        f"topic {snapshot.topic} is another one{where} than the cursors belong to: go on with the new topic from the "
-        "start of its log?"
-    )
+    known = cursors.cluster_id == snapshot.cluster_id
+    what = "was deleted and created again" if known else "is on another cluster than the one that was read until now"
+    text = f"Topic {snapshot.topic} {what}. Continue with the new topic, from the start of its log?"
     details = {
         "topic_id": [cursors.topic_id, snapshot.topic_id],
         "cluster_id": [cursors.cluster_id, snapshot.cluster_id],
@@ -181,13 +179,15 @@ def _truncated(
     if head:
         details["abandons"] = head.batch_id
     text = (
-        f"the log of topic {snapshot.topic} was truncated by an unclean election, or an older copy of it was restored"
+        f"The log of topic {snapshot.topic} was truncated by an unclean election, or an older copy of it was restored."
     )
+    batch = f"batch {head.batch_id}" if head else ""
     if not again:
-        text += f": abandon {head} and plan again?"
+        text += f" Abandon {batch}, which was planned before that, and plan again?"
     else:
-        text += f": continue from where it still agrees with the ledger, and read {', '.join(map(str, again))} again?"
-        text += f" Then {head} is abandoned: it was planned before the truncation." if head else ""
+        text += " Continue from where it still agrees with the ledger, and read these offsets again: "
+        text += f"{'; '.join(r.in_words for r in again)}?"
+        text += f" Then {batch} is abandoned, because it was planned before that." if head else ""
     question = Question(pipeline.name, QuestionKind.TRUNCATED_LOG, log_id, text, details)
     return LogChange(question, log_id, cursors.cluster_id, tuple(goes_on.values()) if back else (), cursors)
 
@@ -325,7 +325,7 @@ def _question(
     adds = [f"{each.column.name} {each.column.type.sql}" for each in brought.columns]
     details = {"schemas": schemas, "begins": begins, "differences": differences, "adds": adds or None}
     text = (
-        f"leave the columns as they are, although {', '.join(schemas)} in topic {pipeline.source.topic} does not fit "
+        f"Leave the columns as they are, although {', '.join(schemas)} in topic {pipeline.source.topic} does not fit "
         f"them: {'; '.join(differences)}?"
     )
     return Question(pipeline.name, QuestionKind.CHANGED_SCHEMA, head.topic_id, text, details, head.batch_id)

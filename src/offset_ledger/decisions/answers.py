@@ -13,7 +13,7 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Origin, current_origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.states import State
+from offset_ledger.model.states import BatchKind, State
 from offset_ledger.report.consumer_group import mirror
 from offset_ledger.units import counted
 
@@ -96,10 +96,10 @@ def batch_question(pipeline: Pipeline, batch_id: int) -> Question | None:
             return None
         tables = StagingTables(batch.attempt)
         refused = staging.refused_by_reason(cursor, tables, _EXAMPLES) if staging.are_there(cursor, tables) else []
-    text = f"commit batch {batch_id} of {pipeline.name}, which the gate rejected: {batch.reasons}?"
+    text = f"Commit batch {batch_id} of {pipeline.name}? The quality gate rejected it: {batch.reasons}."
     details = {
-        "kind": str(batch.kind),
-        "ranges": [str(r) for r in batch.ranges],
+        "kind": None if batch.kind is BatchKind.HEAD else str(batch.kind),
+        "ranges": [[r.partition, r.from_offset, r.until_offset] for r in batch.ranges],
         "rows": batch.rows,
         "refused": batch.refused,
         "reasons": batch.reasons,

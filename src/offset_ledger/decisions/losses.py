@@ -67,11 +67,11 @@ def loss_question(pipeline: Pipeline) -> Question | None:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
     if not cursors or not (ranges := lost_ranges(cursors, snapshot)):
         return tombstone_question(head)
-    offsets, lost = counted(total_width(ranges), "offset"), ", ".join(map(str, ranges))
-    text = f"skip {offsets} of topic {snapshot.topic} that retention deleted unread: {lost}?"
+    offsets, lost = counted(total_width(ranges), "offset"), "; ".join(r.in_words for r in ranges)
+    text = f"Skip {offsets} of topic {snapshot.topic} that retention deleted before they were read: {lost}?"
     details: dict[str, Any] = {"ranges": [[r.partition, r.from_offset, r.until_offset] for r in ranges]}
     if head:
-        text += f" Then {head} is abandoned: it would read them."
+        text += f" Then batch {head.batch_id} is abandoned, because it would read them."
         details["abandons"] = head.batch_id
     return Question(pipeline.name, QuestionKind.LOST_RANGE, snapshot.topic_id, text, details)
 

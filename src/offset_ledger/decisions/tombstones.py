@@ -41,8 +41,9 @@ def tombstone_question(head: Batch | None) -> Question | None:
     missing = sum(head.late["missing"].values())
     details = {name: head.late[name] for name in ("ranges", "missing", "waited", "kept")}  # jsonb keeps no order
     text = (
-        f"commit {head} although compaction may have removed tombstones of it unread: {missing:,} of its offsets gave "
-        f"no record, and they may have waited {head.late['waited']} while tombstones are kept for {head.late['kept']}?"
+        f"Commit batch {head.batch_id} of {head.pipeline}, although compaction may have removed tombstones before they "
+        f"were read? {missing:,} of its offsets gave no record. They may have waited {head.late['waited']}, and "
+        f"tombstones are kept for {head.late['kept']}."
     )
     return Question(head.pipeline, QuestionKind.UNREAD_TOMBSTONES, head.topic_id, text, details, head.batch_id)
 

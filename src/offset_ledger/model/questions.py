@@ -63,8 +63,8 @@ MEANING = {
     "unread remain in the table. First check for rows whose key has no record in the topic any more.",
     QuestionKind.CHANGED_SCHEMA: "**Approve** leaves these columns as they are: what does not fit them is quarantined, "
     "here and in later schemas with the same differences. Instead, correct the pipeline file or the producer.",
-    QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was validated. **Abandon** gives the batch up; the "
-    "offsets of a head batch are planned again by the next run.",
+    QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was validated. **Abandon** gives the batch up. If "
+    "it was to move the cursors, the next run plans its offsets again.",
 }
 SAFE = (
     "Not sure? **Reject** changes nothing: it fails this run, and you can decide later. No answer in time is a "
@@ -118,7 +118,7 @@ class Question:
         plain = {ord("|"): "\\|", ord("*"): "\\*", ord("\n"): " "}
         cells = {name: code(cell) if name in _OF_RECORDS else cell.translate(plain) for name, cell in shown.items()}
         lines = [f"| {_LABELS.get(name, name.replace('_', ' '))} | {cell} |" for name, cell in cells.items()]
-        lines += [f"| refused, such as {places} | {code(reason, 200)} |" for places, reason in samples]
+        lines += [f"| refused (partition:offset) {places} | {code(reason, 200)} |" for places, reason in samples]
         if self.kind is QuestionKind.REJECTED_BATCH:
             tab = f"[tab Ledger]({page})" if page else "tab Ledger"
             lines += ["", f"Records and quality report: {tab} of the run."]
@@ -134,12 +134,12 @@ def _cell(name: str, value: Any) -> str:
                     case [int() as start, int() as end] if start < end:
                         shown.append(_wide(OffsetRange(int(partition), start, end)))
                     case [int(), int() as end]:
-                        shown.append(f"{partition}: empty at {end}")
+                        shown.append(f"partition {partition}, empty at {end}")
                     case _:
                         shown.append(f"{partition}: {item}")
-            return ", ".join(shown)
+            return "; ".join(shown)
         case [[int(), int(), int()], *_]:
-            return ", ".join(_wide(OffsetRange(*parts)) for parts in value)
+            return "; ".join(_wide(OffsetRange(*parts)) for parts in value)
         case [before, now] if name.endswith("_id"):
             return str(now) if before == now else f"{before}, now {now}"
         case list():
@@ -148,4 +148,4 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _wide(r: OffsetRange) -> str:
-    return f"{r} ({r.width:,} {'offset' if r.width == 1 else 'offsets'})"
+    return f"{r.in_words} ({r.width:,} {'offset' if r.width == 1 else 'offsets'})"

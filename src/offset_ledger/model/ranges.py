@@ -25,6 +25,13 @@ class OffsetRange:
         return f"{self.partition}:[{self.from_offset}, {self.until_offset})"
 
     @property
+    def in_words(self) -> str:
+        """The range for people who answer a question: its first and its last offset."""
+        last = self.until_offset - 1
+        offsets = f"offset {last}" if self.from_offset == last else f"offsets {self.from_offset} to {last}"
+        return f"partition {self.partition}, {offsets}"
+
+    @property
     def width(self) -> int:
         """Number of offsets, which is not the number of records on a compacted or transactional topic."""
         return self.until_offset - self.from_offset

@@ -136,7 +136,7 @@ def partition_statuses(standing: Standing) -> tuple[PartitionStatus, ...]:
 def waits_for(head: Batch | None) -> str | None:
     """Return the decision that an open head batch needs, and why; None if it needs none."""
     if late := tombstone_question(head):
-        return f"{late.text} offset-ledger accept loss {late.pipeline} --why ..."
+        return f"{late.text} To approve it: offset-ledger accept loss {late.pipeline} --why ..."
     if head is None or head.state is not State.REJECTED:
         return None
     return (

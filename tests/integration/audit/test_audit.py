@@ -533,7 +533,7 @@ def test_a_topic_is_planned_made_and_described() -> None:
     made = run(
         "topic", "create", "events.made", "--volume", "100MB", "--partitions", "2", "--set", "segment.ms=3600000"
     )
-    assert (made.returncode, made.stdout.splitlines()[0]) == (0, "topic events.made is made:"), made.stderr
+    assert (made.returncode, made.stdout.splitlines()[0]) == (0, "created topic events.made:"), made.stderr
     described = run("topic", "describe", "events.made", "--volume", "100MB")
     assert made.stdout.splitlines()[1:] == described.stdout.splitlines()[1:]
     assert "3600000" in described.stdout

@@ -15,6 +15,7 @@ from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
 from tests.fixtures.servers import Servers, execute
+from tests.paths import ROOT
 
 PIPELINE = """
 pipeline: orders
@@ -121,6 +122,12 @@ DIFF = {
     "lines": [dict.fromkeys(("path", "schema", "column", "file", "table"), "str") | {"marks": []}],
 }
 FINDING = dict.fromkeys(("subject", "level", "found", "remedy"), "str")
+
+
+def test_the_page_of_the_command_line_has_every_key() -> None:
+    _, _, page = (ROOT / "docs/command-line.md").read_text().partition("## JSON\n")
+    shapes = (HEAD, STATUS, OVERVIEW, PREVIEW, DRY_RUN, INGESTED, BATCH, VERIFIED, AUDIT, DIFF, FINDING)
+    assert {key for each in shapes for key in each if f"`{key}`" not in page} <= set(COUNTS)
 
 
 def test_keys_and_types(

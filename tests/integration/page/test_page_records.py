@@ -115,13 +115,16 @@ def test_the_question_about_it_shows_places_and_reasons_as_the_page_does_to_whoe
         f" FROM offset_ledger_staging.b{batch_id}_e1_refused, jsonb_array_elements(reasons) AS reason"
     )
     staged = site.rows(refused)
+    assert question.text.startswith(f"Commit batch {batch_id} of orders? The quality gate rejected it: ")
     assert question.details["samples"]
     for places, reason in question.details["samples"]:
         said, records = reason.removesuffix(")").split(" (")
         those = [place for place, why in staged if why == said]
         assert records == f"{len(those)} records"
         assert places.split(", ") == sorted(those, key=lambda each: [*map(int, each.split(":"))])[:3]
-    assert all(f"| refused, such as {places} |" in question.body() for places, _ in question.details["samples"])
+    assert all(
+        f"| refused (partition:offset) {places} |" in question.body() for places, _ in question.details["samples"]
+    )
     assert not [secret for secret in SECRETS if secret in question.body()]
 
 

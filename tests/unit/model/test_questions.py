@@ -19,7 +19,7 @@ MARKDOWN = MarkdownIt("gfm-like", {"html": True})
         (
             QuestionKind.LOST_RANGE,
             {"ranges": [[0, 0, 3], [2, 10, 1510]]},
-            ["| ranges | 0:[0, 3) (3 offsets), 2:[10, 1510) (1,500 offsets) |"],
+            ["| ranges | partition 0, offsets 0 to 2 (3 offsets); partition 2, offsets 10 to 1509 (1,500 offsets) |"],
         ),
         (
             QuestionKind.RECREATED_TOPIC,
@@ -30,15 +30,15 @@ MARKDOWN = MarkdownIt("gfm-like", {"html": True})
                 "log": {"0": [0, 1], "1": [3, 3]},
             },
             [
-                *("| topic id | a, now b |", "| cluster id | c |", "| cursors, by partition | 0: 2, 1: 0 |"),
-                "| new log, by partition | 0:[0, 1) (1 offset), 1: empty at 3 |",
+                *("| topic id | a, now b |", "| cluster id | c |", "| cursors, by partition | 0: 2; 1: 0 |"),
+                "| new log, by partition | partition 0, offset 0 (1 offset); partition 1, empty at 3 |",
             ],
         ),
         (
             QuestionKind.TRUNCATED_LOG,
             {"log_ends": {"0": 60}, "back": [[0, 20, 40]], "abandons": 7},
             [
-                *("| log ends, by partition | 0: 60 |", "| read again | 0:[20, 40) (20 offsets) |"),
+                *("| log ends, by partition | 0: 60 |", "| read again | partition 0, offsets 20 to 39 (20 offsets) |"),
                 "| abandoned batch | 7 |",
             ],
         ),
@@ -54,7 +54,7 @@ MARKDOWN = MarkdownIt("gfm-like", {"html": True})
             QuestionKind.UNREAD_TOMBSTONES,
             {"ranges": [[0, 3, 7]], "missing": {"0": 2}, "waited": "25 hours", "kept": "24 hours"},
             [
-                *("| ranges | 0:[3, 7) (4 offsets) |", "| missing offsets, by partition | 0: 2 |"),
+                *("| ranges | partition 0, offsets 3 to 6 (4 offsets) |", "| missing offsets, by partition | 0: 2 |"),
                 *("| records may have waited | 25 hours |", "| tombstones are kept for at least | 24 hours |"),
             ],
         ),
@@ -62,14 +62,18 @@ MARKDOWN = MarkdownIt("gfm-like", {"html": True})
             QuestionKind.CHANGED_SCHEMA,
             {"schemas": ["schema id 7"], "begins": {"0": 2, "3": 1}, "differences": ["$.a|b: *x*"], "adds": None},
             [
-                *("| schemas | schema id 7 |", "| from these offsets on, by partition | 0: 2, 3: 1 |"),
+                *("| schemas | schema id 7 |", "| from these offsets on, by partition | 0: 2; 3: 1 |"),
                 r"| differences | ` $.a\|b: *x* ` |",
             ],
         ),
         (
             QuestionKind.REJECTED_BATCH,
-            {"ranges": ["0:[0, 2)"], "rows": 2, "refused": None, "reasons": "state matches ^(a|b)*$"},
-            ["| ranges | 0:[0, 2) |", "| rows | 2 |", r"| reasons | ` state matches ^(a\|b)*$ ` |"],
+            {"ranges": [[0, 0, 2]], "rows": 2, "refused": None, "reasons": "state matches ^(a|b)*$"},
+            [
+                "| ranges | partition 0, offsets 0 to 1 (2 offsets) |",
+                "| rows | 2 |",
+                r"| reasons | ` state matches ^(a\|b)*$ ` |",
+            ],
         ),
     ],
 )
@@ -90,14 +94,14 @@ def test_every_question_names_the_answer_that_changes_nothing(kind: QuestionKind
 def test_a_question_about_a_rejected_batch_shows_what_was_refused_and_where_to_look() -> None:
     samples = [["0:3, 1:5", "missing at $.a|b (6 records)"], ["0:4", "type at $.c (1 record)"]]
     details = {"rows": 2, "reasons": "too much", "samples": samples}
-    question = Question("orders", QuestionKind.REJECTED_BATCH, "topic", "commit batch 7 (too much)?", details, 7)
+    question = Question("orders", QuestionKind.REJECTED_BATCH, "topic", "Commit batch 7 (too much)?", details, 7)
     body = question.body("https://airflow.example/runs/r/plugin/offset-ledger-run")
     assert shown(body) == [
         [("text", "rows")],
         [("text", "2")],
-        [("text", "refused, such as 0:3, 1:5")],
+        [("text", "refused (partition:offset) 0:3, 1:5")],
         [("code_inline", "missing at $.a|b (6 records)")],
-        [("text", "refused, such as 0:4")],
+        [("text", "refused (partition:offset) 0:4")],
         [("code_inline", "type at $.c (1 record)")],
     ], "the reasons stand in the subject"
     link = "[tab Ledger](https://airflow.example/runs/r/plugin/offset-ledger-run)"

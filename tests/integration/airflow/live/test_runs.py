@@ -69,9 +69,10 @@ def test_a_loss_that_a_person_approves_is_skipped_and_the_run_goes_on(world: Wor
     run_id = world.trigger("gone")
     asked = world.question("gone", run_id)
     assert asked["subject"].startswith(
-        "skip 4 offsets of topic gone that retention deleted unread: 0:[0, 4)? Then batch "
+        "Skip 4 offsets of topic gone that retention deleted before they were read: partition 0, offsets 0 to 3? "
+        "Then batch "
     )
-    assert asked["subject"].endswith(" is abandoned: it would read them.")
+    assert asked["subject"].endswith(" is abandoned, because it would read them.")
     (told,) = notified(hooks, "gone")
     assert (told["cause"], told["text"].splitlines()[1]) == ("approval_needed", asked["subject"])
     assert asked["assigned_users"] == [{"id": "admin", "name": "admin"}]
@@ -144,9 +145,9 @@ def test_a_rejected_batch_waits_for_a_person_whose_answer_is_kept(
     world: World, started: dict[str, str], hooks: Answering
 ) -> None:
     asked = world.question("strict", started["strict"])
-    assert asked["subject"].startswith("commit batch ")
+    assert asked["subject"].startswith("Commit batch ")
     assert "1 of 2 rows fail" in asked["subject"]
-    assert "| ranges | 0:[0, 2) |" in asked["body"]
+    assert "| ranges | partition 0, offsets 0 to 1 (2 offsets) |" in asked["body"]
     page = f"{world.airflow.address}/dags/ingest_strict/runs/{quote(started['strict'], safe='')}"
     assert f"[tab Ledger]({page}/plugin/offset-ledger-run)" in asked["body"]
     assert asked["options"] == ["Approve", "Abandon", "Reject"]
