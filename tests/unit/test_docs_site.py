@@ -64,3 +64,5 @@ def test_the_site_builds_strictly(tmp_path: Path) -> None:
     decisions = {each.get("boost") for each in found_by_search if each["location"].startswith("adr/")}
     assert decisions == {0.2}, "decisions come after the pages that say what is so today"
     assert (tmp_path / "site" / "reference" / "cli.html").is_file()
+    loading = {page.name for page in (tmp_path / "site").glob("*.html") if "mermaid.min.js" in page.read_text()}
+    assert loading == {"readme.html", "airflow.html", "state-machine.html"}, "Mermaid is large: with diagrams alone"

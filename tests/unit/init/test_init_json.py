@@ -17,9 +17,9 @@ from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.inferred import Inferred, column_name, limited, named
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.init.infer import Sample, SampledRecord, json_columns, json_inferred, sample_ranges
 from offset_ledger.init.propose import Proposal, Wanted, propose, suite_document
 from offset_ledger.init.run import check_proposal
+from offset_ledger.table.infer import Sample, SampledRecord, json_columns, json_inferred, sample_ranges
 from tests.examples import examples
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
