@@ -92,11 +92,8 @@ def test_the_first_plan_keeps_the_columns_and_later_fields_change_nothing(bench:
     assert set(bench.rows("event_id, amount, state, customer_city, day::text")) == {
         (name, len(name), "new", "Ulm", "2026-01-01") for name in [*MANY, "p3"]
     }
-    refused = "SELECT offset_, reasons->0->>'path', reasons->0->>'code' FROM offset_ledger.quarantine ORDER BY 1"
-    assert rows(bench.session, refused.replace("offset_", '"offset"')) == [
-        [30, "$.state", "type"],
-        [31, "$.state", "type"],
-    ]
+    refused = "SELECT reasons->0->>'path', reasons->0->>'code' FROM offset_ledger.quarantine"
+    assert rows(bench.session, refused) == [["$.state", "type"]] * 2
     bench.clean()
 
     new = 'new field; to load it, write columns: {"*": auto, note: {type: text, nullable: true}}'
@@ -150,7 +147,8 @@ def test_few_texts_that_look_like_dates_are_texts(bench: Bench) -> None:
 def test_a_topic_without_records_has_nothing_new_and_no_table_yet(bench: Bench, start: str) -> None:
     bench.settings["start"] = start
     assert bench.ingest() == []
-    assert diff(bench.pipeline).notes[-1].startswith(f"topic {bench.topic} was not sampled: nothing can be inferred")
+    unknown = f"topic {bench.topic} was not sampled: nothing can be inferred"
+    assert any(note.startswith(unknown) for note in diff(bench.pipeline).notes)
     assert rows(bench.session, "SELECT to_regclass('public.orders')") == [[None]]
     bench.send(*MANY)
     bench.ingest()

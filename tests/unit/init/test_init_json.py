@@ -168,7 +168,7 @@ def test_a_record_of_an_event_id_alone_has_it_as_a_column_too() -> None:
     [
         ([], "it has no records; publish some first"),
         ([None, None], "all 2 sampled records are tombstones"),
-        ([b"\0\0\0\0\x01\x02"], "give --registry"),
+        ([b"\0\0\0\0\x01\x02"], "name its schema registry"),
         ([b"a,b", b"1,2"], "none of 2 sampled records of shop.orders is a JSON object"),
         ([b"{}"], "no member to make a column of"),
     ],
