@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
+MERMAID = "assets/javascripts/mermaid.min.js"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -29,6 +31,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     }
     for place, content in made.items():
         files.append(File.generated(config, place, content=content))
+    # The site can be read without a network: the theme asks a public host for Mermaid where a page has not loaded it.
+    mermaid = distribution("mermaidx").locate_file("mermaidx/assets/mermaid.js")
+    files.append(File.generated(config, MERMAID, abs_src_path=str(mermaid)))
     return files
 
 
@@ -41,3 +46,12 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     if place.startswith((f"{links.SOURCES}/", "reference/")):
         return markdown
     return links.rewritten(markdown, of_the_root.get(place, f"docs/{place}"), ROOT)
+
+
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    """Let a page that has a diagram load Mermaid, which is large."""
+    from mkdocs.utils import get_relative_url
+
+    if '<pre class="mermaid">' not in html:
+        return html
+    return f'{html}\n<script src="{get_relative_url(MERMAID, page.url)}"></script>'

@@ -13,6 +13,7 @@ import pytest
 
 import offset_ledger
 from offset_ledger.connections import Connection
+from offset_ledger.sandbox.java import find_java
 from offset_ledger.sandbox.layout import free_ports
 from tests.dags.fresh import answer_of
 from tests.dags.test_airflow_parts import PIPELINE
@@ -22,6 +23,7 @@ CONNECTIONS = {
     "AIRFLOW_CONN_KAFKA_DEFAULT": Connection("", "kafka", extra={"bootstrap.servers": "kafka:9092"}).to_json(),
     "AIRFLOW_CONN_POSTGRES_DEFAULT": Connection("", "postgres", "db").to_json(),
     "AIRFLOW_CONN_SPARK_DEFAULT": Connection("", "spark", "yarn").to_json(),
+    "JAVA_HOME": str(find_java().home),
 }
 
 _SHIPPED = """

@@ -28,18 +28,21 @@ PYTHON = ("3.11", "3.12", "3.13")
 SPARK = ("4.0.4", "4.1.3", "4.2.0", "4.3.0")
 _WITHOUT_CLIENT = "4.3.0"
 _STAGE = "tests/integration/stage"
-_OPERATIONS = "tests/integration/operations"
-_OF_THE_TABLE = "test_the_table_of_the_readme_has_every_version_once_with_its_result"
+_RUN, _REPAIR = "tests/integration/run", "tests/integration/repair"
+_OF_THE_TABLE = "test_the_support_matrix_has_every_version_once_with_its_result"
 TESTS: Mapping[str, tuple[str, ...]] = {
     "Postgres": (
         "tests/chaos/test_mutations.py",
         "tests/integration/table/test_evolve.py",
-        *(f"{_OPERATIONS}/test_{name}.py" for name in ("between_steps", "ingest", "redrive", "prune")),
+        *(f"{_RUN}/test_{name}.py" for name in ("between_steps", "ingest")),
+        *(f"{_REPAIR}/test_{name}.py" for name in ("redrive", "prune")),
     ),
     "Kafka": (
         "tests/chaos/test_brokers.py::test_an_unclean_election_is_reported_before_anything_is_committed",
         "tests/integration/publishing/test_publishing.py",
-        *(f"{_OPERATIONS}/test_{name}.py" for name in ("against_topic", "compaction", "ingest")),
+        "tests/integration/decisions/test_compaction.py",
+        f"{_REPAIR}/test_against_topic.py",
+        f"{_RUN}/test_ingest.py",
     ),
     "Spark": (
         *(f"{_STAGE}/test_{name}.py" for name in ("package_zip", "spark_classes", "standalone", "what_spark_leaves")),

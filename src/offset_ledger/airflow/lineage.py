@@ -49,7 +49,7 @@ def lineage_of(pipeline: Pipeline, committed: Committed) -> OperatorLineage[Any,
     """Topic to table, with what was read, judged and written by this batch."""
     cluster, record = kafka_namespace(get_connection(pipeline.source.connection)), pipeline.record
     batch, total = committed.batch, committed.total
-    if pipeline.follows_schemas:  # only the ledger knows their columns
+    if pipeline.has_more_columns:  # only the ledger knows their columns
         with open_ledger(pipeline) as session, transaction(session) as cursor:
             record = with_columns(cursor, pipeline, batch.batch_id).record
     ranges = [

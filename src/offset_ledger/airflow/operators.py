@@ -40,7 +40,7 @@ from offset_ledger.stage import submitted
 from offset_ledger.stage.remote_session import is_remote, remote_session
 from offset_ledger.stage.scratch import scratch
 from offset_ledger.stage.session import FALLBACK
-from offset_ledger.stage.spark_home import SETTINGS, check_spark
+from offset_ledger.stage.spark_home import SETTINGS, check_java, check_spark
 from offset_ledger.stage.submission import FAILURE_FILE, Submission, SubmitArguments, submit_arguments
 
 if TYPE_CHECKING:
@@ -231,6 +231,7 @@ class StageOperator(_PipelineOperator):
     def _submit(self, at: Connection, choice: EngineChoice, pipeline: Pipeline, batch_id: int) -> None:
         """Run the nearest ``jobs/stage_batch.py`` above the pipeline file, else the package's own, by spark-submit."""
         check_spark()
+        check_java()
         application = nearest_above(pipeline.path, f"jobs/{JOB.name}") or JOB
         connections = map(get_connection, pipeline.connections)
         submission = Submission.of(str(uuid.uuid4()), current_origin(), choice.reason, *connections)

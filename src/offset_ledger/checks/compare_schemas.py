@@ -9,7 +9,7 @@ from offset_ledger.config.json_path import format_path, parse_path, touch
 from offset_ledger.config.located import Refused
 from offset_ledger.config.model import Column, JsonPath, Pipeline
 from offset_ledger.decoding.kinds import ColumnKind, kinds
-from offset_ledger.decoding.needed_columns import Difference, Follower, read_paths, unfit, unread
+from offset_ledger.decoding.needed_columns import Difference, Follower, Needed, read_paths, unfit, unread
 from offset_ledger.decoding.typed.types import SchemaField
 from offset_ledger.model.followed_columns import FollowedColumn
 from offset_ledger.model.unread import UnreadCounts
@@ -56,8 +56,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """With ``columns_from: schema`` the columns that came by schemas, by name, and what these schemas would bring, by
-    path: a column, or a question.
+    """The columns that the ledger has besides those of the file, by name, and with ``columns_from: schema`` what these
+    schemas would bring, by path: a column, or a question.
     """
 
     came: Mapping[str, FollowedColumn] = field(default_factory=dict)
@@ -65,14 +65,18 @@ class Following:
 
     @classmethod
     def of(
-        cls, pipeline: Pipeline, follower: Follower, followed: Iterable[FollowedColumn], schemas: Iterable[KnownSchema]
+        cls,
+        pipeline: Pipeline,
+        follower: Follower | None,
+        followed: Iterable[FollowedColumn],
+        schemas: Iterable[KnownSchema],
     ) -> Self:
         """Return what the schemas would bring to the pipeline, which has these columns."""
         types = {column.name: column.type for column in pipeline.record.columns}
         came = {each.column.name: each for each in followed if types.get(each.column.name) == each.column.type}
         brings: dict[str, Column | Difference] = {}
         for schema in schemas:
-            needed = follower.needed(pipeline.record, schema.fields)
+            needed = follower.needed(pipeline.record, schema.fields) if follower else Needed()
             brings |= {format_path(column.path): column for column in needed.columns}
             brings |= {question.path: question for question in needed.questions}
         return cls(came, brings)
@@ -114,9 +118,8 @@ def compare(
         marks = [_mark(pipeline, misfit) for misfit in table.misfits if misfit.column == slot.column]
         path, types, file = "", "", slot.file
         if came := following.came.get(slot.column):
-            text = f"{came.column.type.sql} by schema id {came.schema_id}, with batch {came.batch_id}"
-            marks.append(Mark(text, matters=False))
-            file = f"{file}, by schema"
+            marks.append(Mark(f"{came.column.type.sql} {came.origin}", matters=False))
+            file = f"{file}, {'by schema' if came.batch_id else 'sampled'}"
         if slot.paths:
             path, types = format_path(slot.paths[0]), _types([(slot.path(schema), schema) for schema in schemas])
             marks = [*(following.marks(path) or _of_schemas(pipeline, slot, schemas)), *marks]
@@ -206,6 +209,19 @@ def _types(paths: Sequence[tuple[JsonPath, KnownSchema]]) -> str:
         elif any(each.path[: len(path)] == path for each in schema.fields):
             texts.append("record")
     return "; ".join(dict.fromkeys(texts))
+
+
+def sampled_lines(pipeline: Pipeline, sampled: Iterable[Column]) -> tuple[Line, ...]:
+    """A line for each column of a new sample that the pipeline does not have, with what to write to have it."""
+    read = read_paths(pipeline.record)
+    new = [each for each in sampled if not any(touch(path, each.path) for path in read)]
+    return tuple(Line(format_path(each.path), "", "", "", "", (Mark(_new(each), matters=False),)) for each in new)
+
+
+def _new(column: Column) -> str:
+    path = "" if column.path == (column.name,) else f", path: {format_path(column.path)}"
+    entry = f"{column.name}: {{type: {column.type.sql}{path}, nullable: true}}"
+    return f'new field; to load it, write columns: {{"*": auto, {entry}}}'
 
 
 def unread_lines(pipeline: Pipeline, batch_id: int, unread_fields: UnreadCounts) -> tuple[Line, ...]:

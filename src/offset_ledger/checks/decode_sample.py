@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -20,6 +20,7 @@ from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, open_ledger_at, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
+from offset_ledger.model.followed_columns import effective
 from offset_ledger.model.overlap import fair_shares
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
@@ -27,6 +28,7 @@ from offset_ledger.plan.head import backlogs, start_offsets
 from offset_ledger.plan.step import snapshot_topic
 from offset_ledger.stage.record_batches import kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
+from offset_ledger.table.infer import sampled_columns
 
 _TIMEOUT = 5  # seconds: a person is waiting for the answer
 
@@ -164,10 +166,13 @@ def decode_columns(pipeline: Pipeline, choice: Choice, records: int) -> tuple[St
         TerminalError: the topic has no such partition or offset.
     """
     start = find_start(pipeline, choice)
-    database = get_connection(pipeline.target.connection) if start.has_ledger else None
+    known, database = pipeline, get_connection(pipeline.target.connection) if start.has_ledger else None
     if database:
         with connect(database) as session, transaction(session) as cursor:
-            pipeline = with_columns(cursor, pipeline)
+            known = with_columns(cursor, pipeline)
+    if pipeline.record.sampled and known.record == pipeline.record:  # nothing is planned yet
+        known = replace(pipeline, record=effective(pipeline.record, sampled_columns(pipeline)))
+    pipeline = known
     lookup = SchemaLookup.that_keeps_nothing(pipeline, database) or no_schemas
     decoder = compile_decoder(pipeline.source, pipeline.record, pipeline.limits, lookup)
     decoded = [decode_batch(decoder, batch) for batch in _read(pipeline, start, records)]

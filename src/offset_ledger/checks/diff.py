@@ -1,10 +1,18 @@
 """The registry, the pipeline file and the table compared; nothing is written."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from offset_ledger.checks.compare_schemas import Following, KnownSchema, Line, Table, compare, unread_lines
-from offset_ledger.config.model import Pipeline
+from offset_ledger.checks.compare_schemas import (
+    Following,
+    KnownSchema,
+    Line,
+    Table,
+    compare,
+    sampled_lines,
+    unread_lines,
+)
+from offset_ledger.config.model import Column, Pipeline
 from offset_ledger.config.source import Format, SubjectStrategy
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding import subjects
@@ -15,17 +23,20 @@ from offset_ledger.errors import (
     BrokerUnavailable,
     ConfigurationError,
     DatabaseUnavailable,
+    UnknownTopic,
     UnusableSchema,
 )
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries, staging
 from offset_ledger.ledger.database import connect, open_ledger_at, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
+from offset_ledger.model.followed_columns import FollowedColumn, effective
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.schema_registry.client import Registry, connect_registry
 from offset_ledger.stage.schemas import SchemaNeeds
 from offset_ledger.table.change import check_target, is_there
 from offset_ledger.table.fit import column_types, enabled_triggers, misfits, own_uniques
+from offset_ledger.table.infer import sampled_columns
 from offset_ledger.table.view import to_be_made
 from offset_ledger.units import counted
 
@@ -60,7 +71,7 @@ def diff(pipeline: Pipeline) -> Diff:
         with open_ledger_at(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
             read_only(cursor)
             follower = SchemaNeeds.read(cursor, pipeline, ()).follower if pipeline.follows_schemas else None
-            followed = followed_columns.read(cursor, pipeline.name) if pipeline.follows_schemas else ()
+            followed = followed_columns.read(cursor, pipeline.name) if pipeline.has_more_columns else ()
             known = with_columns(cursor, pipeline)
             table, kept = Table(False, {}), schema_boundaries.all_writer_schemas(cursor, pipeline.name)
             if is_there(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
@@ -71,11 +82,27 @@ def diff(pipeline: Pipeline) -> Diff:
         table, kept, follower, followed, unread = Table(None, {}), (), None, (), None
         note = f"{name} was not compared: {error}"
     schemas, notes = known_schemas(pipeline, kept)
-    following = Following.of(known, follower, followed, schemas) if follower else Following()
-    lines = compare(known, schemas, table, following)
-    if unread and not schemas:
-        lines += unread_lines(pipeline, *unread)
+    sampled, of_sample = _sampled(pipeline)
+    if sampled and not followed:  # nothing is planned yet
+        followed = tuple(map(FollowedColumn, sampled))
+        known = replace(pipeline, record=effective(pipeline.record, sampled))
+    lines = compare(known, schemas, table, Following.of(known, follower, followed, schemas))
+    if sampled and not schemas:
+        lines += sampled_lines(known, sampled)
+    elif unread and not schemas:
+        lines += unread_lines(known, *unread)
+    notes = (*notes, *of_sample)
     return Diff(tuple(schema.name for schema in schemas), lines, tuple(filter(None, [*notes, note])))
+
+
+def _sampled(pipeline: Pipeline) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """With ``columns: auto`` the columns of a sample as the topic is now; else, or where it has none, a note on why."""
+    if not pipeline.record.sampled:
+        return (), ()
+    try:
+        return sampled_columns(pipeline), ()
+    except (ConfigurationError, BrokerUnavailable, AccessDenied, UnknownTopic) as error:
+        return (), (f"topic {pipeline.source.topic} was not sampled: {error}",)
 
 
 def compare_table(pipeline: Pipeline) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import yaml
 
 from offset_ledger.config.column_types import ENCODINGS, NUMBERS, TYPE_SCHEMA, parse_type, usual_names
 from offset_ledger.config.json_path import PATH_PATTERN, format_path, parse_path
-from offset_ledger.config.keys import Key, Kind, Section, read_mapping, read_or_note, section
+from offset_ledger.config.keys import Attributes, Key, Kind, Section, read_mapping, read_or_note, section
 from offset_ledger.config.located import CORE, Refused, Value, describe, is_null, is_text
 from offset_ledger.config.model import Column, ColumnType, JsonPath
 from offset_ledger.config.names import COLUMN_PATTERN, MAX_COLUMNS, RESERVED_COLUMNS, check_column_name
@@ -174,23 +174,40 @@ def _column(value: Value) -> Column | None:
 COLUMN = Kind(_column, {"anyOf": [TYPE.schema, LONG_FORM.schema]})
 
 
-def _columns(value: Value) -> tuple[Column, ...]:
-    entries = read_mapping(value, COLUMNS.schema["examples"][0]).values()
-    if not 1 <= len(entries) <= MAX_COLUMNS:
+AUTO, OTHERS = "auto", "*"
+
+
+def _columns(value: Value) -> Attributes:
+    if is_text(value.node) and value.node.value == AUTO:
+        return Attributes(columns=(), sampled=True)
+    entries = dict(read_mapping(value, COLUMNS.schema["examples"][0]))
+    if others := entries.pop(OTHERS, None):
+        read_or_note(Kind(lambda each: one_of(text(each), (AUTO,)), {}), others)
+    if not (0 if others else 1) <= len(entries) <= MAX_COLUMNS:
         wrong = f"{len(entries)} columns, where a table takes 1 to {MAX_COLUMNS}"
         raise Refused(wrong, "declare that many", value.line)
-    return tuple(column for entry in entries for column in read_or_note(COLUMN, entry) if column)
+    declared = tuple(column for entry in entries.values() for column in read_or_note(COLUMN, entry) if column)
+    return Attributes(columns=declared, sampled=others is not None)
 
 
-COLUMNS: Kind[tuple[Column, ...]] = Kind(
+_OTHERS = {"const": AUTO, "description": "Other columns besides the declared ones, as auto alone.", "examples": [AUTO]}
+_NAMES = {"pattern": COLUMN_PATTERN, "not": {"enum": list(RESERVED_COLUMNS)}}
+COLUMNS: Kind[Attributes] = Kind(
     _columns,
     {
-        "type": "object",
-        "description": "The declared columns in table order: name: type, or name: with a mapping of the keys below.",
-        "minProperties": 1,
-        "maxProperties": MAX_COLUMNS,
-        "propertyNames": {"pattern": COLUMN_PATTERN, "not": {"enum": list(RESERVED_COLUMNS)}},
-        "additionalProperties": COLUMN.schema,
-        "examples": [{"carrier": "text"}],
+        "description": "The declared columns in table order: name: type, or name: with a mapping of the keys below; or "
+        "auto: the first plan takes them from a sample of the topic.",
+        "anyOf": [
+            {"const": AUTO},
+            {
+                "type": "object",
+                "minProperties": 1,
+                "maxProperties": MAX_COLUMNS,
+                "properties": {OTHERS: _OTHERS},
+                "propertyNames": {"anyOf": [{"const": OTHERS}, _NAMES]},
+                "additionalProperties": COLUMN.schema,
+            },
+        ],
+        "examples": [{"carrier": "text"}, AUTO],
     },
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from offset_ledger.config.located import CORE, Refused, describe, is_text, line_of, read_file
+from offset_ledger.config.located import CORE, EmptyFile, Refused, describe, is_text, line_of, read_file
 from offset_ledger.errors import PipelineFileError
 
 SUFFIXES = (".yaml", ".yml")
@@ -33,6 +33,8 @@ def with_defaults(path: Path, root: yaml.Node) -> yaml.Node:
         for key, _ in shared.value:
             if key.value == "pipeline":
                 raise Refused("pipeline names one pipeline", "write it into that pipeline's file", line_of(key))
+    except EmptyFile:
+        return root
     except Refused as refused:
         raise PipelineFileError([f"{file}:{refused.line or 1}: {refused}"]) from None
     given = {key.value for key, _ in root.value if is_text(key)}

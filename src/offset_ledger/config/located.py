@@ -25,6 +25,10 @@ class Refused(Exception):
         super().__init__(f"{wrong}; {right}")
 
 
+class EmptyFile(Refused):
+    """A file has nothing in it, or comments alone."""
+
+
 class PlainLoader(yaml.SafeLoader):
     """Plain scalars as YAML 1.2, and so editors, read them: ``yes``, ``012``, ``1:30`` and dates are text."""
 
@@ -63,7 +67,7 @@ def read_file(path: Path) -> tuple[bytes, yaml.Node]:
     except RecursionError:
         raise Refused("the YAML is nested too deeply to be read", "a pipeline file has three levels", 1) from None
     if node is None or node.tag == CORE + "null":
-        raise Refused("the file is empty", "describe a pipeline, beginning with pipeline: <name>", 1)
+        raise EmptyFile("the file is empty", "describe a pipeline, beginning with pipeline: <name>", 1)
     return data, node
 
 

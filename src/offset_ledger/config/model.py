@@ -218,7 +218,8 @@ class RecordShape:
 
     A record deletes its event if ``delete_when`` holds. It is none of the pipeline's unless ``where`` does and its
     schema has one of the full names ``schemas``, where there are any. Rows have the id of their schema where
-    ``schema_ids``, and the name of their topic where ``topic_names``.
+    ``schema_ids``, and the name of their topic where ``topic_names``. Where ``sampled``, the ledger has more columns,
+    which the first plan has taken from a sample.
     """
 
     event_id: JsonPath | None
@@ -231,6 +232,7 @@ class RecordShape:
     schemas: tuple[str, ...] = ()
     schema_ids: bool = False
     topic_names: bool = False
+    sampled: bool = False
     event_id_aliases: tuple[JsonPath, ...] = ()
     publish_at_aliases: tuple[JsonPath, ...] = ()
 
@@ -332,6 +334,11 @@ class Pipeline:
     def follows_schemas(self) -> bool:
         """Return whether new fields of the records' schemas become columns."""
         return self.target.columns_from is ColumnsFrom.SCHEMA
+
+    @property
+    def has_more_columns(self) -> bool:
+        """Return whether it has columns that only the ledger knows, besides those of its file."""
+        return self.follows_schemas or self.record.sampled
 
     @property
     def connections(self) -> tuple[str, ...]:

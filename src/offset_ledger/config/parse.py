@@ -170,6 +170,14 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
         if pipeline.target.evolve is Evolve.NONE:
             wrong = "no column can come from a schema while evolve is none"
             columns_from.note(Refused(wrong, "add evolve: add_columns or evolve: widen, or write columns_from: file"))
+    columns = file.at("record", "columns")
+    if columns and pipeline.record and pipeline.record.sampled:
+        if pipeline.source and pipeline.source.several:
+            columns.note(Refused("auto takes the columns of one topic, and the file reads several", "name the columns"))
+        if columns_from and "target" in said.given and pipeline.follows_schemas:
+            columns.note(
+                Refused("auto keeps the columns that columns_from: schema would add to", "write one of the two")
+            )
     if "quality" in said.entries:
         check_quality(said.entries["quality"], pipeline)
     return pipeline

@@ -24,7 +24,7 @@ from offset_ledger.decoding.kafka_columns import fill_from_kafka
 from offset_ledger.decoding.kinds import EPOCH, MAX_EVENT_ID_BYTES
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, printable
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.init.infer import Sample
+from offset_ledger.table.infer import Sample
 from offset_ledger.units import counted
 
 _SHOWN = 5

@@ -21,11 +21,10 @@ from offset_ledger.decoding.outcome import Mismatch
 from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
-from offset_ledger.init.infer import Sample, json_inferred, read_sample, sampled_kinds, schema_inferred
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.model.writer_schema import WriterSchema
-from offset_ledger.schema_registry.client import connect_registry
-from offset_ledger.stage.schemas import schema_or_problem
+from offset_ledger.schema_registry.client import connect_registry, schema_or_problem
+from offset_ledger.table.infer import Sample, json_inferred, read_sample, sampled_kinds, schema_inferred
 
 PRINTED = "-"
 

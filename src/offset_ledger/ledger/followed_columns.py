@@ -1,4 +1,7 @@
-"""The columns that a pipeline has by its records' schemas; those of an open batch are columns for that batch alone."""
+"""The columns that a pipeline has by its records' schemas, or by a sample of them.
+
+Those of an open batch are columns for that batch alone.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,7 +16,7 @@ from offset_ledger.model.followed_columns import FollowedColumn, effective
 
 def with_columns(cursor: Cursor, pipeline: Pipeline, batch_id: int | None = None) -> Pipeline:
     """The pipeline with these columns too, as a batch of it is staged, validated and committed."""
-    if not pipeline.follows_schemas:
+    if not pipeline.has_more_columns:
         return pipeline
     followed = read(cursor, pipeline.name, batch_id)
     return replace(pipeline, record=effective(pipeline.record, [each.column for each in followed]))
@@ -42,3 +45,9 @@ def enter(cursor: Cursor, pipeline: str, columns: Iterable[FollowedColumn]) -> N
 def settle(cursor: Cursor, pipeline: str, batch_id: int) -> None:
     """Let what the batch brings be columns of the pipeline, in the transaction that commits it."""
     cursor.run("following/settle", pipeline=pipeline, batch_id=batch_id)
+
+
+def keep(cursor: Cursor, pipeline: str, columns: Iterable[Column]) -> None:
+    """Let sampled columns be columns of the pipeline from now on."""
+    enter(cursor, pipeline, map(FollowedColumn, columns))
+    settle(cursor, pipeline, 0)

@@ -1,20 +1,27 @@
-"""The columns that a pipeline has by its records' schemas, besides those of its file, and what widens."""
+"""The columns that a pipeline has by its records or their schemas, besides those of its file, and what widens."""
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from offset_ledger.config.json_path import touch
-from offset_ledger.config.model import Column, RecordShape
+from offset_ledger.config.model import REST, Column, RecordShape
+
+SAMPLED = "from a sample, which the first plan keeps"
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedColumn:
-    """A column as a schema made it, or made it wider, and the batch that brought it."""
+    """A column as a schema made it, or made it wider, and the batch that brought it; neither where it was sampled."""
 
     column: Column
-    schema_id: int
-    batch_id: int
+    schema_id: int = 0
+    batch_id: int = 0
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, in words."""
+        return f"by schema id {self.schema_id}, with batch {self.batch_id}" if self.batch_id else SAMPLED
 
 
 def effective(record: RecordShape, followed: Iterable[Column]) -> RecordShape:
@@ -22,7 +29,7 @@ def effective(record: RecordShape, followed: Iterable[Column]) -> RecordShape:
 
     The file decides about a name and about a place in the record; a column of it can only have got a wider type.
     """
-    columns = {column.name: column for column in record.columns}
+    columns = {column.name: column for column in record.columns if column is not REST}
     keys = (record.event_id, record.publish_at, *record.event_id_aliases, *record.publish_at_aliases)
     for each in followed:
         known = columns.get(each.name)
@@ -32,7 +39,9 @@ def effective(record: RecordShape, followed: Iterable[Column]) -> RecordShape:
                 columns[each.name] = each
         elif known.path == each.path and widens(known.type.sql, each.type.sql):
             columns[each.name] = replace(known, type=each.type)
-    return replace(record, columns=tuple(columns.values()))
+    return replace(
+        record, columns=(*columns.values(), *record.columns[-1:]) if record.rest else tuple(columns.values())
+    )
 
 
 def _excludes(column: Column, other: Column) -> bool:

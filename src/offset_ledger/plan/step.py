@@ -94,7 +94,8 @@ def _plan(
             pipelines.lock_pipeline(cursor, pipeline.name)
             if head := batches.open_head(cursor, pipeline.name):  # another plan came first, perhaps of another file
                 return resume(cursor, head, origin, take_rejected)
-            ensure_target(cursor, pipeline)
+            if any(start < end for start, end in snapshot.bounds.values()) or not pipeline.record.sampled:
+                ensure_target(cursor, pipeline)
             return _plan_next(cursor, pipeline, snapshot, at_timestamp, origin, limit, seen_at)
 
 

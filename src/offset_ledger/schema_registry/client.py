@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from offset_ledger.connections import Connection
+from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable, UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 from offset_ledger.schema_registry.connection import Api, registry_settings
@@ -194,6 +195,14 @@ def connect_registry(connection: Connection) -> Registry:
         ConfigurationError: the connection has a value that no registry client takes.
     """
     return Registry(Api(registry_settings(connection)))
+
+
+def schema_or_problem(registry: Registry, schema_id: int) -> WriterSchema | SchemaProblem | None:
+    """The schema with this id, or why nobody can read it; None where the registry does not know it."""
+    try:
+        return registry.schema(schema_id)
+    except UnusableSchema as error:  # one record that names it does not stop the others
+        return SchemaProblem(str(error))
 
 
 def _at(subject: str) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.config.source import Format, Source
@@ -19,7 +18,7 @@ from offset_ledger.decoding.needed_columns import Difference, Follower, Needed
 from offset_ledger.decoding.outcome import Mismatch
 from offset_ledger.decoding.subjects import can_be_of, check_value_schema, fields_of, kind_names, kind_reader
 from offset_ledger.decoding.typed.types import SchemaProblem
-from offset_ledger.errors import SchemaChanged, UndecidedSchema, UnusableSchema
+from offset_ledger.errors import SchemaChanged, UndecidedSchema
 from offset_ledger.ledger import batches, followed_columns, pipelines, schema_boundaries, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, transaction
 from offset_ledger.ledger.followed_columns import with_columns
@@ -30,9 +29,6 @@ from offset_ledger.model.followed_columns import FollowedColumn, effective
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.table.fit import foreign_columns
-
-if TYPE_CHECKING:
-    from offset_ledger.schema_registry.client import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +79,7 @@ class SchemaLookup:
                 kept = schema_boundaries.read_writer_schemas(cursor, self.pipeline, schema_ids)
         answers: dict[int, WriterSchema | SchemaProblem] = {}
         if wanted := schema_ids if self.new_records else schema_ids - kept.keys():
-            from offset_ledger.schema_registry.client import connect_registry
+            from offset_ledger.schema_registry.client import connect_registry, schema_or_problem
 
             registry = connect_registry(self.registry)
             with registry.kept_open():
@@ -100,14 +96,6 @@ class SchemaLookup:
                 kept_now = schema_boundaries.read_writer_schemas(cursor, self.pipeline, ids)
             _check_unchanged(self.pipeline, kept_now, asked)
         return answers if self.new_records else {**answers, **kept}
-
-
-def schema_or_problem(registry: Registry, schema_id: int) -> WriterSchema | SchemaProblem | None:
-    """The schema with this id, or why nobody can read it; None where the registry does not know it."""
-    try:
-        return registry.schema(schema_id)
-    except UnusableSchema as error:  # one record that names it does not stop the others
-        return SchemaProblem(str(error))
 
 
 def _check_unchanged(pipeline: str, kept: Mapping[int, WriterSchema], asked: Mapping[int, WriterSchema]) -> None:

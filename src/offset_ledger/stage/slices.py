@@ -56,7 +56,7 @@ class SliceTask:
     def of(cls, session: Session, pipeline: Pipeline, tables: StagingTables, kind: BatchKind = BatchKind.HEAD) -> Self:
         """A task of this pipeline and a batch of that kind, with the columns of that batch."""
         database, lookup = get_connection(pipeline.target.connection), SchemaLookup.of(pipeline, kind)
-        if pipeline.follows_schemas:
+        if pipeline.has_more_columns:
             with transaction(session) as cursor:
                 pipeline = with_columns(cursor, pipeline, tables.batch_id)
         return cls(database, pipeline.source, pipeline.record, pipeline.limits, tables, retry_seconds(), lookup)

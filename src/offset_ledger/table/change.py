@@ -5,7 +5,7 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Evolve, Pipeline
 from offset_ledger.errors import TargetLocked, TargetMismatch
-from offset_ledger.ledger import pipelines, row_order
+from offset_ledger.ledger import followed_columns, pipelines, row_order
 from offset_ledger.ledger.database import Cursor, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.row_order import check_order, ordered_by, write_order
@@ -23,13 +23,18 @@ _ALLOWED = {
 def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
     """Create the target table, or check that the one that exists fits; returns whether it was created.
 
-    A change that ``target.evolve`` lets a commit make is left to the commit.
+    A change that ``target.evolve`` lets a commit make is left to the commit. The columns of ``columns: auto`` are
+    taken from a sample, unless the ledger has them.
 
     Raises:
-        ConfigurationError: another pipeline fills it.
+        ConfigurationError: another pipeline fills it, or the topic has nothing to infer columns from.
         TargetMismatch: it does not fit (the message names every column that differs), its rows are ordered by another
             moment, or what was committed is in another table, or nowhere any more.
     """
+    if pipeline.record.sampled and not followed_columns.read(cursor, pipeline.name):
+        from offset_ledger.table.infer import sampled_columns
+
+        followed_columns.keep(cursor, pipeline.name, sampled_columns(pipeline))
     return _prepare(cursor, pipeline) is None
 
 

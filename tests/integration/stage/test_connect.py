@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -316,11 +317,43 @@ def test_the_task_stage_is_a_client_of_it_and_submits_where_its_fallback_says(be
         "AIRFLOW_CONN_KAFKA_DEFAULT": get_connection("kafka_default").to_json(),
         "AIRFLOW_CONN_POSTGRES_DEFAULT": get_connection("postgres_default").to_json(),
         "AIRFLOW_CONN_SPARK_SUBMIT": Connection("spark_submit", "spark", "local[2]").to_json(),
+        "JAVA_HOME": os.environ["JAVA_HOME"],
     }
     servers = dead(bench, fallback="spark_submit").to_json(), bench.spark.to_json()
     arguments = str(bench.path), str(batch_id), *servers
     assert answer_of(OPERATOR, tmp_path / "home", *arguments, **known) == ["spark_submit"]
     assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
+
+
+WRONG_JAVA = """
+import json, sys
+from airflow.sdk.exceptions import AirflowException
+from offset_ledger.airflow import operators
+
+operators.batch_id_of = lambda ti: int(sys.argv[2])
+try:
+    operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]).execute({"ti": None})
+except AirflowException as error:
+    print(json.dumps([type(error).__name__, str(error)]))
+"""
+
+
+def test_a_java_home_without_java_fails_the_task_stage_in_one_line_before_it_submits(
+    bench: Bench, tmp_path: Path
+) -> None:
+    bench.publish("a", "b")
+    batch_id, missing = bench.planned(), tmp_path / "missing"
+    known = {environment_name(c): get_connection(c).to_json() for c in ("kafka_default", "postgres_default")}
+    local = Connection("spark_default", "spark", "local[2]").to_json()
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    known |= {"AIRFLOW_CONN_SPARK_DEFAULT": local, "PATH": path, "JAVA_HOME": str(missing)}
+    assert answer_of(WRONG_JAVA, tmp_path / "home", str(bench.path), str(batch_id), **known) == [
+        "AirflowFailException",
+        f"ConfigurationError: Spark needs Java 17 or 21, and JAVA_HOME has no working Java ({missing}/bin/java); set "
+        "JAVA_HOME to the folder of one",
+    ]
+    claims = "SELECT state, epoch FROM offset_ledger.batch WHERE batch_id = %s"
+    assert rows(bench.session, claims, (batch_id,)) == [["planned", 0]]
 
 
 @pytest.mark.full

@@ -14,7 +14,6 @@ from msgspec import structs
 
 from offset_ledger.checks.decode_sample import Choice, decode_sample
 from offset_ledger.errors import LostRange
-from offset_ledger.init.infer import read_sample
 from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import first_timestamps, last_timestamps, record_offsets, record_reader
@@ -31,6 +30,7 @@ from offset_ledger.repair.verify_against_topic import compare_with_topic
 from offset_ledger.run.ingest import run_batch
 from offset_ledger.stage import record_batches
 from offset_ledger.stage.step import stage
+from offset_ledger.table.infer import read_sample
 from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.odd_records import (
     AT,

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType
+from offset_ledger.config.model import REST, Column, ColumnType
 from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.model.followed_columns import effective
 from tests.unit.config.test_pipeline_file import edited, problems, schema_accepts, written
 
 COLUMNS = {
@@ -37,6 +38,20 @@ def test_column_is_read(declared: str, tmp_path: Path) -> None:
     text = edited("c: timestamptz", f"c: {declared}")
     assert parse_pipeline(written(tmp_path, text)).record.columns[-1] == COLUMNS[declared]
     assert schema_accepts(text)
+
+
+@pytest.mark.parametrize("columns", ["auto", '{"*": auto}', '{"*": auto, a: text}'])
+def test_columns_may_come_from_a_sample(columns: str, tmp_path: Path) -> None:
+    declared = "\n    a: text\n    b: {type: integer, path: $.x.y, nullable: true}\n    c: timestamptz\n"
+    text = edited(f"columns:{declared}", f"columns: {columns}\n  rest: true\n")
+    pipeline = parse_pipeline(written(tmp_path, text))
+    assert schema_accepts(text)
+    assert pipeline.has_more_columns
+    a = (Column("a", ColumnType("text"), ("a",)),) if "text" in columns else ()
+    assert pipeline.record.columns == (*a, REST)
+    sampled = [Column("a", ColumnType("date"), ("a",)), Column("n", ColumnType("bigint"), ("n",))]
+    known = effective(pipeline.record, sampled)
+    assert [column.name for column in known.columns] == ["a", "n", "_rest"], "the rest is what no other column reads"
 
 
 MISTAKES = {

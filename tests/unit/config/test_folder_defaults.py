@@ -125,6 +125,14 @@ def test_defaults_that_no_file_can_share_are_one_line(tmp_path: Path, defaults: 
     assert line.startswith(f"_defaults.yaml:{says}")
 
 
+@pytest.mark.parametrize("nothing", ["", "# later\n", "---\n", "null\n"])
+def test_a_file_of_defaults_with_nothing_in_it_adds_nothing(tmp_path: Path, nothing: str) -> None:
+    path = written(tmp_path, FILE)
+    alone = parse_pipeline(path)
+    written(tmp_path, nothing, "_defaults.yaml")
+    assert parse_pipeline(path) == alone
+
+
 def test_topics_and_tables_may_name_variables_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

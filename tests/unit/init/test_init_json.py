@@ -17,9 +17,9 @@ from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.inferred import Inferred, column_name, limited, named
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.init.infer import Sample, SampledRecord, json_columns, json_inferred, sample_ranges
 from offset_ledger.init.propose import Proposal, Wanted, propose, suite_document
 from offset_ledger.init.run import check_proposal
+from offset_ledger.table.infer import Sample, SampledRecord, json_columns, json_inferred, sample_ranges
 from tests.examples import examples
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -168,7 +168,7 @@ def test_a_record_of_an_event_id_alone_has_it_as_a_column_too() -> None:
     [
         ([], "it has no records; publish some first"),
         ([None, None], "all 2 sampled records are tombstones"),
-        ([b"\0\0\0\0\x01\x02"], "give --registry"),
+        ([b"\0\0\0\0\x01\x02"], "name its schema registry"),
         ([b"a,b", b"1,2"], "none of 2 sampled records of shop.orders is a JSON object"),
         ([b"{}"], "no member to make a column of"),
     ],

@@ -18,10 +18,10 @@ from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
 from offset_ledger.decoding.subjects import LANGUAGES
 from offset_ledger.errors import UnusableSchema
-from offset_ledger.init.infer import Sample, SampledRecord, sampled_kinds, schema_inferred
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.init.run import SampledSchemas, check_proposal, subject_of
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.table.infer import Sample, SampledRecord, sampled_kinds, schema_inferred
 from tests.examples import examples
 from tests.fixtures.formats import PROTOBUF
 from tests.unit.decoding.avro.avro_records import Draw, Written, schemas

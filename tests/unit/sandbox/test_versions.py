@@ -13,7 +13,7 @@ from offset_ledger.ledger.database import OLDEST
 from offset_ledger.sandbox import postgres
 from offset_ledger.sandbox.jars import KAFKA_VERSION, broker_bundle, kafka_version
 from offset_ledger.sandbox.postgres import binary, locale_options, major_version
-from tests.matrix.components import KAFKA, POSTGRES, POSTGRES_PACKAGED, PYTHON, candidates
+from tests.matrix.components import KAFKA, POSTGRES, POSTGRES_PACKAGED, PYTHON, TESTS, candidates
 from tests.matrix.table import BEGIN, END, HEAD, Row, read, replace_row, write
 from tests.paths import ROOT
 
@@ -106,3 +106,10 @@ def test_a_row_takes_the_place_of_the_one_of_its_version(page: Path) -> None:
     assert read(page) == [again, NEWER]
     assert page.read_text().startswith("before\n")
     assert page.read_text().endswith(f"{END}\nafter\n")
+
+
+def test_the_tests_of_the_matrix_are_there() -> None:
+    named = [each.removeprefix("--deselect=") for tests in TESTS.values() for each in tests]
+    for file, _, test in (each.partition("::") for each in named):
+        assert (ROOT / file).exists(), file
+        assert not test or f"def {test}(" in (ROOT / file).read_text(), test

@@ -1,4 +1,7 @@
-"""The columns of a sample: from the documents of JSON, from the schemas of the other formats, or from both."""
+"""The columns of a sample: from the documents of JSON, from the schemas of the other formats, or from both.
+
+For ``init`` to propose them, and for ``columns: auto`` to have them.
+"""
 
 import re
 from collections import Counter
@@ -12,24 +15,25 @@ import msgspec
 
 from offset_ledger.config.column_types import ENCODINGS
 from offset_ledger.config.json_path import touch
-from offset_ledger.config.model import JsonPath, Limits, RecordShape
+from offset_ledger.config.model import Column, FieldCondition, JsonPath, Limits, Pipeline, RecordShape
 from offset_ledger.config.source import Format, Source
-from offset_ledger.connections import Connection
+from offset_ledger.connections import Connection, get_connection
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.inferred import Inferred, column_name, schema_columns
+from offset_ledger.decoding.inferred import Inferred, column_name, limited, named, schema_columns
 from offset_ledger.decoding.json.conversions import conversion, json_kind
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kafka_columns import timestamp_of
 from offset_ledger.decoding.kinds import EPOCH, ColumnKind
-from offset_ledger.decoding.outcome import Mismatch, Reason, Refusal
-from offset_ledger.decoding.subjects import ReadKind, fields_of, kind_names, kind_reader
+from offset_ledger.decoding.outcome import Mismatch, Reason, Refusal, Skip
+from offset_ledger.decoding.subjects import LANGUAGES, ReadKind, fields_of, is_value_schema, kind_names, kind_reader
 from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.schema_registry.client import connect_registry, schema_or_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +98,21 @@ def read_sample(connection: Connection, topic: str, wanted: int) -> Sample:
     return Sample(topic, tuple(records), snapshot.compacted, gaps and not snapshot.compacted)
 
 
-def json_inferred(sample: Sample) -> tuple[Inferred, ...]:
-    """The columns of records in JSON.
+def json_inferred(sample: Sample, where: FieldCondition | None = None) -> tuple[Inferred, ...]:
+    """The columns of records in JSON, of those of which the condition holds.
 
     Raises:
         ConfigurationError: none of the records is.
     """
     values = sample.values
-    if documents := _documents(values):
+    if documents := _documents(values, where):
         return json_columns(documents)
     if not values:
         wrong = f"all {len(sample.records)} sampled records are tombstones" if sample.records else "it has no records"
         raise ConfigurationError(f"nothing can be inferred from topic {sample.topic}: {wrong}; publish some first")
-    right = "give --registry" if any(value[:1] == b"\0" for value in values) else "write the pipeline file by hand"
-    raise ConfigurationError(f"none of {len(values)} sampled records of {sample.topic} is a JSON object; {right}")
+    right = "name its schema registry" if any(value[:1] == b"\0" for value in values) else "write the columns by hand"
+    which = " for which record.where holds" if where else ""
+    raise ConfigurationError(f"none of {len(values)} sampled records of {sample.topic} is a JSON object{which}; {right}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +159,10 @@ def schema_inferred(
     return by_schema, tuple(unreadable)
 
 
-def _documents(values: Sequence[bytes]) -> list[bytes]:
+def _documents(values: Sequence[bytes], where: FieldCondition | None = None) -> list[bytes]:
     """Return the values that are JSON objects and could become a row."""
-    decode = JsonDecoder(RecordShape(None, None, ()), Limits()).decode
-    return [value for value in values if not isinstance(decode(value, b"key", EPOCH), Refusal)]
+    decode = JsonDecoder(RecordShape(None, None, (), where=where), Limits()).decode
+    return [value for value in values if not isinstance(decode(value, b"key", EPOCH), Refusal | Skip)]
 
 
 def refined(by_schema: Sequence[Inferred], by_sample: Sequence[Inferred]) -> tuple[Inferred, ...]:
@@ -263,22 +268,12 @@ def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKin
 
     All records, where a schema has no name: a pipeline that takes one kind refuses its records.
     """
-    known, readers = tuple(schemas), dict[int, ReadKind | None]()
-    for schema in known:
-        readers[schema.schema_id] = None
-        with suppress(SchemaProblem):
-            readers[schema.schema_id] = kind_reader(schema)
-    kinds = list[tuple[int, str] | None]()  # the id of its schema and the name of its kind, where that is known
-    for record in sample.records:
-        kinds.append(None)
-        with suppress(Mismatch):
-            id_ = frame.schema_id(record.value or b"")
-            if record.value and (read := readers.get(id_)):
-                kinds[-1] = id_, read(record.value[frame.SIZE :])[0]
+    known = tuple(schemas)
+    kinds, unnamed = _kinds(sample, known)
     counts = Counter(kind[1] for kind in kinds if kind)
     if len(counts) < 2:
         return SampledKinds(sample, _by_schema(kinds))
-    if any(each.language is SchemaLanguage.JSON and readers[each.schema_id] is None for each in known):
+    if any(each.language is SchemaLanguage.JSON and each.schema_id in unnamed for each in known):
         said = f"{_shown(counts)}, and others whose schema has no title: the file takes all"
         return SampledKinds(sample, _by_schema(kinds), doubts=(said,))
     taken = counts.most_common(1)[0][0]
@@ -287,6 +282,23 @@ def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKin
     names = _by_schema([kind for kind in kinds if kind and kind[1] == taken])
     said = f"{_shown(counts)}; record.where takes {taken}, the others are skipped"
     return SampledKinds(replace(sample, records=records), names, taken, (said,))
+
+
+def _kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> tuple[list[tuple[int, str] | None], set[int]]:
+    """Of each record the id of its schema and the name of its kind, where that is known; and the unnamed schemas."""
+    readers = dict[int, ReadKind | None]()
+    for schema in schemas:
+        readers[schema.schema_id] = None
+        with suppress(SchemaProblem):
+            readers[schema.schema_id] = kind_reader(schema)
+    kinds = list[tuple[int, str] | None]()
+    for record in sample.records:
+        kinds.append(None)
+        with suppress(Mismatch):
+            id_ = frame.schema_id(record.value or b"")
+            if record.value and (read := readers.get(id_)):
+                kinds[-1] = id_, read(record.value[frame.SIZE :])[0]
+    return kinds, {id_ for id_, read in readers.items() if read is None}
 
 
 def _by_schema(kinds: Iterable[tuple[int, str] | None]) -> dict[int, frozenset[str]]:
@@ -300,3 +312,45 @@ def _shown(counts: Counter[str]) -> str:
     shown = ", ".join(f"{name} ({count})" for name, count in counts.most_common(_SHOWN))
     more = f" and {len(counts) - _SHOWN} more" if len(counts) > _SHOWN else ""
     return f"the records are of {len(counts)} kinds: {shown}{more}"
+
+
+def sampled_columns(pipeline: Pipeline, records: int = 1_000) -> tuple[Column, ...]:
+    """Return a nullable column for each value that records of the pipeline have, by a sample or by their schemas.
+
+    A text of JSON that looks like a date, a moment or a uuid stays a text, unless many do.
+
+    Raises:
+        ConfigurationError: there is nothing to infer a column from.
+        UnusableSchema: the schema cannot be read.
+        UnknownTopic, BrokerUnavailable, RegistryUnavailable: a server is away, or has no such topic.
+    """
+    source = pipeline.source
+    if source.schema:
+        try:
+            schema = WriterSchema(0, LANGUAGES[source.format], source.schema.text)
+            inferred = schema_columns([fields_of(schema, source.message)])
+        except SchemaProblem as problem:
+            raise UnusableSchema(f"{source.schema.name}: {problem}; correct it") from None
+    else:
+        sample = read_sample(get_connection(source.connection), source.topic, records)
+        inferred = _of_registry(pipeline, sample) if source.registry else json_inferred(sample, pipeline.record.where)
+        if source.format is Format.JSON:
+            inferred = tuple(replace(x, type="text") if x.type in NARROWED and x.doubt else x for x in inferred)
+    columns = named(limited(inferred))
+    if not columns:
+        raise ConfigurationError(f"no column can be inferred from topic {source.topic}; name them in record.columns")
+    return tuple(replace(each.column, nullable=True, aliases=()) for each in columns)
+
+
+def _of_registry(pipeline: Pipeline, sample: Sample) -> tuple[Inferred, ...]:
+    """The columns by the schemas of the sample, or by the topic's latest one where no record names any."""
+    source, wanted = pipeline.source, pipeline.record.schemas
+    registry, ids = connect_registry(get_connection(source.registry or "")), set[int]()
+    for value in sample.values:
+        with suppress(Mismatch):
+            ids.add(frame.schema_id(value))
+    answers = [schema_or_problem(registry, id_) for id_ in sorted(ids)] or [registry.latest(f"{source.topic}-value")]
+    schemas = [each for each in answers if isinstance(each, WriterSchema) and is_value_schema(source, each)]
+    kinds = [kind for kind in _kinds(sample, schemas)[0] if kind and (not wanted or kind[1] in wanted)]
+    sampled = SampledKinds(sample, _by_schema(kinds), next(iter(wanted), None))
+    return schema_inferred(source, sampled, schemas)[0]
