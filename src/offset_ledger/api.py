@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from offset_ledger.checks.arrow_tables import BATCHES, QUARANTINED, Preview, preview_tables
 from offset_ledger.checks.decode_sample import Choice
-from offset_ledger.checks.diff import compare_table
+from offset_ledger.checks.diff import check_topic, compare_table
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_named
 from offset_ledger.errors import ConfigurationError
@@ -49,16 +49,17 @@ class Verified:
 
 
 def check(pipeline: AnyPipeline) -> str:
-    """Check a pipeline file, its suite, and the table as far as the database can be reached; what the table is.
+    """Check a pipeline file, its suite, and as far as the servers answer topic and table; a line about each of the two.
 
     Raises:
         PipelineFileError: the file has mistakes; ``problems`` has all of them, each with its line.
-        ConfigurationError: the suite is missing or has mistakes.
+        ConfigurationError: the suite is missing or has mistakes, or the connection with Kafka is wrong.
+        UnknownTopic: no topic of the file exists.
         TargetMismatch: the table does not fit the file.
     """
     checked = _pipeline(pipeline)
     read_suite(checked)
-    return compare_table(checked)[1]
+    return f"{check_topic(checked)[1]}\n{compare_table(checked)[1]}"
 
 
 def ingest(
