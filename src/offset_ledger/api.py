@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from offset_ledger.checks.arrow_tables import BATCHES, QUARANTINED, Preview, preview_tables
 from offset_ledger.checks.decode_sample import Choice
-from offset_ledger.checks.diff import compare_table
+from offset_ledger.checks.diff import check_topic, compare_table
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_named
 from offset_ledger.errors import ConfigurationError
@@ -49,33 +49,41 @@ class Verified:
 
 
 def check(pipeline: AnyPipeline) -> str:
-    """Check a pipeline file, its suite, and the table as far as the database can be reached; what the table is.
+    """Check a pipeline file, its suite, and as far as the servers answer topic and table; a line about each of the two.
 
     Raises:
         PipelineFileError: the file has mistakes; ``problems`` has all of them, each with its line.
-        ConfigurationError: the suite is missing or has mistakes.
+        ConfigurationError: the suite is missing or has mistakes, or the connection with Kafka is wrong.
+        UnknownTopic: no topic of the file exists.
         TargetMismatch: the table does not fit the file.
     """
     checked = _pipeline(pipeline)
     read_suite(checked)
-    return compare_table(checked)[1]
+    return f"{check_topic(checked)[1]}\n{compare_table(checked)[1]}"
 
 
 def ingest(
-    pipeline: AnyPipeline, *, until_drained: bool = False, limit: int | None = None, say: Say = lambda _: None
+    pipeline: AnyPipeline,
+    *,
+    until_drained: bool = False,
+    limit: int | None = None,
+    take_over: bool = False,
+    say: Say = lambda _: None,
 ) -> tuple[Ingested, ...]:
     """Commit the next batch, or all batches until nothing is new; the committed ones.
 
-    ``limit`` is the greatest number of offsets of one batch; ``say`` gets a line for each step. A batch that Spark
-    stages has a session of this process, which lives until the process ends. Of several topics each has its own
-    batches, and the error of one is raised after all others have been ingested.
+    ``limit`` is the greatest number of offsets of one batch; ``say`` gets a line for each step. With ``take_over`` an
+    open batch is taken from another run although that is alive. A batch that Spark stages has a session of this
+    process, which lives until the process ends. Of several topics each has its own batches, and the error of one is
+    raised after all others have been ingested.
 
     Raises:
+        BatchInUse: another run has the open batch, and is alive.
         BatchRejected: the quality gate rejected the batch; nothing of it was merged.
         LostRange: offsets that are needed are gone; nothing was changed.
         TransientError: a server is away; call again.
     """
-    return tuple(_ingest.ingest(_pipeline(pipeline), current_origin(), until_drained, say, limit))
+    return tuple(_ingest.ingest(_pipeline(pipeline), current_origin(), until_drained, say, limit, take_over))
 
 
 def pipelines_of(pipeline: AnyPipeline) -> tuple[Pipeline, ...]:
@@ -98,6 +106,7 @@ def replay(
     fill: bool = False,
     limit: int | None = None,
     why: str | None = None,
+    take_over: bool = False,
     say: Say = lambda _: None,
 ) -> Ingested:
     """Read offset ranges, or a window of record timestamps, again; cursors do not move and newer rows stay.
@@ -109,13 +118,13 @@ def replay(
     Raises:
         ConfigurationError: neither ranges nor a window, both, or nothing to read in them.
         OffsetExpired: a range begins below the log start.
-        BatchRejected, TransientError: as :func:`ingest`.
+        BatchInUse, BatchRejected, TransientError: as :func:`ingest`, ``take_over`` too.
     """
     if bool(ranges) == bool(since or until):
         raise ConfigurationError("replay takes ranges, or since and until; give one of the two")
     action = RunAction.RANGES if ranges else RunAction.WINDOW
     request = Request(action, since, until, tuple(ranges), limit, why=why, scan=scan, fill=fill)
-    return _replay.replay(_one(pipeline), request, current_origin(), say)
+    return _replay.replay(_one(pipeline), request, current_origin(), say, take_over)
 
 
 def preview(

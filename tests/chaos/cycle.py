@@ -78,7 +78,7 @@ def run_cycle(bench: Bench, number: int, seed: int, records: int = 240, faults: 
     copies = bench.note_copies() if "broker_killed_while_producing" in outcome.faults else 0
     failed = [answer for answer in answers if answer.error]
     outcome.errors = [str(answer.error) for answer in failed]
-    expected = EXPECTED | ({"TargetMismatch"} if "remerged" in outcome.faults else set())
+    expected = EXPECTED | ({"TargetMismatch", "BatchInUse"} if "remerged" in outcome.faults else set())
     outcome.odd = [str(answer) for answer in failed if answer.error not in expected]
     outcome.violations += bench.check(drained=not outcome.violations)
     outcome.unanswered = len(bench.journal.unknown.keys() - asked)

@@ -33,7 +33,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger
+from offset_ledger.ledger import database as ledger, fencing
 from offset_ledger.stage import step as stage
 
 shipped = []
@@ -46,6 +46,7 @@ def submit(self, application, env):
 
 SparkSubmitHook.submit = submit
 ledger.open_ledger = lambda pipeline: nullcontext()
+fencing.alone_at = lambda *given: nullcontext()
 operators.batch_id_of = lambda ti: 1
 stage.next_stage = lambda session, pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
 operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]).execute({"ti": None})
@@ -86,12 +87,13 @@ import json, os, signal, sys
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger
+from offset_ledger.ledger import database as ledger, fencing
 from offset_ledger.stage import step as stage
 
 submitted = []
 SparkSubmitHook.submit = lambda self, application, env: submitted.append(application)
 ledger.open_ledger = lambda pipeline: nullcontext()
+fencing.alone_at = lambda *given: nullcontext()
 operators.batch_id_of = lambda ti: 1
 stage.next_stage = lambda session, pipeline, batch_id: os.kill(os.getpid(), signal.SIGTERM)
 operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1])
@@ -115,10 +117,11 @@ import json, os, signal, sys, threading, time
 from offset_ledger.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger
+from offset_ledger.ledger import database as ledger, fencing
 from offset_ledger.stage import step as stage
 
 ledger.open_ledger = lambda pipeline: nullcontext()
+fencing.alone_at = lambda *given: nullcontext()
 operators.batch_id_of = lambda ti: 1
 stage.next_stage = lambda session, pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
 operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1])
@@ -157,10 +160,11 @@ import sys
 from offset_ledger.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger
+from offset_ledger.ledger import database as ledger, fencing
 from offset_ledger.stage import step as stage
 
 ledger.open_ledger = lambda pipeline: nullcontext()
+fencing.alone_at = lambda *given: nullcontext()
 operators.batch_id_of = lambda ti: 1
 stage.next_stage = lambda session, pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
 operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]).execute({"ti": None})
@@ -192,7 +196,7 @@ from offset_ledger.airflow import operators
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger
+from offset_ledger.ledger import database as ledger, fencing
 from offset_ledger.stage import step as stage
 
 def submit(self, application, env):
@@ -201,6 +205,7 @@ def submit(self, application, env):
 
 SparkSubmitHook.submit = submit
 opened, open_ledger = [nullcontext()], ledger.open_ledger
+fencing.alone_at = lambda *given: nullcontext()
 ledger.open_ledger = lambda pipeline: opened.pop() if opened else open_ledger(pipeline)
 operators.batch_id_of = lambda ti: 7
 stage.next_stage = lambda session, pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
@@ -254,12 +259,13 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger
+from offset_ledger.ledger import database as ledger, fencing
 from offset_ledger.stage import step as stage
 
 commands = []
 SparkSubmitHook.submit = lambda self, application, env: commands.append(self._build_spark_submit_command(application))
 ledger.open_ledger = lambda pipeline: nullcontext()
+fencing.alone_at = lambda *given: nullcontext()
 operators.batch_id_of = lambda ti: 7
 run = SimpleNamespace(conf={}, clear_number=0, run_after=datetime(2026, 1, 1))
 ti = SimpleNamespace(

@@ -19,7 +19,7 @@ from offset_ledger.airflow.notify import ended, missing_notifiers, notify, wants
 from offset_ledger.airflow.steps import read_pipeline
 from offset_ledger.config.model import Cause, Pipeline
 from offset_ledger.config.outline import from_outline, outline
-from offset_ledger.errors import OffsetLedgerError, RegistryUnavailable, UnknownTopic, one_line
+from offset_ledger.errors import BrokerUnavailable, DatabaseUnavailable, OffsetLedgerError, UnknownTopic, one_line
 from offset_ledger.model import notices
 from offset_ledger.model.request import NOTHING_NEW, OUTCOME
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 LEDGER_TAB = "plugin/offset-ledger-run"
 _IN_TRIGGERER = 120.0  # no run waits there, and the first connection that a busy triggerer asks for took 45 s
-_OF_TASKS = (Cause.RUN_FAILED, Cause.REGISTRY_AWAY)
+_OF_TASKS = (Cause.RUN_FAILED, Cause.SERVER_AWAY)
 
 
 def callbacks(pipeline: Pipeline) -> dict[str, Any]:
@@ -58,10 +58,15 @@ def failed(file: str, context: Any) -> None:
 
 
 def retried(file: str, context: Any) -> None:
-    """A task is tried again: of that, only a registry that is away is worth a message."""
-    pipeline = _pipeline(file, context)
-    if pipeline and _error(context).startswith(RegistryUnavailable.__name__):
-        _failed(pipeline, context)
+    """A task is tried again: of that, only a server that is away is worth a message.
+
+    Without Postgres nothing is remembered: the first try says it for all.
+    """
+    pipeline, error, ti = _pipeline(file, context), _error(context), context["ti"]
+    if pipeline is None or (ti.try_number > 1 and error.startswith(DatabaseUnavailable.__name__)):
+        return
+    if away := notices.server_away(pipeline.name, ti.task_id, error, run_link(context)):
+        notify(pipeline, away)
 
 
 def went_well(file: str, context: Any) -> None:
@@ -111,6 +116,7 @@ def audited(file: Pipeline, audit: Audit, context: Any) -> None:
     pipeline = file.of_topic(audit.topic) if file.source.several else file
     errors, link = audit.failing(Severity.ERROR), run_link(context)
     ended(pipeline, [Cause.AUDIT_ERROR], still=[finding.rule for finding in errors])
+    ended(pipeline, [Cause.SERVER_AWAY], context["ti"].task_id)
     audit_errors = [notices.audit_error(pipeline.name, audit.topic, f.rule, f.found, f.risk, link) for f in errors]
     if audit_errors:
         notify(pipeline, *audit_errors)
@@ -144,11 +150,10 @@ def _pipeline(file: str, context: Any) -> Pipeline | None:
 
 def _failed(pipeline: Pipeline, context: Any) -> None:
     error, ti, link = _error(context), context["ti"], run_link(context)
-    if error.startswith(RegistryUnavailable.__name__):
-        notify(pipeline, notices.registry_away(pipeline.name, ti.task_id, error, link))
-    else:  # a question is skipped in a run without one: it has no later success that would end its failure
-        run_id = ti.run_id if _label(ti.task_id) in (ids.APPROVE_LOSS, ids.APPROVE_BATCH) else ""
-        notify(pipeline, notices.run_failed(pipeline.name, ti.task_id, error, link, run_id))
+    # A question is skipped in a run without one: it has no later success that would end its failure.
+    run_id = ti.run_id if _label(ti.task_id) in (ids.APPROVE_LOSS, ids.APPROVE_BATCH) else ""
+    away = notices.server_away(pipeline.name, ti.task_id, error, link)
+    notify(pipeline, *filter(None, [away, notices.run_failed(pipeline.name, ti.task_id, error, link, run_id)]))
 
 
 def _error(context: Any) -> str:
@@ -168,18 +173,22 @@ def _loss_ahead(pipeline: Pipeline, context: Any) -> None:
     hours = max((each.loss_ahead_hours for each in wants(pipeline, Cause.LOSS_AHEAD)), default=0)
     if not hours:
         return
+    link = run_link(context)
     try:
         deadline = unread_deadline(pipeline)
     except UnknownTopic:  # what was not read of it is lost already
         deadline = None
     except OffsetLedgerError as error:
         log.warning("whether a loss is ahead is not known: %s", error)
+        if isinstance(error, BrokerUnavailable):
+            away = notices.server_away(pipeline.name, context["ti"].task_id, error.named, link)
+            notify(pipeline, *filter(None, [away]))
         return
     now = datetime.now(UTC)
     if deadline is None or deadline.at - now > timedelta(hours=hours):
         ended(pipeline, [Cause.LOSS_AHEAD])
         return
-    name, topic, link = pipeline.name, pipeline.source.topic, run_link(context)
+    name, topic = pipeline.name, pipeline.source.topic
     notify(pipeline, notices.loss_ahead(name, topic, deadline.at, deadline.setting, now, link))
 
 

@@ -25,7 +25,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from offset_ledger import errors
 from offset_ledger.airflow.callbacks import rejected
 from offset_ledger.airflow.form import by_person, request_of
-from offset_ledger.airflow.steps import airflow_failures, as_airflow, batch_id_of, read_pipeline
+from offset_ledger.airflow.steps import airflow_failures, as_airflow, at_batch, batch_id_of, read_pipeline
 from offset_ledger.config.model import DeployMode, Pipeline, Spark
 from offset_ledger.config.parse import nearest_above
 from offset_ledger.connections import Connection, get_connection, without_secrets
@@ -178,8 +178,7 @@ class StageOperator(_PipelineOperator):
         this_process_is_ours()
         self._at_work = True
         try:
-            with airflow_failures(), ExitStack() as opened:
-                pipeline = read_pipeline(self.pipeline_file, self.topic)
+            with at_batch(self.pipeline_file, self.topic, batch_id) as pipeline, ExitStack() as opened:
                 session = opened.enter_context(open_ledger(pipeline))
                 choice = next_stage(session, pipeline, batch_id)
                 if isinstance(choice, StagedBatch):
@@ -318,8 +317,7 @@ class ValidateOperator(_AskingOperator):
 
         batch_id = batch_id_of(context["ti"])
         assert batch_id is not None
-        with airflow_failures():
-            pipeline = read_pipeline(self.pipeline_file, self.topic)
+        with at_batch(self.pipeline_file, self.topic, batch_id) as pipeline:
             batch, _ = validate(pipeline, batch_id, current_origin())
             if batch.state is State.REJECTED:
                 self.log.warning("%s: %s; quality page %s", batch, batch.reasons, report(pipeline, batch_id))
@@ -346,14 +344,12 @@ class CommitOperator(_PipelineOperator):
         batch_id = batch_id_of(context["ti"])
         if batch_id is None:
             raise AirflowSkipException("nothing was planned: nothing to commit")
-        with airflow_failures():
-            pipeline = read_pipeline(self.pipeline_file, self.topic)
-            with open_ledger(pipeline) as session:
-                with transaction(session) as cursor:
-                    batch = read_batch(cursor, batch_id)
-                if batch.state is State.ABANDONED:
-                    raise AirflowSkipException(f"batch {batch_id} is abandoned: nothing to commit")
-                committed = commit(pipeline, batch_id, current_origin(), session)
+        with at_batch(self.pipeline_file, self.topic, batch_id) as pipeline, open_ledger(pipeline) as session:
+            with transaction(session) as cursor:
+                batch = read_batch(cursor, batch_id)
+            if batch.state is State.ABANDONED:
+                raise AirflowSkipException(f"batch {batch_id} is abandoned: nothing to commit")
+            committed = commit(pipeline, batch_id, current_origin(), session)
         (table,) = self.outlets
         context["outlet_events"][table].extra = {
             "batch_id": batch_id,

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger import ids
 from offset_ledger.airflow.form import TOPIC, by_person, optional
-from offset_ledger.airflow.steps import airflow_failures, read_pipeline
+from offset_ledger.airflow.steps import airflow_failures, at_batch, read_pipeline
 from offset_ledger.airflow.tasks import after_staging, default_args, for_each_topic, shown_by
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
@@ -157,7 +157,7 @@ def _stage(path: Path, of: Any, batch_id: Any) -> Any:
     def stage_batch(topic: str | None, batch_id: int) -> None:
         from offset_ledger.repair.redrive import stage_redrive
 
-        with airflow_failures():
-            print(stage_redrive(read_pipeline(path, topic), batch_id, current_origin()))
+        with at_batch(path, topic, batch_id) as pipeline:
+            print(stage_redrive(pipeline, batch_id, current_origin()))
 
     return stage_batch(topic=of, batch_id=batch_id)

@@ -9,8 +9,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.connections import get_connection
 from offset_ledger.errors import ContradictoryRequest, IncompleteStaging, OffsetLedgerError, TerminalError
 from offset_ledger.ids import APPROVE_LOSS, PLAN
+from offset_ledger.model.batch import current_origin
 
 
 def read_pipeline(file: Path | str, topic: str | None) -> Pipeline:
@@ -64,3 +66,14 @@ def airflow_failures() -> Iterator[None]:
         raise as_airflow(error) from None  # a mistake in the form: the log shows one line, not two tracebacks
     except OffsetLedgerError as error:
         raise as_airflow(error) from error
+
+
+@contextmanager
+def at_batch(file: Path | str, topic: str | None, batch_id: int) -> Iterator[Pipeline]:
+    """The pipeline, for a step at this batch; errors as Airflow's, also where a run outside of it has the batch."""
+    from offset_ledger.ledger import fencing
+
+    with airflow_failures():
+        pipeline = read_pipeline(file, topic)
+        with fencing.alone_at(get_connection(pipeline.target.connection), batch_id, current_origin()):
+            yield pipeline

@@ -136,23 +136,32 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
 
 
 def check_topic(pipeline: Pipeline) -> tuple[str, str]:
-    """Return whether the topic is there (or not asked), and a line about it.
+    """Return whether the topic is there (or not asked, without a connection or a broker), and a line about it.
 
     Raises:
-        UnknownTopic: the cluster has no topic of the name that the file gives.
+        UnknownTopic: the cluster has no topic of the file.
+        ConfigurationError: the connection is wrong.
     """
-    source = pipeline.source
+    source, connection = pipeline.source, None
     try:
-        with connect_kafka(get_connection(source.connection), timeout=_TIMEOUT) as kafka:
+        connection = get_connection(source.connection)
+        with connect_kafka(connection, timeout=_TIMEOUT) as kafka:
             if not source.several:
                 kafka.describe(source.topic)
                 return "there", f"topic {source.topic} is there"
             there = [topic for topic in kafka.topics() if source.reads(topic)]
     except (ConfigurationError, BrokerUnavailable, AccessDenied) as error:
+        if connection and isinstance(error, ConfigurationError):
+            raise
         return "not asked", f"Kafka was not asked about {source.topic_names}: {error}"
+    if not there:
+        raise UnknownTopic(
+            f"Kafka of connection {source.connection!r} has none of the topics of the file: {source.topic_names}; "
+            "create one, or correct source.topics or source.topic_pattern"
+        )
     missing = sorted({*source.topics} - {*there})
     note = f"; not there: {', '.join(missing)}" if missing else ""
-    return ("there" if there else "missing"), f"{source.topic_names}: {counted(len(there), 'topic')}{note}"
+    return "there", f"{source.topic_names}: {counted(len(there), 'topic')}{note}"
 
 
 def known_schemas(pipeline: Pipeline, kept: Iterable[WriterSchema]) -> tuple[tuple[KnownSchema, ...], tuple[str, ...]]:

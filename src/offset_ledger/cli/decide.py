@@ -6,6 +6,7 @@ from offset_ledger.cli.output import batch_data, batch_line, show
 from offset_ledger.cli.verbs import (
     BATCH,
     PIPELINE,
+    TAKE_OVER,
     Option,
     Outcome,
     Topics,
@@ -129,7 +130,12 @@ def run_accept_table(arguments: Namespace) -> Outcome:
     return Outcome({"table": table, "event_ids": event_ids}, text)
 
 
-@verb(PIPELINE, why("decision"), example='offset-ledger remerge flights --why "publish_at is the timestamp now"')
+@verb(
+    PIPELINE,
+    TAKE_OVER,
+    why("decision"),
+    example='offset-ledger remerge flights --why "publish_at is the timestamp now"',
+)
 def run_remerge(arguments: Namespace) -> Outcome:
     """Order all rows of a table by Kafka's timestamps, and replay what the topic still has."""
     from offset_ledger.run.remerge import replay_parts, restate_rows
@@ -139,7 +145,7 @@ def run_remerge(arguments: Namespace) -> Outcome:
     if restated.rows is not None:
         say(f"{counted(restated.rows, 'row')} of {pipeline.name} got Kafka's timestamp as their publish_at")
     done = []
-    for batch in replay_parts(pipeline, restated.parts, current_origin(), arguments.why, live):
+    for batch in replay_parts(pipeline, restated.parts, current_origin(), arguments.why, live, arguments.take_over):
         done.append(batch_data(batch))
         if not arguments.json:
             show(batch_line(batch))

@@ -31,12 +31,15 @@ def show(text: str) -> None:
             sys.exit(f"offset-ledger: the result cannot be written ({error.strerror}); give it another place")
 
 
+_COUNTS = (*Dispositions.__dataclass_fields__, "in_redrive")
+
+
 def table(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows under the names of their columns, moments in UTC to the second; without the effects that no row has."""
+    """Rows under the names of their columns, moments in UTC to the second; without counts that are 0 in every row."""
     from tabulate import tabulate
 
     rows = list(rows)
-    counts = [name for name in Dispositions.__dataclass_fields__ if all(row.get(name) == 0 for row in rows)]
+    counts = [name for name in _COUNTS if all(row.get(name) == 0 for row in rows)]
 
     def cell(value: Any) -> Any:
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z" if isinstance(value, datetime) else value

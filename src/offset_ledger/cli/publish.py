@@ -62,7 +62,7 @@ def _schema_arguments() -> Iterator[Option]:
     Option("--key-serializer", choices=[*SERIALIZERS, *SCHEMA_SERIALIZERS], help="(string; avro with --key-schema)"),
     Option("--value-serializer", choices=[*SERIALIZERS, *SCHEMA_SERIALIZERS], help="(json)"),
     *_schema_arguments(),
-    Option("--stamp", choices=["value", "headers"], help="where a missing event_id and publish_at go (value: both)"),
+    Option("--stamp", choices=["value", "headers"], help="where a missing event_id and publish_at go (headers)"),
     Option("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)"),
     Option("--partition", type=int, metavar="N", help="send all to this partition"),
     Option("--compression", choices=COMPRESSIONS, help="(none)"),
@@ -170,7 +170,7 @@ def _unfinished(
 def _file(arguments: Namespace) -> RecordFile:
     from offset_ledger.publishing.record_file import RecordFile
 
-    form = replace(find_form(arguments), stamp_values=arguments.stamp != "headers")
+    form = replace(find_form(arguments), stamp_values=arguments.stamp == "value")
     by_name = "csv" if arguments.file.suffix.lower() == ".csv" else "jsonl"
     given = by_name if arguments.format in (None, *SCHEMA_SERIALIZERS) else arguments.format
     return RecordFile(arguments.file, given, form, _path("--key", arguments.key), _path("--value", arguments.value))

@@ -3,7 +3,18 @@
 from argparse import Namespace
 
 from offset_ledger.cli.output import batch_data, batch_line, show
-from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, by_topic, from_1, pipeline_of, since, verb
+from offset_ledger.cli.verbs import (
+    PIPELINE,
+    TAKE_OVER,
+    Option,
+    Outcome,
+    Topics,
+    by_topic,
+    from_1,
+    pipeline_of,
+    since,
+    verb,
+)
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.request import Request, parse_request
@@ -16,7 +27,7 @@ from offset_ledger.units import counted
     Option("--until-drained", action="store_true", help="go on until nothing is new"),
     Option("--limit", type=from_1, help="maximum number of offsets in a batch; an open one is resumed as it is"),
     Option("--dry-run", action="store_true", help="show what would be read, and write nothing"),
-    Option("--take-over", action="store_true", help="take an open batch from another run although that is alive"),
+    TAKE_OVER,
     topics=Topics.TOGETHER,
     example="offset-ledger ingest flights --until-drained",
 )
@@ -56,6 +67,7 @@ def run_ingest(arguments: Namespace) -> Outcome:
     Option("--fill", action="store_true", help="also write rows whose newest state is one of these records"),
     Option("--limit", type=int, help="maximum number of offsets"),
     Option("--dry-run", action="store_true", help="show what would be read, and write nothing"),
+    TAKE_OVER,
     Option("--why", help="recorded with the batch"),
     topics=Topics.ONE,
     example="offset-ledger replay flights --partition 0 --from-offset 1000 --until-offset 2000",
@@ -80,7 +92,7 @@ def run_replay(arguments: Namespace) -> Outcome:
         planned = preview(pipeline, request)
         return Outcome(planned.data, str(planned))
     with session_ended():
-        batch = replay(pipeline, request, current_origin(), live)
+        batch = replay(pipeline, request, current_origin(), live, arguments.take_over)
     return Outcome(batch_data(batch), batch_line(batch))
 
 
@@ -89,6 +101,7 @@ def run_replay(arguments: Namespace) -> Outcome:
     Option("--reason", help="only records refused for this reason code; see: quarantine list PIPELINE"),
     since("only records quarantined since"),
     Option("--limit", type=int, help="maximum number of records (limits.records_per_batch)"),
+    TAKE_OVER,
     Option("--why", help="recorded with the batch"),
     example="offset-ledger quarantine retry flights --reason type --limit 1000",
 )
@@ -103,7 +116,7 @@ def run_redrive(arguments: Namespace) -> Outcome:
     live(planned.message)
     if planned.batch is None:
         return Outcome(None, "nothing is to redrive, nothing changed")
-    batch = run_batch(pipeline, planned, current_origin(), live)
+    batch = run_batch(pipeline, planned, current_origin(), live, take_over=arguments.take_over)
     return Outcome(batch_data(batch), batch_line(batch))
 
 

@@ -129,6 +129,8 @@ class OneOf:
 _PIPELINE = "a name under dags/pipelines/, or the path of a YAML file; @TOPIC behind it for one of several topics"
 PIPELINE = Option("pipeline", metavar="PIPELINE", help=_PIPELINE, complete=complete_pipelines)
 BATCH = Option("batch_id", type=int, metavar="BATCH", help="the id of a batch", complete=complete_batches)
+_TAKE_OVER = "take an open batch from another run although that is alive"
+TAKE_OVER = Option("--take-over", action="store_true", help=_TAKE_OVER)
 _EVERYWHERE = (
     Option("--json", action="store_true", help="print the result as one JSON document"),
     Option(

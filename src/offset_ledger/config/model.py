@@ -76,7 +76,7 @@ class Cause(StrEnum):
     FRESHNESS_MISSED = "freshness_missed"
     AUDIT_ERROR = "audit_error"
     LOSS_AHEAD = "loss_ahead"
-    REGISTRY_AWAY = "registry_away"
+    SERVER_AWAY = "server_away"
     RUN_FAILED = "run_failed"
 
 

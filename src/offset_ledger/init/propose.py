@@ -28,11 +28,11 @@ from offset_ledger.table.infer import Sample
 from offset_ledger.units import counted
 
 _SHOWN = 5
-_NAMES = {"event_id": 0.6, "id": 0.5, "uuid": 0.5, "guid": 0.5, "key": 0.5, "message_id": 0.5}
+_NAMES = {"event_id": 0.5, "id": 0.5, "uuid": 0.5, "guid": 0.5, "key": 0.5, "message_id": 0.5}
 _PART_OF_NAME = re.compile(r"_(?:id|uuid|guid|key|no|number)$")
 _MOMENTS = (
-    *("publish_at", "published_at", "published", "updated_at", "modified_at", "event_time", "event_at"),
-    *("event_timestamp", "occurred_at", "timestamp", "ts", "time", "at"),
+    *("published_at", "published", "updated_at", "modified_at", "event_time", "event_at"),
+    *("event_timestamp", "occurred_at", "timestamp", "ts", "time", "at", "publish_at"),
 )
 _MOMENT_PART = re.compile(r"_(?:at|ts|time|timestamp)$")
 _OTHERS = 3

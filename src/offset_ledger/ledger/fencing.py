@@ -4,9 +4,10 @@ A session that waits inside a transaction keeps itself awake, because a silent o
 """
 
 import logging
+import socket
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC
 from math import inf
 from time import monotonic, sleep
@@ -19,7 +20,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, BatchInUse, DatabaseUnavailable, IncompleteStaging, OffsetLedgerError
 from offset_ledger.ledger import batches, database
 from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, transaction
-from offset_ledger.model.batch import Attempt
+from offset_ledger.model.batch import Attempt, Origin
 
 log = logging.getLogger(__name__)
 
@@ -130,33 +131,40 @@ def wait_for(session: Session, batch_ids: Collection[int], lock: Callable[[Curso
 
 
 @contextmanager
-def alone_at(connection: Connection, batch_id: int, who: str, take_over: bool) -> Iterator[None]:
-    """Have the batch alone among runs at command lines; a lock of a session that says so every few seconds.
+def alone_at(connection: Connection, batch_id: int, origin: Origin, take_over: bool = False) -> Iterator[None]:
+    """Have the batch alone among runs outside of Airflow; a lock of a session that says so every few seconds.
 
     A run that Postgres has not heard of for half a minute is paused or its machine is gone: its session is ended. With
-    ``take_over`` so are those of runs and attempts that are alive. Nothing rests on it: the epoch fences them.
+    ``take_over`` so are those of runs and attempts that are alive. A task of Airflow only checks for such runs: Airflow
+    has declared its own earlier try dead. Nothing rests on it: the epoch fences them.
 
     Raises:
         BatchInUse: another run has it, or a task of Airflow has claimed it, and is alive.
     """
-    with database.connect(connection) as session:
+    with ExitStack() as opened:
+        session = opened.enter_context(database.connect(connection))
         ends = monotonic() + _GONE_SECONDS
-        while not _takes_alone(session, batch_id, who, take_over, monotonic() > ends):
+        while not _takes_alone(session, batch_id, origin, take_over, monotonic() > ends):
             sleep(0.2)
-        session.autocommit = True
-        with _pinging(session, _BEAT_SECONDS):
-            yield
+        if origin.run_id:
+            opened.close()
+        else:
+            session.autocommit = True
+            opened.enter_context(_pinging(session, _BEAT_SECONDS))
+        yield
 
 
-def _takes_alone(session: Session, batch_id: int, who: str, take_over: bool, last: bool) -> bool:
+def _takes_alone(session: Session, batch_id: int, origin: Origin, take_over: bool, last: bool) -> bool:
     name = f"{SESSION_NAME} run b{batch_id}"
-    names = {"alone": f"^{name} of (.*)", "attempts": f"^{SESSION_NAME} b{batch_id} e[0-9]+ "}
+    attempts = None if origin.run_id else f"^{SESSION_NAME} b{batch_id} e[0-9]+ "
+    names = {"alone": f"^{name} of (.*)", "attempts": attempts}
     with transaction(session) as cursor:
         locked = cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name]).one()[0]
         given = {"batch_id": batch_id, "silent": _SILENT_SECONDS, "take_over": take_over}
         others = cursor.run("fencing/others_at_batch", **names, **given).fetchall()
         alive = [] if take_over else [each for each in others if each["alive"]]
         if locked and not alive:
+            who = origin.who if "@" in origin.who else f"{origin.who}@{socket.gethostname()}"
             database.rename_session(cursor, f"{name} of {who}")
             return True
         if locked:
@@ -165,9 +173,12 @@ def _takes_alone(session: Session, batch_id: int, who: str, take_over: bool, las
         one = alive[0]
         where = f" from {one['client_addr']}" if one["client_addr"] else ""
         since = f" since {one['since'].astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if one["since"] else ""
+        advice = "wait until that has ended, or take the batch from it with --take-over (in Python take_over=True)"
+        if origin.run_id:
+            advice = "the next try of the task takes the batch if that has ended or is silent by then"
         raise BatchInUse(
             f"batch {batch_id} of {one['pipeline']} is being ingested by {one['who']}{where}{since}; nothing was "
-            "changed; wait until that has ended, or take the batch from it with --take-over"
+            f"changed; {advice}"
         )
     if last:
         log.warning("another session has batch %d and cannot be ended; the epoch alone fences it", batch_id)

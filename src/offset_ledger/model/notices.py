@@ -109,20 +109,35 @@ def loss_ahead(pipeline: str, topic: str, deleted_at: datetime, setting: str, no
     return Notice(pipeline, Cause.LOSS_AHEAD, topic, subject, lines, link, within=left)
 
 
-def registry_away(pipeline: str, task: str, error: str, link: str) -> Notice:
-    """The schema registry did not answer for longer than a task retries."""
+_SERVERS = {
+    errors.BrokerUnavailable.__name__: "Kafka",
+    errors.DatabaseUnavailable.__name__: "Postgres",
+    errors.RegistryUnavailable.__name__: "the schema registry",
+    errors.UnknownHost.__name__: "a server",
+}
+
+
+def server_away(pipeline: str, task: str, error: str, link: str) -> Notice | None:
+    """A server did not answer for longer than a task retries; None where the error is another one."""
+    server = _SERVERS.get(error.partition(":")[0])
+    if server is None:
+        return None
     lines = (error, "Nothing is lost: Airflow tries the task again, and the next run continues with the same batch.")
-    return Notice(pipeline, Cause.REGISTRY_AWAY, task, f"{pipeline}: the schema registry is away", lines, link)
+    return Notice(pipeline, Cause.SERVER_AWAY, f"{task} {server}", f"{pipeline}: {server} is away", lines, link)
 
 
 def run_failed(pipeline: str, task: str, error: str, link: str, run_id: str = "") -> Notice:
-    """A task has failed and is not tried again; with ``run_id``, of each run it is another failure."""
+    """A task has failed and is not tried again; with ``run_id``, of each run it is another failure.
+
+    That a server was away is a notice of its own, for those who want that one.
+    """
     name, colon, _ = error.partition(":")
     known = bool(colon) and name in errors.names()
     help_line = f"What to do: docs/runbook.md, heading {name}." if known else "The log of the task has more."
     subject = f"{pipeline}: task {task} failed" + (f" with {name}" if known else "")
     key = f"{task} {run_id or (name if known else '')}"
-    return Notice(pipeline, Cause.RUN_FAILED, key, subject, (error, help_line), link)
+    covers = Cause.SERVER_AWAY if name in _SERVERS else None
+    return Notice(pipeline, Cause.RUN_FAILED, key, subject, (error, help_line), link, covers)
 
 
 def trial(pipeline: str, link: str) -> Notice:

@@ -201,6 +201,18 @@ def quarantined_record(
     return _or_404(record, f"pipeline {pipeline.name} has no quarantined record {record_id}")
 
 
+@router.get("/api/pipelines/{name}/refused/{partition}/{offset}")
+def refused_record(
+    pipeline: RequestedPipeline,
+    user: CurrentUser,
+    partition: Annotated[int, PathParameter(ge=0, le=2**31 - 1)],
+    offset: Annotated[int, PathParameter(ge=0, le=NEWEST)],
+) -> JsonObject:
+    """One record that the rejected batch refused, whole, for those who may edit the DAG."""
+    record = quarantine_answers.whole_refused(pipeline, partition, offset, user)
+    return _or_404(record, f"pipeline {pipeline.name} has no rejected batch with a record {partition}:{offset}")
+
+
 @router.get("/audit")
 def audit_page() -> Response:
     """The audit page; in the same folder, so that it has the same style and API."""

@@ -10,10 +10,11 @@ from psycopg2.sql import SQL
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.decoding.headers import kafka_headers
-from offset_ledger.ledger import staging
+from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Attempt
+from offset_ledger.model.states import State
 from offset_ledger.page.rights import Rights
 from offset_ledger.standing.pipeline import LedgerRow
 from offset_ledger.standing.reader import read_rows, reading
@@ -51,13 +52,15 @@ class RecordFilter:
     until: datetime | None = None
 
 
-def first_refused(cursor: Cursor, attempt: Attempt) -> list[LedgerRow]:
-    """Some of what an open batch has refused; nothing once its staging tables are dropped."""
+def first_refused(
+    cursor: Cursor, attempt: Attempt, place: tuple[int | None, int | None] = (None, None), shown: int = SHOWN_BYTES
+) -> list[LedgerRow]:
+    """Some of what an open batch has refused, or the record at a place; nothing once its staging tables are dropped."""
     tables = StagingTables(attempt)
     if not staging.are_there(cursor, tables):
         return []
     query = SQL(named_sql("page/refused")).format(refused=tables.identifier(tables.refused))
-    cursor.execute(query, {"shown": SHOWN_BYTES, "limit": FIRST_REFUSED})
+    cursor.execute(query, {"shown": shown, "limit": FIRST_REFUSED, "partition": place[0], "offset": place[1]})
     return [dict(row) for row in cursor.fetchall()]
 
 
@@ -121,9 +124,19 @@ def quarantined_record(
     }
 
 
-def refused_record(row: Mapping[str, Any], readable: bool) -> JsonObject:
+def whole_refused(pipeline: Pipeline, partition: int, offset: int, rights: Rights) -> JsonObject | None:
+    """A record that the rejected batch refused, up to 16 MiB of its key and value; None if there is no such one."""
+    with reading(pipeline.target.connection) as cursor:
+        head = batches.open_head(cursor, pipeline.name)
+        if head is None or head.state is not State.REJECTED:
+            return None
+        rows = first_refused(cursor, head.attempt, (partition, offset), _WHOLE_BYTES)
+    return next((refused_record(row, rights.reads_values(pipeline.name), _WHOLE_BYTES) for row in rows), None)
+
+
+def refused_record(row: Mapping[str, Any], readable: bool, as_hex: int = _HEX_BYTES) -> JsonObject:
     """A record that an open batch refused."""
-    return {**{name: row[name] for name in _PLACE}, **_content(row, readable)}
+    return {**{name: row[name] for name in _PLACE}, **_content(row, readable, as_hex)}
 
 
 def _content(row: Mapping[str, Any], readable: bool, as_hex: int = _HEX_BYTES) -> JsonObject:

@@ -32,7 +32,7 @@ class Form:
     value: Serializer = JSON
     new_id: Callable[[], str] = lambda: str(uuid.uuid4())
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    stamp_values: bool = True
+    stamp_values: bool = False
 
     def record(
         self,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,12 +60,12 @@ def ingest(
     until_drained: bool,
     say: Callable[[str], None],
     limit: int | None = None,
-    take_over: bool | None = None,
+    take_over: bool = False,
 ) -> Iterator[Ingested]:
     """Commit head batches of at most ``limit`` offsets: one, or with ``until_drained`` all until nothing is new.
 
     Of several topics each has its own batches. A topic that cannot go on does not keep the others from it; its error
-    is raised at the end. Unless ``take_over`` is None, each batch is had alone (:func:`fencing.alone_at`).
+    is raised at the end.
     """
     check_session(pipeline)
     failed: list[OffsetLedgerError] = []
@@ -79,14 +78,7 @@ def ingest(
                 say(planned.message)
                 if planned.batch is None:
                     break
-                alone: AbstractContextManager[None] = nullcontext()
-                if take_over is not None:
-                    who = origin.who if "@" in origin.who else f"{origin.who}@{socket.gethostname()}"
-                    connection = get_connection(of_topic.target.connection)
-                    alone = alone_at(connection, planned.batch.batch_id, who, take_over)
-                with alone:
-                    done = run_batch(of_topic, planned, origin, say, clock)
-                yield done
+                yield run_batch(of_topic, planned, origin, say, clock, take_over)
                 if not until_drained:
                     break
         except OffsetLedgerError as error:
@@ -99,11 +91,17 @@ def ingest(
 
 
 def run_batch(
-    pipeline: Pipeline, planned: PlannedBatch, origin: Origin, say: Callable[[str], None], clock: Clock | None = None
+    pipeline: Pipeline,
+    planned: PlannedBatch,
+    origin: Origin,
+    say: Callable[[str], None],
+    clock: Clock | None = None,
+    take_over: bool = False,
 ) -> Ingested:
     """Take a planned batch through every step; a redrive needs no Spark session.
 
     Raises:
+        BatchInUse: another run has it, and is alive; with ``take_over`` that one is fenced.
         BatchRejected: the quality gate rejected it; nothing was merged.
     """
     from offset_ledger.commit.step import commit  # these import pyarrow: not where nothing is new
@@ -112,7 +110,8 @@ def run_batch(
 
     assert planned.batch is not None
     batch_id, clock = planned.batch.batch_id, clock or Clock({"plan": 0.0})
-    with open_ledger(pipeline) as session:
+    alone = alone_at(get_connection(pipeline.target.connection), batch_id, origin, take_over)
+    with alone, open_ledger(pipeline) as session:
         if planned.batch.kind is BatchKind.REDRIVE:
             with clock.time("stage"):
                 staged = stage_redrive(pipeline, batch_id, origin, session)

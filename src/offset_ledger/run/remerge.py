@@ -68,7 +68,12 @@ def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
 
 
 def replay_parts(
-    pipeline: Pipeline, parts: Sequence[Part], origin: Origin, why: str, say: Callable[[str], None]
+    pipeline: Pipeline,
+    parts: Sequence[Part],
+    origin: Origin,
+    why: str,
+    say: Callable[[str], None],
+    take_over: bool = False,
 ) -> Iterator[Ingested]:
     """The second half: replay each of these parts, as far as the topic still has it.
 
@@ -81,4 +86,4 @@ def replay_parts(
         if ranges:
             planned = plan_replay(pipeline, ranges, origin, BatchKind.REPLAY, why, part.request)
             say(planned.message)
-            yield run_batch(pipeline, planned, origin, say)
+            yield run_batch(pipeline, planned, origin, say, take_over=take_over)

@@ -59,19 +59,21 @@ def plan_request(pipeline: Pipeline, request: Request, origin: Origin, session: 
             return PlannedBatch(None, False, 0, settled.message)
 
 
-def replay(pipeline: Pipeline, request: Request, origin: Origin, say: Callable[[str], None]) -> Ingested:
+def replay(
+    pipeline: Pipeline, request: Request, origin: Origin, say: Callable[[str], None], take_over: bool = False
+) -> Ingested:
     """Plan what the request names, or resume what an earlier call left open, and take it through every step.
 
     Raises:
         ConfigurationError: there is nothing to read in it.
-        OffsetExpired, BatchRejected, TransientError: as the steps.
+        OffsetExpired, BatchInUse, BatchRejected, TransientError: as the steps.
     """
     check_session(pipeline)
     planned = _plan_again(pipeline, request, origin, take_rejected=False)
     if planned.batch is None:
         raise ConfigurationError(planned.message)
     say(planned.message)
-    return run_batch(pipeline, planned, origin, say)
+    return run_batch(pipeline, planned, origin, say, take_over=take_over)
 
 
 def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ...]:

@@ -90,7 +90,7 @@ class Stack:
 
     def environment(self) -> dict[str, str]:
         """The environment of the CLI, Spark and Airflow's tasks for this stack; with Airflow, its configuration too."""
-        return self.connections_environment() | (self.airflow.environment() if self.with_airflow else {})
+        return self.servers_environment() | (self.airflow.environment() if self.with_airflow else {})
 
     def parts(self) -> tuple[tuple[Daemon, str], ...]:
         """Every process of the stack and its address, in starting order."""
@@ -110,15 +110,16 @@ class Stack:
         return any(daemon.pid() for daemon, _ in self.parts())
 
     def connections_environment(self) -> dict[str, str]:
-        """The part of :meth:`environment` that is the same without Airflow."""
-        return {
-            **{environment_name(each.conn_id): each.to_json() for each in self.connections()},
-            "OFFSET_LEDGER_HOME": str(self.home),
-            "JAVA_HOME": str(self.java.home),
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": HOST,
-            "GX_ANALYTICS_ENABLED": "false",
-        }
+        """The connections, and the folder of this stack."""
+        connections = {environment_name(each.conn_id): each.to_json() for each in self.connections()}
+        return {**connections, "OFFSET_LEDGER_HOME": str(self.home)}
+
+    def servers_environment(self) -> dict[str, str]:
+        """The part of :meth:`environment` that is the same without Airflow: what Spark needs beside the connections."""
+        return {**self.connections_environment(), **self._spark_environment()}
+
+    def _spark_environment(self) -> dict[str, str]:
+        return {"JAVA_HOME": str(self.java.home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": HOST}
 
     def save(self) -> None:
         """Write ``stack.json``."""
@@ -129,7 +130,7 @@ class Stack:
         """Write ``env`` with the connections, and ``airflow.env`` with Airflow's configuration, secrets included."""
         files = {"env": {**self.connections_environment(), "PGPASSFILE": str(self.postgres.passfile)}}
         if self.with_airflow:
-            files["airflow.env"] = self.airflow.environment()
+            files["airflow.env"] = {**self._spark_environment(), **self.airflow.environment()}
         for name, exported in files.items():
             lines = (f"export {variable}={shlex.quote(value)}\n" for variable, value in exported.items())
             write_private(self.home / name, "".join(lines))
@@ -252,7 +253,7 @@ def _start(stack: Stack, launch: Launch, meanwhile: Callable[[Callable[[str], No
         stack.postgres.up(launch)
         launch.say(f"Postgres is ready on {stack.postgres.address}")
         if stack.with_airflow:
-            stack.airflow.up(stack.connections_environment(), launch)
+            stack.airflow.up(stack.servers_environment(), launch)
             launch.say(f"Airflow is ready on {stack.airflow.address}; its logins are in {stack.airflow.passwords}")
 
     def start(up: Callable[..., None], what: object, ready: str) -> None:
@@ -264,7 +265,7 @@ def _start(stack: Stack, launch: Launch, meanwhile: Callable[[Callable[[str], No
         sides = [pool.submit(start_postgres_and_airflow), pool.submit(start, stack.kafka.up, stack.java, ready)]
         if stack.with_spark:
             ready = f"{stack.spark.title} is ready on {stack.spark.address}"
-            sides.append(pool.submit(start, stack.spark.up, stack.connections_environment(), ready))
+            sides.append(pool.submit(start, stack.spark.up, stack.servers_environment(), ready))
         if stack.with_registry:
             ready = f"the schema registry is ready on {stack.registry.address}"
             sides.append(pool.submit(start, stack.registry.up, stack.java, ready))

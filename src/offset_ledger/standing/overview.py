@@ -15,7 +15,7 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches
 from offset_ledger.model.batch import Batch
 from offset_ledger.plan.topics import known_pipelines
-from offset_ledger.standing.brokers import ask_topic
+from offset_ledger.standing.brokers import ask_registry, ask_topic
 from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, assess
 from offset_ledger.standing.reader import by_ledger, read_ledger, reading
 from offset_ledger.standing.status import HeadBatch, head_batch, waits_for
@@ -66,9 +66,13 @@ def overview(folder: Path = FOLDER) -> tuple[PipelineLine, ...]:
     known = [each for conn_id, group in by_ledger(parsed) for each in _in_ledger(conn_id, group)]
     lines += [_line(each, None, BrokerAnswer()) for each in known if each[1] is None]
     readable = sorted(((each[1], each) for each in known if each[1]), key=lambda pair: pair[0].source.connection)
+    registries = {each.source.registry: each for each, _ in readable}
+    silent = {conn_id: ask_registry(each).registry_problem for conn_id, each in registries.items()}
     for conn_id, pairs in groupby(readable, key=lambda pair: pair[0].source.connection):
         sources, of_cluster = zip(*pairs, strict=True)
-        lines += map(_line, of_cluster, sources, _topics(conn_id, sources))
+        answers = zip(sources, _topics(conn_id, sources), strict=True)
+        topics = [replace(topic, registry_problem=silent[each.source.registry]) for each, topic in answers]
+        lines += map(_line, of_cluster, sources, topics)
     return tuple(sorted(lines, key=lambda line: (line.state != "broken file", line.pipeline)))
 
 
@@ -126,10 +130,10 @@ def _line(known: _Known, source: Pipeline | None, topic: BrokerAnswer) -> Pipeli
     error = ledger.problem or (None if standing.retired else topic.problem)
     return replace(
         line,
-        state="not known" if error else standing.condition.state,
+        state=standing.condition.state,
         lag=None if error else standing.totals.lag,
         lost=standing.totals.lost,
         blocked_by=line.blocked_by or standing.problem,
-        error=error,
+        error=error or topic.registry_problem,
         retired=standing.retired,
     )

@@ -1,7 +1,7 @@
 """Status: where a pipeline stands, what it needs from a person, and its recent batches; nothing is changed."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import total_width
 from offset_ledger.model.states import State
-from offset_ledger.standing.brokers import ask_topic
+from offset_ledger.standing.brokers import ask_registry, ask_topic
 from offset_ledger.standing.pipeline import BrokerAnswer, Standing, assess
 from offset_ledger.standing.reader import read_ledger
 from offset_ledger.table.restate import read_unfinished
@@ -90,6 +90,7 @@ def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus
             topic, unknown = BrokerAnswer(ask_topic(kafka, pipeline.source.topic)), None
     except UnknownTopic as error:
         topic, unknown = BrokerAnswer(gone=True), error
+    topic = replace(topic, registry_problem=ask_registry(pipeline).registry_problem)
     with open_ledger(pipeline, session) as session, transaction(session) as cursor:
         standing = assess(pipeline, read_ledger(cursor, [pipeline.name]), topic, datetime.now(UTC))
         if unknown and not standing.retired:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from email.message import Message
 from hashlib import sha256
@@ -16,8 +16,14 @@ from pathlib import Path
 import pytest
 
 from offset_ledger.cli.main import main
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.failpoints import VARIABLE
+from offset_ledger.model.batch import Origin
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.run.ingest import ingest
 from offset_ledger.sandbox.layout import free_ports
 from tests.fixtures.http_server import Answering, Asked, answering, send, send_json
 from tests.fixtures.notifying import Hooks, Notifying
@@ -131,7 +137,51 @@ def test_only_what_an_entry_asks_for_is_sent(notifying: Notifying, hooks: Hooks)
     notifying.met(
         ["retried", "stage", "SparkFailed: once"], FAILED, ["retried", "stage", away], ["failed", "stage", away]
     )
-    assert [body["cause"] for _, body in hooks.received()] == ["registry_away"]
+    assert [body["cause"] for _, body in hooks.received()] == ["server_away"]  # which was called registry_away
+
+
+def test_a_server_that_is_away_is_told_once_and_while_airflow_tries_again(notifying: Notifying, hooks: Hooks) -> None:
+    notifying.write(WEBHOOK, "  on: [server_away]\n", "- webhook: {connection: http_default}\n", "  on: [run_failed]\n")
+    kafka, postgres = "BrokerUnavailable: Kafka at k:9092 did not answer", "DatabaseUnavailable: Postgres is not there"
+    notifying.met(
+        ["retried", "stage", kafka],
+        ["failed", "stage", kafka],
+        ["failed", "commit", postgres],
+        ["failed", "stage", kafka],
+    )
+    assert sorted((path, body["cause"], body["subject"]) for path, body in hooks.received()) == [
+        ("/", "run_failed", "orders: task commit failed with DatabaseUnavailable"),
+        ("/", "run_failed", "orders: task stage failed with BrokerUnavailable"),
+        ("/hook", "server_away", "orders: Kafka is away"),
+        ("/hook", "server_away", "orders: Postgres is away"),
+    ]
+    notifying.met(["went_well", "stage", None], ["retried", "stage", kafka])
+    assert [body["subject"] for _, body in hooks.received()][4:] == ["orders: Kafka is away"]
+
+
+def test_whoever_is_told_of_the_server_is_not_told_of_the_failure_too(notifying: Notifying, hooks: Hooks) -> None:
+    notifying.write(WEBHOOK)
+    notifying.met(["failed", "stage", "BrokerUnavailable: Kafka at k:9092 did not answer"])
+    assert [body["cause"] for _, body in hooks.received()] == ["server_away"]
+
+
+def test_a_broker_that_does_not_say_whether_a_loss_is_ahead_is_a_cause(
+    notifying: Notifying, hooks: Hooks, servers: Servers, topic_name: Callable[[], str]
+) -> None:
+    topic, extra = topic_name(), dict(servers.kafka.extra)
+    create_topic(extra, topic, 1, 1)
+    publish([Record(None, b'{"id": "a", "at": "2026-01-01T00:00:00Z", "state": "new"}')], extra, topic)
+    notifying.write(WEBHOOK)
+    notifying.file.write_text(notifying.file.read_text().replace("topic: orders", f"topic: {topic}"))
+    assert len(list(ingest(parse_pipeline(notifying.file), Origin("test"), False, lambda _: None))) == 1
+    away = Connection("", "kafka", extra={"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"})
+    dead = {environment_name("kafka_default"): away.to_json(), "OFFSET_LEDGER_RETRY_SECONDS": "0"}
+    for _ in range(2):
+        notifying.met(["failed", "plan", "BrokerUnavailable: Kafka did not answer"], **dead)
+    assert [body["subject"] for _, body in hooks.received()] == ["orders: Kafka is away"]
+    notifying.met(["went_well", "plan", None])
+    notifying.met(["went_well", "plan", None], **dead)
+    assert [body["subject"] for _, body in hooks.received()] == ["orders: Kafka is away"] * 2
 
 
 def test_a_notifier_that_fails_is_one_line_and_is_tried_on_the_next_occasion(

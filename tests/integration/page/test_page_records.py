@@ -20,6 +20,7 @@ from offset_ledger.decisions.answers import batch_question
 from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.ledger.redrive import Selection
 from offset_ledger.model.balance_sheet import Dispositions
+from offset_ledger.page import quarantine
 from offset_ledger.page.app import create_app
 from offset_ledger.page.rights import Rights
 from offset_ledger.repair.redrive import dismiss
@@ -102,6 +103,18 @@ def test_a_rejected_batch_says_why_and_shows_what_it_refused(site: Site) -> None
     assert shown <= {*site.rows(staged)}
     assert {reason["code"] for each in rejection["records"] for reason in each["reasons"]} <= {"missing", "syntax"}
     assert site.get("/bookings")["rejection"] is None
+
+
+def test_a_record_that_it_refused_opens_in_full(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quarantine.first_refused, "__defaults__", ((None, None), 4))  # bytes
+    record = site.get("/orders")["rejection"]["records"][0]
+    assert record["value"]["shown"] == 4 < record["value"]["size"]
+    at = f"/orders/refused/{record['partition']}/{record['offset']}"
+    whole = site.get(at)["value"]
+    assert (whole["shown"], len(whole["text"].encode())) == (record["value"]["size"],) * 2
+    assert site.get(at, VIEWER)["value"]["text"] is None
+    site.get("/orders/refused/0/99999999", status=404)
+    site.get("/bookings/refused/0/0", status=404)
 
 
 def test_the_question_about_it_shows_places_and_reasons_as_the_page_does_to_whoever_may_not_read_values(

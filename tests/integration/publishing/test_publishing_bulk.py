@@ -216,9 +216,13 @@ def test_the_command_publishes_the_same_whichever_client_is_named(
 def test_the_command_leaves_values_as_they_are(extra: dict[str, str], topic: Callable[[], str], tmp_path: Path) -> None:
     path, name = tmp_path / "rows.jsonl", topic()
     path.write_text('{"id": 1.10}\n')
-    assert main(["publish", name, "--file", str(path), "--stamp", "headers"]) == 0
-    (record,) = found(extra, name)
-    assert (record.value, [header for header, _ in record.headers]) == (b'{"id": 1.10}', ["event_id", "publish_at"])
+    for stamp in ([], ["--stamp", "headers"], ["--stamp", "value"]):
+        assert main(["publish", name, "--file", str(path), "--partition", "0", *stamp]) == 0
+    *untouched, stamped = found(extra, name)
+    assert [record.value for record in untouched] == [b'{"id": 1.10}'] * 2
+    names = [[header for header, _ in record.headers] for record in (*untouched, stamped)]
+    assert names == [["event_id", "publish_at"]] * 3
+    assert list(json.loads(stamped.value or b"")) == ["id", "event_id", "publish_at"]
 
 
 @pytest.mark.usefixtures("servers")

@@ -1,4 +1,4 @@
-"""A second ``ingest`` of a batch: it leaves one that is alive alone, and takes over from one that is silent or gone."""
+"""A second run of a batch: it leaves one that is alive alone, and takes over from one that is silent or gone."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from offset_ledger import BatchInUse, ingest
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.model.batch import Attempt, Origin
 from offset_ledger.plan.step import plan
 from offset_ledger.publishing.record import Record
 from offset_ledger.repair.verify import verify
 from offset_ledger.stage.claim import claim
+from tests.dags.fresh import answer_of
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench
 
@@ -27,6 +29,7 @@ pipeline: orders
 source: {{connection: kafka_default, topic: {topic}}}
 record: {{event_id: $.id, publish_at: $.at, columns: {{amount: integer}}}}
 target: {{connection: postgres_default, table: public.orders}}
+quality: {{max_quarantined_share: 1}}
 stage: {{engine: process}}
 """
 MAIN = "from sys import exit; from offset_ledger.cli.main import main; exit(main())"
@@ -39,8 +42,10 @@ class Bench(TopicBench):
 
     TEMPLATE = PIPELINE
 
-    def run(self, *options: str, at: str = "", before: str = "pass", **more: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", f"{before}; {MAIN}", "ingest", str(self.path), *options]
+    def run(
+        self, *options: str, verb: str = "ingest", at: str = "", before: str = "pass", **more: str
+    ) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", f"{before}; {MAIN}", *verb.split(), str(self.path), *options]
         environment = {**os.environ, "OFFSET_LEDGER_FAILPOINTS": at, **more}
         return subprocess.Popen(
             command, env=environment, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -51,22 +56,23 @@ class Bench(TopicBench):
         return process.returncode, out + err
 
     @contextmanager
-    def held(self, action: str, user: str = "deploy") -> Iterator[subprocess.Popen[str]]:
-        """A process that has claimed the batch, and goes no further."""
-        process = self.run(at=f"after_claim={action}", USER=user)
+    def held(self, action: str, *options: str, verb: str = "ingest") -> Iterator[subprocess.Popen[str]]:
+        """A process that has claimed its new batch, and goes no further."""
+        claimed = [*self.epochs(), 1]
+        process = self.run(*options, verb=verb, at=f"after_claim={action}", USER="deploy")
         try:
             for _ in range(600):
-                if self.epochs() == [1] or process.poll() is not None:
+                if self.epochs() == claimed or process.poll() is not None:
                     break
                 time.sleep(0.1)
-            assert self.epochs() == [1], self.ended(process)
+            assert self.epochs() == claimed, self.ended(process)
             yield process
         finally:
             process.kill()
             process.communicate()
 
     def epochs(self) -> list[int]:
-        return [row[0] for row in rows(self.session, "SELECT epoch FROM offset_ledger.batch")]
+        return [row[0] for row in rows(self.session, "SELECT epoch FROM offset_ledger.batch ORDER BY batch_id")]
 
     def committed(self) -> bool:
         return len(self.rows("event_id")) == 5 and verify(self.pipeline)[0] == []
@@ -137,3 +143,62 @@ def test_a_task_of_airflow_that_works_at_the_batch_is_left_alone_too(bench: Benc
             claim(retry, bench.pipeline, 1, origin)
     code, said = bench.ended(bench.run())
     assert (code, bench.epochs(), bench.committed()) == (0, [3], True), said
+
+
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [
+        ("replay", ["--partition", "0", "--from-offset", "0", "--until-offset", "3"]),
+        ("quarantine retry", []),
+    ],
+)
+def test_so_is_a_replay_and_a_redrive(bench: Bench, verb: str, options: list[str]) -> None:
+    bench.publish(Record(None, b"{"))
+    bench.ingest()
+    with bench.held("sleep:60", *options, verb=verb) as first:
+        code, said = bench.ended(bench.run(*options, verb=verb))
+        assert (code, bench.epochs(), first.poll()) == (75, [1, 1], None), said
+        assert "BatchInUse: batch 2 of orders is being ingested by deploy@" in said
+        code, said = bench.ended(bench.run(*options, "--take-over", verb=verb))
+        assert (code, bench.epochs(), bench.committed()) == (0, [1, 2], True), said
+
+
+def test_so_is_one_that_python_would_ingest_too(bench: Bench) -> None:
+    with bench.held("sleep:60") as first:
+        with pytest.raises(BatchInUse, match=r"by deploy@.* since 20.*take_over=True"):
+            ingest(bench.path)
+        assert (bench.epochs(), first.poll()) == ([1], None)
+        assert [done.committed.batch.epoch for done in ingest(bench.path, take_over=True)] == [2]
+    assert bench.committed()
+
+
+_TASKS = """
+import json, sys
+from offset_ledger.airflow import operators
+operators.batch_id_of = lambda ti: 1
+failed = []
+for made in (
+    operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]),
+    operators.ValidateOperator(task_id="validate", pipeline_file=sys.argv[1], question=""),
+    operators.CommitOperator(task_id="commit", pipeline_file=sys.argv[1]),
+):
+    try:
+        made.execute({"ti": None})
+    except Exception as error:
+        failed.append([type(error).__name__, str(error)])
+print(json.dumps(failed))
+"""
+
+
+def test_tasks_of_airflow_leave_a_run_at_a_command_line_alone(bench: Bench, tmp_path: Path) -> None:
+    """Each fails, to be tried again later; a retry of a task whose try was killed takes the batch at once, as above."""
+    run = {"AIRFLOW_CTX_DAG_ID": "orders_ingest", "AIRFLOW_CTX_DAG_RUN_ID": "manual__1", "AIRFLOW_CTX_TASK_ID": "stage"}
+    known = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_CONN_")}
+    with bench.held("sleep:120") as first:
+        failed = answer_of(_TASKS, tmp_path, str(bench.path), **known, **run)
+        assert [kind for kind, _ in failed] == ["AirflowException"] * 3, failed
+        for _, line in failed:
+            assert "BatchInUse: batch 1 of orders is being ingested by deploy@" in line
+            assert "since 20" in line
+            assert "next try" in line
+        assert (bench.epochs(), first.poll()) == ([1], None)

@@ -81,7 +81,13 @@ def test_a_shell_that_reads_the_env_file_has_the_same_connections(small: Stack) 
     ids = [each.conn_id for each in small.connections()]
     assert ids == ["kafka_default", "postgres_default", "spark_default"]
     assert tuple(parse_connection(each, found[environment_name(each)]) for each in ids) == small.connections()
-    assert {name: found[name] for name in small.environment()} == small.environment()
+    assert {name: found[name] for name in small.connections_environment()} == small.connections_environment()
+
+
+def test_the_env_file_exports_connections_and_where_the_stack_is_only(small: Stack) -> None:
+    exported = {line.split("=")[0].split()[-1] for line in (small.home / "env").read_text().splitlines()}
+    own = {name for name in exported if not name.startswith("AIRFLOW_CONN_")}
+    assert own == {"OFFSET_LEDGER_HOME", "PGPASSFILE"}
 
 
 def test_state_files_with_secrets_are_private(small: Stack) -> None:

@@ -87,7 +87,7 @@ def server(stack: Stack, failpoints: Path, tmp_path_factory: pytest.TempPathFact
             patch.setenv(name, SECRET)
         patch.setenv("SHOP_URL", f"https://me:{SECRET}@shop.example.com")
         patch.setenv(VARIABLE, f"@{failpoints}")
-        made.up(stack.connections_environment(), Launch(silent))
+        made.up(stack.servers_environment(), Launch(silent))
     yield made
     made.stop()
 

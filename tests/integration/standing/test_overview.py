@@ -18,7 +18,9 @@ from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
 from offset_ledger.run.ingest import ingest
+from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.standing.overview import PipelineLine, overview
+from offset_ledger.standing.status import status
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import quiet
 
@@ -103,9 +105,8 @@ def test_each_pipeline_has_a_line_whatever_is_wrong_with_the_others(
         "no_topic": "UnknownTopic: topic 'no.such.topic' does not exist",
     }.items():
         assert message in str(found[name].error)
-        assert replace(found[name], error=None, quarantined=None) == PipelineLine(
-            name, "broken file" if name == "broken" else "not known"
-        )
+        state = {"broken": "broken file", "no_topic": "not started"}.get(name, "not known")  # as the ledger page says
+        assert replace(found[name], error=None, quarantined=None) == PipelineLine(name, state)
 
     assert main(["status", "--json"]) == 1
     assert [line["pipeline"] for line in json.loads(capsys.readouterr().out)] == list(found)
@@ -115,6 +116,29 @@ def test_each_pipeline_has_a_line_whatever_is_wrong_with_the_others(
     shown = capsys.readouterr().out.splitlines()
     assert shown[2].split()[:3] == ["done", "behind", "2"]
     assert shown[-1] == f"rejected: {blocked.blocked_by}"
+
+
+REGISTERED = """
+pipeline: registered
+source: {{connection: kafka_default, topic: {topic}, format: avro, registry: registry_away}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
+target: {{connection: postgres_default, table: public.registered}}
+"""
+
+
+def test_a_registry_that_does_not_answer_is_not_known_as_on_the_page(
+    topic_name: Callable[[], str], servers: Servers, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1)
+    (folder / "registered.yaml").write_text(REGISTERED.format(topic=topic))
+    away = Connection("registry_away", "http", f"http://127.0.0.1:{free_ports(1)[0]}")
+    monkeypatch.setenv(environment_name(away.conn_id), away.to_json())
+    (line,) = overview()
+    assert (line.state, line.lag) == ("not known", 0)
+    assert "check that the schema registry runs" in str(line.error)
+    assert main(["status"]) == 1
+    assert status(parse_pipeline(folder / "registered.yaml")).state == "not known"
 
 
 def test_servers_are_asked_once_for_all_their_pipelines(

@@ -227,6 +227,14 @@ def test_values_open_in_full(open_page: Callable[..., Page], address: str) -> No
     expect(page.get_by_role("dialog").locator("pre")).to_have_text(value["text"])
     picture(page, "value-light")
     page.keyboard.press("Escape")
+    whole = {**answer["rejection"]["records"][0], "value": {**value, "size": 70_000, "text": "y" * 600}}
+    value["size"] = 70_000  # of which these are the first ones
+    answer_with(page, re.compile("/api/pipelines/orders$"), answer)
+    answer_with(page, re.compile("/api/pipelines/orders/refused/"), whole)
+    shown(page, address, "orders")
+    page.get_by_role("button", name="xxx").click()
+    expect(page.get_by_role("dialog").locator("pre")).to_have_text(whole["value"]["text"])
+    page.keyboard.press("Escape")
     record = page.request.get(f"{address}/api/pipelines/orders/quarantine/9").json()
     record["value"] |= {"text": record["value"]["text"][:5], "shown": 5}
     answer_with(page, re.compile("/api/pipelines/orders/quarantine/9$"), record)

@@ -138,6 +138,16 @@ def test_the_event_is_named_by_what_is_unique_and_called_so() -> None:
     assert "unique in 6 records, and named id; other candidates: key (unique in 6 records); $.code" in found.doubts[0]
 
 
+def test_what_publish_may_have_added_is_not_preferred_to_what_the_records_have_themselves() -> None:
+    own, added = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
+    values = [{"id": f"o{n}", "ts": own, "event_id": f"e{n}", "publish_at": added} for n in range(6)]
+    found = proposal(sample(*documents(*values)))
+    assert (found.record.event_id, found.record.publish_at) == (("id",), ("ts",))
+    stamped = [{name: each[name] for name in ("event_id", "publish_at")} for each in values]
+    alone = proposal(sample(*documents(*stamped)))
+    assert (alone.record.event_id, alone.record.publish_at) == (("event_id",), ("publish_at",))
+
+
 def test_a_topic_with_tombstones_is_named_by_its_keys_and_deletes() -> None:
     found = proposal(sample(*documents({"id": 1, "at": "2026-01-01T00:00:00Z"}), None))
     assert (found.record.event_id, found.record.publish_at) == (None, None)

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import uuid
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from offset_ledger.publishing.serializers import (
 )
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-FORM = Form(new_id=lambda: "new", clock=lambda: NOON)
+FORM = Form(new_id=lambda: "new", clock=lambda: NOON, stamp_values=True)
 STAMPS = (("event_id", b"new"), ("publish_at", b"2026-01-01T12:00:00.000Z"))
 
 
@@ -113,8 +112,8 @@ def test_other_values_are_stamped_in_the_headers_alone() -> None:
     )
 
 
-def test_values_stay_as_they_are_where_only_headers_are_stamped() -> None:
-    untouched = replace(FORM, stamp_values=False)
+def test_values_stay_as_they_are_unless_they_are_to_be_stamped() -> None:
+    untouched = Form(new_id=FORM.new_id, clock=FORM.clock)
     assert untouched.record("k", {"a": 1}) == Record(b"k", b'{"a":1}', STAMPS)
     given = untouched.record("k", {"event_id": 7, "publish_at": None})
     assert (given.value, given.headers) == (b'{"event_id":7,"publish_at":null}', (("event_id", b"7"), STAMPS[1]))
@@ -153,7 +152,7 @@ def test_a_stamped_line_keeps_its_numbers_and_its_id_from_one_reading_to_the_nex
 @pytest.mark.parametrize("value", [None, ("body",)])
 def test_a_line_is_published_unchanged_where_only_headers_are_stamped(tmp_path: Path, value: JsonPath | None) -> None:
     line = '{"body": {"a": "x", "event_id": null}}'
-    file = RecordFile(written(tmp_path, line + "\n"), form=replace(FORM, stamp_values=False), value=value)
+    file = RecordFile(written(tmp_path, line + "\n"), form=Form(clock=FORM.clock), value=value)
     (record,) = file.records()
     assert record.value == (line if value is None else '{"a":"x","event_id":null}').encode()
     assert uuid.UUID(dict(record.headers)["event_id"].decode()).version == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from offset_ledger.doctor.installation import check_java as check_doctors_java
 from offset_ledger.errors import ConfigurationError, StackError
 from offset_ledger.sandbox import java
 from offset_ledger.sandbox.java import find_java
+from offset_ledger.stage import spark_home
 from offset_ledger.stage.spark_home import JavaRuntime, check_java, java_properties, spark_java
 
 SAYS = """#!/bin/sh
@@ -61,13 +63,21 @@ def test_without_any_the_packaged_runtime_is_taken_and_drops_the_module_it_lacks
 
 
 def test_when_no_java_fits_the_message_names_those_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(java, "_packaged", lambda: None)
+    monkeypatch.setattr(java, "packaged_java", lambda: None)
     monkeypatch.setenv("JAVA_HOME", str(claim(tmp_path / "home", "25")))
     with pytest.raises(StackError, match=r"^Java 17 or 21 is needed, found: JAVA_HOME is Java 25; set JAVA_HOME"):
         find_java()
 
 
+def test_spark_takes_the_packaged_runtime_where_the_machine_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "")  # so that what is set is undone
+    packaged = find_java()
+    assert spark_java().version == packaged.version
+    assert os.environ["JAVA_HOME"] == str(packaged.home)  # for Spark's scripts
+
+
 def test_spark_takes_java_home_whatever_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(spark_home, "packaged_java", lambda: None)
     with pytest.raises(
         ConfigurationError, match=r"^Spark needs Java 17 or 21, and PATH has no working Java \(java\); set"
     ):

@@ -16,9 +16,9 @@ export function content(shown, title, whole) {
 }
 
 /** The same in one line, which opens. */
-export function line(shown, title) {
+export function line(shown, title, whole) {
   if (!shown?.text || shown.text.length <= LINE) return shown?.text ? h("code.line", {}, shown.text) : content(shown);
-  const open = () => large(title, block(shown));
+  const open = async () => large(title, block(whole && shown.shown < shown.size ? await whole() : shown));
   return h("button.link.line", { onclick: open, title: "Open in full", "data-key": title }, `${shown.text.slice(0, LINE)}…`);
 }
 

@@ -1,5 +1,6 @@
 // The banner of a rejected batch: why, the report, the first records that it refused, and the decision.
 
+import { read } from "./airflow.js";
 import { report } from "./dialogs.js";
 import { h } from "./dom.js";
 import { moment, number } from "./format.js";
@@ -15,13 +16,15 @@ export function rejection(p, act) {
   const page =
     p.rejection.report &&
     h("button", { onclick: () => report(p.rejection.report), "data-key": "notice-report" }, "Report of the batch");
+  const at = `pipelines/${encodeURIComponent(p.name)}/refused`;
+  const whole = (each) => async () => (await read(`${at}/${each.partition}/${each.offset}`)).value;
   const rows = records.map((each) =>
     row(COLUMNS, CELLS, [
       each.partition,
       number(each.offset),
       moment(each.timestamp),
       reasonLines(each.reasons),
-      line(each.value, `Value of ${each.partition}:${number(each.offset)}`),
+      line(each.value, `Value of ${each.partition}:${number(each.offset)}`, whole(each)),
     ]),
   );
   return h(

@@ -110,7 +110,7 @@ def world(
         patch.setitem(local_airflow._SETTINGS, "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL", "120")
         try:
             if "spark_ready" in wanted:
-                spark_server.start(stack.connections_environment(), Launch(print))
+                spark_server.start(stack.servers_environment(), Launch(print))
             begin(made)
             begin_in(shop, made)
             made.start()
@@ -135,7 +135,7 @@ def fixtures_of(session: pytest.Session) -> set[str]:
 @pytest.fixture(scope="package")
 def spark_ready(world: World, spark_server: SparkConnect, stack: Stack) -> None:  # noqa: ARG001
     """The Spark Connect server runs."""
-    spark_server.up(stack.connections_environment(), Launch(print))
+    spark_server.up(stack.servers_environment(), Launch(print))
 
 
 def sent_to(lineage: Answering) -> dict[str, str]:

@@ -122,9 +122,7 @@ def test_a_loss_ahead_is_told_once_until_the_records_are_committed(world: World,
 def test_a_registry_that_is_away_is_told_while_airflow_tries_again(world: World, hooks: Answering) -> None:
     run_id = world.trigger("away")
     told = until(lambda: notified(hooks, "away"), "the notification", lambda: world.told("away", run_id))
-    assert [(each["cause"], each["subject"]) for each in told] == [
-        ("registry_away", "away: the schema registry is away")
-    ]
+    assert [(each["cause"], each["subject"]) for each in told] == [("server_away", "away: the schema registry is away")]
     assert told[0]["text"].splitlines()[1].startswith("RegistryUnavailable: ")
     assert world.state("away", run_id) == "running"
     world.call("PATCH", world.run("away", run_id), {"state": "failed"})

@@ -45,7 +45,7 @@ def protobuf(text: str) -> SchemaSerializer:
     return framed("protobuf", schema, compile_codec(schema))
 
 
-FORM = Form(STRING, avro(AVRO), clock=lambda: NOON)
+FORM = Form(STRING, avro(AVRO), clock=lambda: NOON, stamp_values=True)
 
 
 def written(folder: Path, text: str, name: str = "records.jsonl") -> Path:

@@ -2,4 +2,4 @@
 SELECT _partition AS partition, _offset AS "offset", _timestamp AS "timestamp", reasons,
        octet_length(_key) AS key_bytes, octet_length(_value) AS value_bytes,
        substring(_key FROM 1 FOR %(shown)s) AS key, substring(_value FROM 1 FOR %(shown)s) AS value
-FROM {refused} LIMIT %(limit)s
+FROM {refused} WHERE %(partition)s::integer IS NULL OR (_partition = %(partition)s AND _offset = %(offset)s) LIMIT %(limit)s

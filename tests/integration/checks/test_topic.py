@@ -1,0 +1,86 @@
+"""``check`` asks Kafka: what would stop every batch is a mistake, and a broker that is away is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from offset_ledger import ConfigurationError, UnknownTopic, check
+from offset_ledger.cli.main import main
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.sandbox.layout import free_ports
+from tests.fixtures.servers import Servers
+
+PIPELINE = """
+pipeline: orders
+source: {{connection: kafka_default, {topics}}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
+target: {{connection: postgres_default, table: public.orders}}
+"""
+
+
+def written(folder: Path, topics: str) -> Path:
+    path = folder / "orders.yaml"
+    path.write_text(PIPELINE.format(topics=topics))
+    return path
+
+
+def connect_to(monkeypatch: pytest.MonkeyPatch, **extra: str) -> None:
+    monkeypatch.setenv(environment_name("kafka_default"), Connection("", "kafka", extra=extra).to_json())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "line"),
+    [(None, "bootstrap.servers"), ("SASL_PLAINTEXT", "and a PLAINTEXT listener of Kafka is there")],
+)
+def test_a_wrong_connection_is_a_mistake(
+    servers: Servers,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    protocol: str | None,
+    line: str,
+) -> None:
+    path = written(tmp_path, "topic: shop.orders")
+    login = {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"}
+    given = {"bootstrap.servers": servers.bootstrap, "security.protocol": protocol, **login} if protocol else {}
+    connect_to(monkeypatch, **given)
+    assert main(["check", str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert "no mistakes" not in out
+    assert "ConfigurationError: " in err
+    assert line in err
+    with pytest.raises(ConfigurationError, match=line):
+        check(path)
+
+
+@pytest.mark.parametrize("topics", ["topics: [{}.eu, {}.us]", 'topic_pattern: "{}[.].*"'])
+def test_several_topics_of_which_none_is_there_are_a_mistake(
+    servers: Servers,
+    topic_name: Callable[[], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    topics: str,
+) -> None:
+    name = topic_name()
+    path = written(tmp_path, topics.format(name, name))
+    assert main(["check", str(path)]) == 1
+    assert "has none of the topics of the file: " in capsys.readouterr().err
+    with pytest.raises(UnknownTopic):
+        check(path)
+    create_topic(dict(servers.kafka.extra), f"{name}.eu", 1, 1)
+    assert main(["check", str(path)]) == 0
+    assert "1 topic" in capsys.readouterr().out.splitlines()[1]
+
+
+@pytest.mark.usefixtures("servers")
+def test_a_broker_that_is_away_is_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (port,) = free_ports(1)
+    connect_to(monkeypatch, **{"bootstrap.servers": f"127.0.0.1:{port}"})
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0")
+    topic, table = check(written(tmp_path, "topic: shop.orders")).splitlines()
+    assert topic.startswith("Kafka was not asked about shop.orders: ")
+    assert table.startswith("table public.orders")
