@@ -21,11 +21,15 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class DecodedColumns:
-    """The rows and refusals of one batch; both tables have the columns of their staging table, in Kafka's order."""
+    """The rows and refusals of one batch; both tables have the columns of their staging table, in Kafka's order.
+
+    ``framed`` are the values of the rows with the frames by which they were decoded, where headers stand for some.
+    """
 
     rows: pa.Table
     refusals: pa.Table
     skipped: int
+    framed: pa.BinaryArray | None = None
 
 
 def staging_schema(record: RecordShape) -> pa.Schema:
@@ -43,24 +47,29 @@ def refusal_schema(record: RecordShape) -> pa.Schema:
 def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     """Decode a batch with the columns key, value, partition, offset, timestamp and headers."""
     kafka = KafkaColumns(batch)
+    if decoder.frames:
+        kafka.frame(decoder.frames, batch.column("headers"))
     if decoder.keys and decoder.record.event_id is None:
         kafka.read_keys(decoder.keys)
     if decoder.record.schema_ids:
-        kafka.read_schema_ids(batch.column("headers"))
+        kafka.read_schema_ids()
     elsewhere = _elsewhere(decoder, kafka, batch)
-    proven = _with_kafka_slots(decoder.prove(kafka.values), kafka)
+    proven = _with_kafka_slots(decoder.prove(kafka.framed_values), kafka)
     if against_all := kafka.against.keys() | elsewhere.against.keys():
         proven = proven.kept(~np.isin(proven.places, list(against_all)))
     rest = np.ones(batch.num_rows, np.bool_)
     rest[proven.places] = False
     rest[proven.skipped] = False
     places, skipped = np.flatnonzero(rest), len(proven.skipped)
-    values, keys = take(kafka.values, places).to_pylist(), take(kafka.event_keys, places).to_pylist()
+    values, keys = take(kafka.framed_values, places).to_pylist(), take(kafka.event_keys, places).to_pylist()
     microseconds = take(kafka.timestamps, places).cast(pa.int64()).to_pylist()
     decoded: dict[int, DecodedRow] = {}
     refused: dict[int, tuple[Reason, ...]] = {}
     for place, value, key, moment in zip(places.tolist(), values, keys, microseconds, strict=True):
         timestamp = kafka.unheld.get(place) or timestamp_of(moment)
+        if place in kafka.unframed:
+            refused[place] = kafka.against[place]
+            continue
         outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), timestamp)
         is_delete = isinstance(outcome, DecodedRow) and outcome.deleted
         against = kafka.against.get(place, ()) + (() if is_delete else elsewhere.against.get(place, ()))
@@ -69,13 +78,17 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
         elif isinstance(outcome, DecodedRow) and not against:
             decoded[place] = outcome
         else:
-            own = outcome.reasons if isinstance(outcome, Refusal) else ()
+            own = kafka.reasons(place, outcome.reasons) if isinstance(outcome, Refusal) else ()
             refused[place] = tuple(dict.fromkeys((*own, *against))) if against else own
     places = np.array([*refused], np.int64)
     reasons = pa.array([_encode(each).decode() for each in refused.values()], pa.string())
     columns = [*kafka.at(places), take(kafka.values, places), reasons]
     refusals = pa.Table.from_arrays(columns, schema=refusal_schema(decoder.record))
-    return DecodedColumns(_rows(decoder.record, kafka, elsewhere, proven, decoded), refusals, skipped)
+    rows = _rows(decoder.record, kafka, elsewhere, proven, decoded)
+    if kafka.framed_values is kafka.values:
+        return DecodedColumns(rows, refusals, skipped)
+    framed = take(kafka.framed_values, np.sort(np.concatenate([proven.places, np.array([*decoded], np.int64)])))
+    return DecodedColumns(rows, refusals, skipped, framed)
 
 
 def _elsewhere(decoder: Decoder, kafka: KafkaColumns, batch: pa.RecordBatch) -> Elsewhere:
@@ -83,7 +96,7 @@ def _elsewhere(decoder: Decoder, kafka: KafkaColumns, batch: pa.RecordBatch) -> 
     if decoder.key_columns:
         columns = {
             **{name: batch.column(name) for name in batch.schema.names},
-            "value": kafka.keys,
+            "value": kafka.framed_keys,
             "key": pa.repeat(pa.scalar(b"key"), count),
             "offset": pa.array(np.arange(count)),
             "timestamp": pa.repeat(pa.scalar(0, TIMESTAMP), count),

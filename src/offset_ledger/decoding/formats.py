@@ -7,17 +7,28 @@ from functools import partial
 from offset_ledger.config.model import Limits, RecordShape, Tombstone
 from offset_ledger.config.source import Format, KeyFormat, Source
 from offset_ledger.decoding.elsewhere import check_defaults
-from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, Lookup, OtherKind, ReadKey
+from offset_ledger.decoding.frame import KEY_HEADER, VALUE_HEADER
+from offset_ledger.decoding.framed import (
+    FramedDecoder,
+    FramedKeys,
+    HeaderFrames,
+    Lookup,
+    NamedByHeader,
+    OtherKind,
+    ReadKey,
+    Remembered,
+    Schema,
+)
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Decoder
 from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema, is_of_others
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.extras import require
-from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
 
 
-def no_schemas(_: frozenset[int]) -> Mapping[int, WriterSchema | SchemaProblem]:
+def no_schemas(_: frozenset[SchemaRef]) -> Mapping[SchemaRef, Schema]:
     """The lookup of a pipeline without a registry."""
     return {}
 
@@ -30,6 +41,7 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
             is none of its values.
     """
     check_defaults(record)
+    lookup = lookup if isinstance(lookup, Remembered) else Remembered(lookup)
     decoder = _of_values(source, record, limits, lookup)
     in_keys = [
         replace(each, path=each.key, key=None, default=None, nullable=each.optional)
@@ -68,11 +80,21 @@ def _of_values(source: Source, record: RecordShape, limits: Limits, lookup: Look
 
         has_keys = source.key_format in LANGUAGES
         keys = FramedKeys(partial(_key_reader, source), lookup) if has_keys else None
-        return FramedDecoder(record, limits, registered, lookup, keys)
+        return FramedDecoder(record, limits, registered, lookup, keys, _header_frames(source, record, lookup))
     try:
         return _decoder(source, WriterSchema(0, LANGUAGES[source.format], source.schema.text), record, limits)
     except SchemaProblem as problem:
         raise ConfigurationError(f"source.schema: {problem}; correct the schema file") from None
+
+
+def _header_frames(source: Source, record: RecordShape, lookup: Lookup) -> HeaderFrames:
+    """What puts frames in the place of headers; before keys only where they are read, and not before those in JSON."""
+    values = NamedByHeader(VALUE_HEADER, lookup, source.format is Format.PROTOBUF)
+    are_read = record.event_id is None or any(column.key is not None for column in record.columns)
+    if not are_read or source.key_format is KeyFormat.JSON:
+        return HeaderFrames(values, None)
+    of_schemas = lookup if source.key_format in LANGUAGES else None
+    return HeaderFrames(values, NamedByHeader(KEY_HEADER, of_schemas, source.key_format is KeyFormat.PROTOBUF))
 
 
 _EXTRAS: Mapping[str, str] = {Format.PROTOBUF: "protobuf", Format.JSON_SCHEMA: "json-schema"}

@@ -1,22 +1,27 @@
 """Confluent's wire format: a magic byte of 0, the id of the schema in four bytes, then what the schema describes.
 
+A header may name the schema instead: by the magic byte 0 and an id, or by the magic byte 1 and the schema's GUID.
+
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
+
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.outcome import HEADERS_PATH, Code, Mismatch, Reason
+from offset_ledger.decoding.outcome import Code, Mismatch
+from offset_ledger.model.writer_schema import SchemaRef
 
 SIZE = 5
 NO_SCHEMA = -1
 LAST_ID = 2**31 - 1
 """Of a registry, whose ids are Java's integers; the four bytes of a record can name more."""
 _END = 2**31 - 1  # without an end, Arrow fails on short values: "Negative buffer resize"
-ID_HEADERS = ("__value_schema_id", "__key_schema_id")
-"""The headers that carry the GUID of a schema where a producer does not frame the record."""
+VALUE_HEADER, KEY_HEADER = "__value_schema_id", "__key_schema_id"
+GUID_SIZE = 17
 
 
 def schema_id(framed: bytes) -> int:
@@ -30,6 +35,24 @@ def schema_id(framed: bytes) -> int:
     if framed[0]:
         raise Mismatch(Code.FRAME, f"expected the magic byte 0 of Confluent's wire format, got {framed[0]:#04x}")
     return int.from_bytes(framed[1:SIZE], "big")
+
+
+def named_schema(header: bytes) -> tuple[SchemaRef, bytes]:
+    """The schema that a header names by this value, and what follows: the message indexes of Protobuf.
+
+    Raises:
+        Mismatch: it names none.
+    """
+    size = {b"\0": SIZE, b"\1": GUID_SIZE}.get(header[:1])
+    if size is None or len(header) < size:
+        expected = f"expected a magic byte of 1 and a GUID in {GUID_SIZE} bytes, or of 0 and an id in {SIZE}"
+        raise Mismatch(Code.FRAME, f"{expected}, got {len(header)} bytes: {header[:GUID_SIZE].hex(' ')}")
+    return UUID(bytes=header[1:size]) if header[0] else int.from_bytes(header[1:size], "big"), header[size:]
+
+
+def header_of(guid: UUID, indexes: bytes) -> bytes:
+    """The value of the header that names this schema; the inverse of :func:`named_schema`."""
+    return b"\1" + guid.bytes + indexes
 
 
 def schema_ids(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
@@ -50,9 +73,3 @@ def schema_ids(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
 def without_head(column: pa.BinaryArray, size: int = SIZE) -> pa.BinaryArray:
     """The values without their frames, or without so many bytes."""
     return pc.binary_slice(column, size, _END)
-
-
-def id_in_header(name: str) -> Reason:
-    """Why a record whose schema a header names is refused."""
-    detail = f"expected the schema id in the record, got it in the header {name}, which is not supported"
-    return Reason(HEADERS_PATH, Code.FRAME, detail)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.frame import ID_HEADERS, id_in_header
 from offset_ledger.decoding.outcome import HEADERS_PATH, Code, Reason, printable
 from offset_ledger.decoding.texts import is_utf8, utf8
 from offset_ledger.model.header_name import HeaderName
@@ -41,20 +41,15 @@ def wrong_names(headers: pa.Array) -> dict[int, Reason]:
     return {place: Reason(HEADERS_PATH, Code.ENCODING, detail + name) for place, name in shown.items()}
 
 
-def schemas_in_headers(headers: pa.Array) -> dict[int, Reason]:
-    """The records, by place, of which a header names the schema, each with the reason against it."""
-    marked = pc.is_in(pc.struct_field(headers.flatten(), 0), pa.array(ID_HEADERS, pa.binary()))
-    return {place: id_in_header(name.decode()) for place, name in _first_names(headers, marked).items()}
-
-
 def last_values(headers: pa.Array, name: str) -> pa.BinaryArray:
     """The value of the last header of this name of each record; null where there is none."""
-    pairs, values = headers.flatten(), [None] * len(headers)
-    marked = pc.equal(pc.struct_field(pairs, 0), pa.scalar(name.encode(), pa.binary()))
-    places = pc.list_parent_indices(headers).filter(marked).to_pylist()
-    for place, value in zip(places, pc.struct_field(pairs, 1).filter(marked).to_pylist(), strict=True):
-        values[place] = value
-    return pa.array(values, pa.binary())
+    pairs = headers.flatten()
+    marked = pc.indices_nonzero(pc.equal(pc.struct_field(pairs, 0), pa.scalar(name.encode(), pa.binary())))
+    if not len(marked):
+        return pa.nulls(len(headers), pa.binary())
+    last = np.full(len(headers), -1)
+    last[pc.list_parent_indices(headers).take(marked).to_numpy()] = marked.to_numpy()  # the last one stays
+    return pc.struct_field(pairs, 1).take(pa.array(last, mask=last < 0))
 
 
 def _first_names(headers: pa.Array, marked: pa.BooleanArray) -> dict[int, bytes]:

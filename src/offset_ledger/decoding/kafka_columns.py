@@ -1,7 +1,10 @@
 """What a row takes from Kafka itself, whatever the format: columns, and where the file says so event id and moment."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,10 +12,13 @@ import pyarrow.compute as pc
 from offset_ledger.config.model import Limits, RecordShape, Tombstone
 from offset_ledger.decoding import outcome
 from offset_ledger.decoding.frame import NO_SCHEMA, schema_ids
-from offset_ledger.decoding.headers import headers_json, schemas_in_headers, wrong_names
+from offset_ledger.decoding.headers import headers_json, wrong_names
 from offset_ledger.decoding.kinds import EPOCH, MOMENT, check_event_id
 from offset_ledger.decoding.outcome import Code, DecodedRow, Key, Mismatch, Outcome, Places, Reason, Refusal, Timestamp
 from offset_ledger.pandas_later import without_pandas
+
+if TYPE_CHECKING:
+    from offset_ledger.decoding.framed import HeaderFrames
 
 without_pandas()
 _KAFKA = [
@@ -39,13 +45,16 @@ def kafka_fields(record: RecordShape) -> list[tuple[str, pa.DataType]]:
 class KafkaColumns:
     """The columns that Kafka gives one batch, and what of it names events and schemas.
 
-    ``against`` are the reasons against a record, by place, that are no matter of its value; ``unheld`` those of them
-    that are against its timestamp.
+    Decoders read ``framed_values``, but for those of the ``unframed``, of which a header names no schema. ``against``
+    are the reasons against a record, by place, that are no matter of its value; ``unheld`` those of them that are
+    against its timestamp.
     """
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.values = batch.column("value").cast(pa.binary())
         self.keys = batch.column("key").cast(pa.binary())
+        self.framed_values, self.framed_keys = self.values, self.keys
+        self.unframed, self._unframed_keys = dict[int, Reason](), dict[int, Reason]()
         self.timestamps = timestamps(batch)
         milliseconds = _milliseconds(batch)
         self.unheld: dict[int, Reason] = {}
@@ -62,16 +71,34 @@ class KafkaColumns:
 
     def read_keys(self, keys: outcome.Keys) -> None:
         """Let ``keys`` name the events."""
-        keys.look_up(self.keys)
-        read = [keys.read(key) for key in self.keys.to_pylist()]
+        keys.look_up(self.framed_keys)
+        read = [keys.read(key) for key in self.framed_keys.to_pylist()]
         self.wrong_keys = {place: key for place, key in enumerate(read) if isinstance(key, Reason)}
+        self.wrong_keys |= self._unframed_keys
         self.event_keys = pa.array([None if isinstance(key, Reason) else key for key in read], pa.binary())
 
-    def read_schema_ids(self, headers: pa.Array) -> None:
-        """Take the id of the schema from each record, none from its headers."""
-        self._refuse(schemas_in_headers(headers))
-        ids = schema_ids(self.values)
+    def frame(self, frames: HeaderFrames, headers: pa.ListArray) -> None:
+        """Put the frames before values and keys of which headers name the schema."""
+        self.framed_values, self.unframed = frames.values.framed(self.values, headers)
+        self._refuse(self.unframed)
+        if frames.keys:
+            self.framed_keys, self._unframed_keys = frames.keys.framed(self.keys, headers)
+            self._refuse(self._unframed_keys)
+
+    def read_schema_ids(self) -> None:
+        """Take the id of the schema from each record."""
+        ids = schema_ids(self.framed_values)
         self.columns.append(pa.array(ids, mask=ids == NO_SCHEMA))
+
+    def reasons(self, place: int, own: tuple[Reason, ...]) -> tuple[Reason, ...]:
+        """The decoder's own reasons; one more where the value has a header and seems to have a frame too."""
+        value = self.values[place : place + 1]
+        if value.equals(self.framed_values[place : place + 1]) or all(each.path != outcome.WHOLE for each in own):
+            return own
+        if (schema_id := schema_ids(value)[0]) == NO_SCHEMA:
+            return own
+        detail = f"expected no frame, for a header names the schema, got what begins like that of schema id {schema_id}"
+        return (*own, Reason(outcome.WHOLE, Code.FRAME, detail))
 
     def _refuse(self, reasons: Mapping[int, Reason]) -> None:
         for place, reason in reasons.items():

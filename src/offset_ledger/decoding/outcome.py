@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import numpy as np
@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import RecordShape
+
+if TYPE_CHECKING:
+    from offset_ledger.decoding.framed import HeaderFrames
 
 KEY_PATH = "_key"
 HEADERS_PATH = "_headers"
@@ -123,6 +126,10 @@ class Decoder(Protocol):
     @property
     def keys(self) -> Keys | None:
         """Return what reads event ids from keys that are more than a text."""
+
+    @property
+    def frames(self) -> HeaderFrames | None:
+        """Return what adds the frames that it decodes, where headers stand for them."""
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """Return what becomes of one record but for its columns elsewhere; never raises."""

@@ -5,6 +5,7 @@ schemas themselves, kept as they were written.
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Self
+from uuid import UUID
 
 from psycopg2 import sql
 from psycopg2.extras import Json
@@ -13,7 +14,7 @@ from offset_ledger.decoding.needed_columns import Difference, Needed
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
+from offset_ledger.model.writer_schema import SchemaLanguage, SchemaRef, SchemaReference, WriterSchema
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -109,10 +110,15 @@ def accept(cursor: Cursor, pipeline: str, differences: Iterable[Difference], ori
         cursor.run("following/accept", pipeline=pipeline, path=each.path, difference=each.text, who=origin.who, why=why)
 
 
-def read_writer_schemas(cursor: Cursor, pipeline: str, schema_ids: Iterable[int]) -> dict[int, WriterSchema]:
-    """The schemas of these ids that are kept."""
-    kept = cursor.run("schemas/read", pipeline=pipeline, schema_ids=list(schema_ids))
-    return {row["schema_id"]: _schema(*row) for row in kept}
+def read_writer_schemas(cursor: Cursor, pipeline: str, refs: Iterable[SchemaRef]) -> dict[SchemaRef, WriterSchema]:
+    """The schemas of these ids and GUIDs that are kept."""
+    wanted, kept = frozenset(refs), dict[SchemaRef, WriterSchema]()
+    names = {"schema_ids": [each for each in wanted if isinstance(each, int)]}
+    names["guids"] = [str(each) for each in wanted if isinstance(each, UUID)]
+    for row in cursor.run("schemas/read", pipeline=pipeline, **names):
+        schema = _schema(*row)
+        kept |= {ref: schema for ref in (schema.schema_id, schema.guid) if ref in wanted}
+    return kept
 
 
 def all_writer_schemas(cursor: Cursor, pipeline: str) -> tuple[WriterSchema, ...]:
@@ -120,8 +126,8 @@ def all_writer_schemas(cursor: Cursor, pipeline: str) -> tuple[WriterSchema, ...
     return tuple(_schema(*row) for row in cursor.run("schemas/read_all", pipeline=pipeline))
 
 
-def freeze_writer_schema(cursor: Cursor, pipeline: str, schema: WriterSchema) -> None:
-    """Keep a schema for ever, unless there is one with its id."""
+def freeze_writer_schema(cursor: Cursor, pipeline: str, schema: WriterSchema, ref: SchemaRef) -> None:
+    """Keep a schema for ever, unless there is one with its id; with its GUID, if records name it by that."""
     cursor.run(
         "schemas/freeze",
         pipeline=pipeline,
@@ -132,11 +138,18 @@ def freeze_writer_schema(cursor: Cursor, pipeline: str, schema: WriterSchema) ->
         subjects=Json(schema.subjects),
         fingerprint=schema.fingerprint,
     )
+    if isinstance(ref, UUID):
+        cursor.run("schemas/keep_guid", pipeline=pipeline, guid=str(ref), schema_id=schema.schema_id)
 
 
 def _schema(
-    schema_id: int, language: str, text: str, references: list[dict[str, object]], subjects: list[list[object]]
+    schema_id: int,
+    language: str,
+    text: str,
+    references: list[dict[str, object]],
+    subjects: list[list[object]],
+    guid: str | None,
 ) -> WriterSchema:
     refers = tuple(SchemaReference(**each) for each in references)  # type: ignore[arg-type]  # as freeze() wrote them
     under = tuple((str(subject), int(str(version))) for subject, version in subjects)
-    return WriterSchema(schema_id, SchemaLanguage(language), text, refers, under)
+    return WriterSchema(schema_id, SchemaLanguage(language), text, refers, under, UUID(guid) if guid else None)

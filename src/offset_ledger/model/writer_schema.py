@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
+from uuid import UUID
+
+SchemaRef = int | UUID
+"""What names a schema: its id, which is of one registry, or its GUID, which is the same in all of them."""
 
 
 class SchemaLanguage(StrEnum):
@@ -28,7 +32,7 @@ class WriterSchema:
     """A schema with all that it refers to, each reference before those that need it.
 
     ``schema_id`` is the registry's, and 0 for a schema from a file; ``subjects`` are the subjects and versions that it
-    is registered under.
+    is registered under. Of the ``guid`` only registries from Confluent Platform 8 on know.
     """
 
     schema_id: int
@@ -36,6 +40,7 @@ class WriterSchema:
     text: str
     references: tuple[SchemaReference, ...] = ()
     subjects: tuple[tuple[str, int], ...] = ()
+    guid: UUID | None = None
 
     @property
     def fingerprint(self) -> str:

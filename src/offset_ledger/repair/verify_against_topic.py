@@ -15,6 +15,7 @@ from offset_ledger.config.model import Merge, Pipeline, RecordShape
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
+from offset_ledger.decoding.framed import HeaderFrames
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Keys, Reason, Refusal, Skip
 from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
@@ -155,6 +156,10 @@ class _RecordByRecord:
     @property
     def keys(self) -> Keys | None:
         return self.decoder.keys
+
+    @property
+    def frames(self) -> HeaderFrames | None:
+        return self.decoder.frames
 
     def decode(
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason

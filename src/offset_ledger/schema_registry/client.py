@@ -5,11 +5,12 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 from offset_ledger.connections import Connection
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable, UnusableSchema
-from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
+from offset_ledger.model.writer_schema import SchemaLanguage, SchemaRef, SchemaReference, WriterSchema
 from offset_ledger.schema_registry.connection import Api, registry_settings
 
 LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
@@ -80,8 +81,31 @@ class Registry:
             subjects = tuple(
                 (_text(each, "subject", of_versions), _number(each, "version", of_versions)) for each in described
             )
-            self._schemas[schema_id] = WriterSchema(schema_id, schema.language, schema.text, references, subjects)
+            guid = _guid(_mapping(document, what), what)
+            self._schemas[schema_id] = WriterSchema(schema_id, schema.language, schema.text, references, subjects, guid)
         return self._schemas[schema_id]
+
+    def by_guid(self, guid: UUID) -> WriterSchema | None:
+        """The schema with that GUID, under its id; None where the registry knows no such one, or no GUIDs at all.
+
+        Raises:
+            UnusableSchema: as :meth:`schema`; or it is of another context than the URL of the registry.
+        """
+        what = f"the ids of schema GUID {guid}"
+        try:
+            answer = self._api.ask("GET", f"/schemas/guids/{guid}/ids")
+        except ConfigurationError:
+            self._api.ask("GET", "/schemas/types")  # raises where this is no registry
+            return None
+        found = [_mapping(each, what) for each in _sequence(answer or [], what)]
+        for each in found:
+            schema = self.schema(_number(each, "id", what))
+            if schema and schema.guid == guid:
+                return schema
+        if found:
+            contexts = ", ".join(_text(each, "context", what) for each in found)
+            raise UnusableSchema(f"it is in the context {contexts}; add /contexts/NAME to the URL of the registry")
+        return None
 
     def latest(self, subject: str) -> WriterSchema | None:
         """The latest version of the subject; None where the registry knows no such subject."""
@@ -197,10 +221,10 @@ def connect_registry(connection: Connection) -> Registry:
     return Registry(Api(registry_settings(connection)))
 
 
-def schema_or_problem(registry: Registry, schema_id: int) -> WriterSchema | SchemaProblem | None:
-    """The schema with this id, or why nobody can read it; None where the registry does not know it."""
+def schema_or_problem(registry: Registry, ref: SchemaRef) -> WriterSchema | SchemaProblem | None:
+    """The schema of this id or GUID, or why nobody can read it; None where the registry does not know it."""
     try:
-        return registry.schema(schema_id)
+        return registry.by_guid(ref) if isinstance(ref, UUID) else registry.schema(ref)
     except UnusableSchema as error:  # one record that names it does not stop the others
         return SchemaProblem(str(error))
 
@@ -308,6 +332,14 @@ def _text(members: Mapping[str, Any], name: str, what: str) -> str:
             f"{name} of {what} has U+0000 or half a surrogate pair, which no text may have; correct it"
         )
     return value
+
+
+def _guid(members: Mapping[str, Any], what: str) -> UUID | None:
+    """The GUID, where the registry knows them."""
+    try:
+        return UUID(_text(members, "guid", what)) if members.get("guid") is not None else None
+    except ValueError:
+        raise _malformed(f"guid of {what}", "a UUID", members["guid"]) from None
 
 
 def _number(members: Mapping[str, Any], name: str, what: str) -> int:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from uuid import UUID
 
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.connections import Connection, get_connection
+from offset_ledger.decoding.framed import Schema
 from offset_ledger.decoding.needed_columns import Difference, Follower, Needed
 from offset_ledger.decoding.outcome import Mismatch
 from offset_ledger.decoding.subjects import can_be_of, check_value_schema, fields_of, kind_names, kind_reader
@@ -27,7 +29,7 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.followed_columns import FollowedColumn, effective
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.model.writer_schema import SchemaLanguage, SchemaRef, WriterSchema
 from offset_ledger.table.fit import foreign_columns
 
 
@@ -65,45 +67,48 @@ class SchemaLookup:
             return None
         return cls(pipeline.name, source, database, get_connection(source.registry), new_records=True, keeps=False)
 
-    def __call__(self, schema_ids: frozenset[int]) -> Mapping[int, WriterSchema | SchemaProblem]:
-        """The schemas with these ids, or what is wrong with one, without those that the registry does not know.
+    def __call__(self, refs: frozenset[SchemaRef]) -> Mapping[SchemaRef, Schema]:
+        """The schemas of these ids and GUIDs, or what is wrong with one, without those that the registry does not know.
 
         Raises:
             SchemaChanged: the registry has another schema under an id than when it was first met.
             RegistryUnavailable: it has to be asked and does not answer.
             DatabaseUnavailable: nor does the ledger.
         """
-        kept: dict[int, WriterSchema] = {}
+        kept: dict[SchemaRef, WriterSchema] = {}
         if self.database:
             with connect(self.database) as session, transaction(session) as cursor:
-                kept = schema_boundaries.read_writer_schemas(cursor, self.pipeline, schema_ids)
-        answers: dict[int, WriterSchema | SchemaProblem] = {}
-        if wanted := schema_ids if self.new_records else schema_ids - kept.keys():
+                kept = schema_boundaries.read_writer_schemas(cursor, self.pipeline, refs)
+        answers: dict[SchemaRef, Schema] = {}
+        if wanted := refs if self.new_records else refs - kept.keys():
             from offset_ledger.schema_registry.client import connect_registry, schema_or_problem
 
             registry = connect_registry(self.registry)
             with registry.kept_open():
-                schemas = {id_: schema_or_problem(registry, id_) for id_ in sorted(wanted)}
-            answers = {id_: schema for id_, schema in schemas.items() if schema is not None}
-        asked = {id_: answer for id_, answer in answers.items() if isinstance(answer, WriterSchema)}
+                schemas = {ref: schema_or_problem(registry, ref) for ref in sorted(wanted, key=str)}
+            answers = {ref: schema for ref, schema in schemas.items() if schema is not None}
+        asked = {ref: answer for ref, answer in answers.items() if isinstance(answer, WriterSchema)}
         _check_unchanged(self.pipeline, kept, asked)
-        new = [schema for id_, schema in asked.items() if id_ not in kept and can_be_of(self.source, schema)]
+        new = {ref: schema for ref, schema in asked.items() if ref not in kept and can_be_of(self.source, schema)}
         if new and self.keeps and self.database:
             with connect(self.database) as session, transaction(session) as cursor:
-                for schema in new:
-                    schema_boundaries.freeze_writer_schema(cursor, self.pipeline, schema)
-                ids = [schema.schema_id for schema in new]  # a concurrent task may have kept one of them first
-                kept_now = schema_boundaries.read_writer_schemas(cursor, self.pipeline, ids)
+                for ref, schema in new.items():
+                    schema_boundaries.freeze_writer_schema(cursor, self.pipeline, schema, ref)
+                # A concurrent task may have kept one of them first, or an earlier batch by its id.
+                kept_now = schema_boundaries.read_writer_schemas(cursor, self.pipeline, new)
             _check_unchanged(self.pipeline, kept_now, asked)
         return answers if self.new_records else {**answers, **kept}
 
 
-def _check_unchanged(pipeline: str, kept: Mapping[int, WriterSchema], asked: Mapping[int, WriterSchema]) -> None:
-    for schema_id in kept.keys() & asked.keys():
-        before, now = kept[schema_id].fingerprint, asked[schema_id].fingerprint
+def _check_unchanged(
+    pipeline: str, kept: Mapping[SchemaRef, WriterSchema], asked: Mapping[SchemaRef, WriterSchema]
+) -> None:
+    for ref in kept.keys() & asked.keys():
+        before, now = kept[ref].fingerprint, asked[ref].fingerprint
         if before != now:
+            name = "GUID" if isinstance(ref, UUID) else "id"
             raise SchemaChanged(
-                f"pipeline {pipeline}: schema id {schema_id} has SHA-256 {now[:12]} in the registry and had "
+                f"pipeline {pipeline}: schema {name} {ref} has SHA-256 {now[:12]} in the registry and had "
                 f"{before[:12]} when it was first met; nothing was committed; a registry never changes an id, so name "
                 "the one that the records were written with in source.registry"
             )
@@ -124,7 +129,7 @@ class SchemaNeeds:
 
     pipeline: Pipeline
     follower: Follower
-    kept: Mapping[int, WriterSchema]
+    kept: Mapping[SchemaRef, WriterSchema]
 
     @classmethod
     def read(cls, cursor: Cursor, pipeline: Pipeline, schema_ids: Iterable[int]) -> SchemaNeeds:

@@ -19,6 +19,7 @@ from offset_ledger.config.source import Source
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
+from offset_ledger.decoding.framed import Remembered
 from offset_ledger.decoding.kafka_columns import moment_of, timestamps
 from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
@@ -183,13 +184,14 @@ def slice_writer(task: SliceTask, name: str = "slices") -> Iterator[SliceWriter]
 
 
 def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[DecodedColumns]:
-    tally.unread = unread = UnreadFields(task.source, task.record)
-    decoder = compile_decoder(task.source, task.record, task.limits, unread.remembering(task.lookup or no_schemas))
+    lookup = Remembered(task.lookup or no_schemas)
+    tally.unread = unread = UnreadFields(task.source, task.record, lookup.schemas)
+    decoder = compile_decoder(task.source, task.record, task.limits, lookup)
     for batch in filter(len, batches):
         tally.add(batch)
         staged = decode_batch(decoder, batch)
         tally.skipped += staged.skipped
-        unread.add(staged.rows)
+        unread.add(staged.rows, staged.framed)
         yield staged
 
 

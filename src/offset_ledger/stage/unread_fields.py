@@ -13,46 +13,36 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import JsonPath, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
-from offset_ledger.decoding.framed import Lookup, by_head
+from offset_ledger.decoding.framed import Schema, by_head
 from offset_ledger.decoding.needed_columns import UnreadMembers, unread
 from offset_ledger.decoding.outcome import printable
 from offset_ledger.decoding.subjects import LANGUAGES, ReadKind, fields_of, kind_reader
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.unread import MAX_NAME, UnreadCounts
-from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
 
 SAMPLE = 2000
 """Documents of a slice that are looked at, at most."""
 MAX_PATHS = 1000
 """Different paths that are counted in a slice."""
-Schemas = Mapping[int, WriterSchema | SchemaProblem]
+Schemas = Mapping[SchemaRef, Schema]
 
 
 class UnreadFields:
     """Counts the fields of the staged rows of one slice; delete markers have no values and are left out.
 
-    Of JSON, with a schema or without, it looks at some documents; of Avro and Protobuf at the schema of each record.
+    Of JSON, with a schema or without, it looks at some documents; of Avro and Protobuf at the schema of each record,
+    which is among the ``schemas`` once the record is decoded.
     """
 
-    def __init__(self, source: Source, record: RecordShape) -> None:
-        self._schemas: dict[int, WriterSchema | SchemaProblem] = {}
+    def __init__(self, source: Source, record: RecordShape, schemas: Schemas) -> None:
         documents = source.format in (Format.JSON, Format.JSON_SCHEMA)
-        self._fields = Documents(source, record) if documents else OfSchemas(source, record, self._schemas)
+        self._fields = Documents(source, record) if documents else OfSchemas(source, record, schemas)
 
-    def remembering(self, lookup: Lookup) -> Lookup:
-        """Return the lookup, whose schemas are remembered, so that nobody is asked for them twice."""
-
-        def remembered(ids: frozenset[int]) -> Schemas:
-            schemas = lookup(ids)
-            self._schemas.update(schemas)
-            return schemas
-
-        return remembered
-
-    def add(self, rows: pa.Table) -> None:
-        """Count the fields of these staged rows."""
-        values = rows.column("_value").filter(pc.invert(rows.column("_deleted")))
-        for chunk in values.chunks:
+    def add(self, rows: pa.Table, framed: pa.BinaryArray | None = None) -> None:
+        """Count the fields of these staged rows, whose values are ``framed`` where headers stand for frames."""
+        values = rows.column("_value") if framed is None else pa.chunked_array([framed])
+        for chunk in values.filter(pc.invert(rows.column("_deleted"))).chunks:
             self._fields.add(chunk)
 
     def result(self) -> UnreadCounts:

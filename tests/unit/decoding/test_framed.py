@@ -220,18 +220,6 @@ def test_keys_in_the_wire_format_name_events(tombstone: bool) -> None:
     assert found == {key: [("_key", code)] for key, code in KEYS.items() if code != "k1"}
 
 
-def test_a_schema_id_in_a_header_is_refused_by_name() -> None:
-    headers = [[{"key": "__value_schema_id", "value": b"\1" + bytes(16)}], None, [{"key": "x", "value": b"y"}]]
-    values = [b'{"id": "a"}', framed(1, {"id": "b"}), framed(1, {"id": "c"})]
-    staged = decode_batch(decoder_of(Asked(SCHEMAS)), batch_of(list(values), headers=headers))
-    assert [row["event_id"] for row in staged.rows.to_pylist()] == ["b", "c"]
-    (refused,) = staged.refusals.to_pylist()
-    details = [each["detail"] for each in json.loads(refused["reasons"]) if each["path"] == "_headers"]
-    assert details == [
-        "expected the schema id in the record, got it in the header __value_schema_id, which is not supported"
-    ]
-
-
 @given(
     st.lists(st.one_of(st.none(), st.binary(max_size=12), st.binary(max_size=8).map(lambda b: b"\0" + b))),
     st.integers(0, 3),

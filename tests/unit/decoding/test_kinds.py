@@ -200,5 +200,5 @@ def test_each_kind_has_a_subject_of_its_own(strategy: SubjectStrategy) -> None:
     subjects = {1: "shop.Order", 2: "shop.Refund", 3: "shop.Refund"}
     known = {id_: replace(KNOWN[id_], subjects=((prefix + name, 1),)) for id_, name in subjects.items()}
     source = replace(SOURCE, format=Format.AVRO, subject=strategy)
-    decoder = compile_decoder(source, replace(SHAPE, schemas=("shop.Order",)), Limits(), lambda _: known)
+    decoder = compile_decoder(source, replace(SHAPE, schemas=("shop.Order",)), Limits(), lambda _: {**known})
     assert read(decoder, record(1, 1), record(2, 2), record(3, 3)) == [1, Code.SCHEMA, None]

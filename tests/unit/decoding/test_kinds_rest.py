@@ -190,7 +190,6 @@ def test_what_conditions_alone_compare_is_left(form: Form) -> None:
 @WITH_KINDS
 def test_the_fields_of_skipped_records_are_not_counted_as_unread(form: Form) -> None:
     decoder, values = made(form, schemas=("shop.Order",))
-    unread = UnreadFields(source(form[0]), decoder.record)
-    unread.remembering(lambda _: {1: WriterSchema(1, _LANGUAGES[form[0]], form[1])})(frozenset())
+    unread = UnreadFields(source(form[0]), decoder.record, {1: WriterSchema(1, _LANGUAGES[form[0]], form[1])})
     unread.add(decode_batch(decoder, batch_of(list(values))).rows)
     assert unread.result() == UnreadCounts(3, 3, {"$.note": 3})

@@ -37,8 +37,7 @@ def rows(values: list[bytes], deleted: tuple[int, ...] = ()) -> pa.Table:
 
 
 def counted(source: Source, *parts: pa.Table, schemas: dict[int, Any] | None = None) -> UnreadCounts:
-    fields = UnreadFields(source, SHAPE)
-    fields.remembering(lambda _: schemas or {})(frozenset())
+    fields = UnreadFields(source, SHAPE, {**(schemas or {})})
     for part in parts:
         fields.add(part)
     return fields.result()

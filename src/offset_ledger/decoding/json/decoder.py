@@ -29,7 +29,7 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 class JsonDecoder:
     """Decodes the JSON records of one pipeline; see :class:`~offset_ledger.decoding.outcome.Decoder`."""
 
-    keys = None
+    keys = frames = None
     key_columns: outcome.Decoder | None = None
 
     def __init__(self, record: RecordShape, limits: Limits) -> None:

@@ -32,7 +32,7 @@ class JsonSchemaDecoder:
         SchemaProblem: it is no JSON Schema, or refers to one that is not there.
     """
 
-    keys = None
+    keys = frames = None
     key_columns: outcome.Decoder | None = None
 
     def __init__(self, schema: WriterSchema, record: RecordShape, limits: Limits) -> None:

@@ -73,7 +73,7 @@ class TypedDecoder:
     With ``delete_when`` the tree has one more leaf, after the declared columns.
     """
 
-    keys = None
+    keys = frames = None
     key_columns: outcome.Decoder | None = None
 
     def __init__(self, record: RecordShape, limits: Limits, make_reader: Callable[[RootOf], Reader]) -> None:
