@@ -28,7 +28,7 @@ from offset_ledger.ledger.database import (
     transaction,
     transaction_id,
 )
-from offset_ledger.ledger.row_order import order_formats
+from offset_ledger.ledger.row_order import row_formats
 from offset_ledger.ledger.sqlstates import RAISED, REFUSED, in_a_function, meaning, refusal
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts
@@ -41,7 +41,7 @@ def merge_formats(
     """What the named statements leave open; ``emptied`` are columns that were declared before and are not now."""
     names = [sql.Identifier(name) for name, _ in row_columns(record)]
     comma = sql.SQL(", ")
-    assigned = [sql.SQL("{} = s.{}").format(name, name) for name in names[1:]]
+    assigned = [sql.SQL("{} = s.{}").format(name, name) for name in names[len(record.key_columns) :]]
     assigned += [sql.SQL("{} = NULL").format(sql.Identifier(name)) for name in emptied]
     return {
         "target": target,
@@ -53,7 +53,7 @@ def merge_formats(
         "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
             comma.join([sql.NULL, *(sql.Identifier("t", name) for name in emptied)])
         ),
-        **order_formats(record),
+        **row_formats(record),
     }
 
 
@@ -148,7 +148,9 @@ def rank_staged(pipeline: Pipeline, tables: StagingTables) -> Iterator[Future[di
 
 def _ranks(pipeline: Pipeline, tables: StagingTables, opened: list[Session]) -> dict[int, DictRow]:
     name = application_name(tables.attempt, "commit")  # a later claim ends it as it ends the merge
-    query = sql.SQL(named_sql("commit/rank_staged")).format(staging=tables.identifier(tables.rows))
+    query = sql.SQL(named_sql("commit/rank_staged")).format(
+        staging=tables.identifier(tables.rows), key=row_formats(pipeline.record)["key"]
+    )
     with (
         suppress(OffsetLedgerError, psycopg2.Error),
         connect(get_connection(pipeline.target.connection), name, timeout=_SECONDS) as session,
@@ -240,10 +242,11 @@ def explained(pipeline: Pipeline, tables: StagingTables, triggers: Sequence[str]
             names = f" (triggers: {', '.join(triggers)})" if triggers else ""
             raise refusal(RAISED, error, f"table {target}{names}") from error
         # Other unique constraints are the table's own.
+        key = [column.name for column in pipeline.record.key_columns]
         concurrent = isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected)) or (
             isinstance(error, pg.UniqueViolation)
             and (error.diag.schema_name, error.diag.table_name) == (pipeline.target.schema, pipeline.target.table)
-            and "(event_id)=(" in (error.diag.message_detail or "")
+            and f"({', '.join(key)})=(" in (error.diag.message_detail or "")
         )
         if concurrent:
             raise TransientError(
@@ -288,7 +291,8 @@ def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) ->
         names = [sql.Identifier("s", row[0]) for row in cursor.fetchall()] or [sql.Identifier("s")]
         sizes = sql.SQL(" + ").join(sql.SQL("coalesce(pg_column_size({}), 0)").format(name) for name in names)
         query = sql.SQL(named_sql("commit/largest_event"))
-        cursor.execute(query.format(staging=tables.identifier(tables.rows), size=sizes))
-        event_id, partition, offset = cursor.one()
-        return f"the largest is event {event_id!r}, record {partition}:{offset}"
+        event = row_formats(pipeline.record)["event"]
+        cursor.execute(query.format(staging=tables.identifier(tables.rows), size=sizes, event=event))
+        key, partition, offset = cursor.one()
+        return f"the largest is event {key!r}, record {partition}:{offset}"
     return ""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from itertools import combinations
 
@@ -13,7 +13,7 @@ from offset_ledger.config.json_path import PATH_PATTERN, format_path, parse_path
 from offset_ledger.config.keys import Key, Kind, Section, read_mapping, read_or_note, section
 from offset_ledger.config.located import CORE, Refused, Value, describe, is_null, is_text
 from offset_ledger.config.model import Column, ColumnType, JsonPath
-from offset_ledger.config.names import COLUMN_PATTERN, MAX_COLUMNS, RESERVED_COLUMNS, check_column_name
+from offset_ledger.config.names import COLUMN_PATTERN, MAX_COLUMNS, OWN_COLUMNS, SYSTEM_COLUMNS, check_column_name
 from offset_ledger.config.values import FLAG, TEXT, different, filled_text, matching, one_of, one_or_more, text, word
 
 PATH: Kind[JsonPath] = Kind(lambda value: parse_path(text(value)), {"type": "string", "pattern": PATH_PATTERN})
@@ -157,9 +157,9 @@ LONG_FORM: Kind[Column | None] = section(
 )
 
 
-def _column(value: Value) -> Column | None:
+def _column(value: Value, own: Collection[str] = OWN_COLUMNS) -> Column | None:
     try:
-        check_column_name(name := value.key)
+        check_column_name(name := value.key, own)
     except Refused as refused:
         value.note(Refused(refused.wrong, refused.right, value.line))
     if isinstance(value.node, yaml.MappingNode):
@@ -174,23 +174,31 @@ def _column(value: Value) -> Column | None:
 COLUMN = Kind(_column, {"anyOf": [TYPE.schema, LONG_FORM.schema]})
 
 
-def _columns(value: Value) -> tuple[Column, ...]:
-    entries = read_mapping(value, COLUMNS.schema["examples"][0]).values()
-    if not 1 <= len(entries) <= MAX_COLUMNS:
-        wrong = f"{len(entries)} columns, where a table takes 1 to {MAX_COLUMNS}"
-        raise Refused(wrong, "declare that many", value.line)
-    return tuple(column for entry in entries for column in read_or_note(COLUMN, entry) if column)
+def _columns(what: str, most: int, example: Mapping[str, str], own: Collection[str]) -> Kind[tuple[Column, ...]]:
+    column = Kind(lambda value: _column(value, own), COLUMN.schema)
+
+    def read(value: Value) -> tuple[Column, ...]:
+        entries = read_mapping(value, example).values()
+        if not 1 <= len(entries) <= most:
+            wrong = f"{len(entries)} columns, where Postgres takes 1 to {most}"
+            raise Refused(wrong, "declare that many", value.line)
+        return tuple(made for entry in entries for made in read_or_note(column, entry) if made)
+
+    return Kind(
+        read,
+        {
+            "type": "object",
+            "description": f"{what}: name: type, or name: with a mapping of the keys below.",
+            "minProperties": 1,
+            "maxProperties": most,
+            "propertyNames": {"pattern": COLUMN_PATTERN, "not": {"enum": [*own, *SYSTEM_COLUMNS]}},
+            "additionalProperties": COLUMN.schema,
+            "examples": [example],
+        },
+    )
 
 
-COLUMNS: Kind[tuple[Column, ...]] = Kind(
-    _columns,
-    {
-        "type": "object",
-        "description": "The declared columns in table order: name: type, or name: with a mapping of the keys below.",
-        "minProperties": 1,
-        "maxProperties": MAX_COLUMNS,
-        "propertyNames": {"pattern": COLUMN_PATTERN, "not": {"enum": list(RESERVED_COLUMNS)}},
-        "additionalProperties": COLUMN.schema,
-        "examples": [{"carrier": "text"}],
-    },
+COLUMNS = _columns("The declared columns in table order", MAX_COLUMNS, {"carrier": "text"}, OWN_COLUMNS)
+KEY_COLUMNS = _columns(
+    "The columns by which a row is known", 32, {"order_id": "bigint", "tenant": "uuid"}, ("publish_at",)
 )

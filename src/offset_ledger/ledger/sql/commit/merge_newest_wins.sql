@@ -1,10 +1,10 @@
 WITH merged AS (
     MERGE INTO {target} AS t
     USING (
-        SELECT DISTINCT ON (event_id) {columns}
+        SELECT DISTINCT ON ({key}) {columns}
         FROM {staging}
-        ORDER BY event_id, publish_at DESC, _partition DESC, _offset DESC
-    ) AS s ON t.event_id = s.event_id
+        ORDER BY {key}, publish_at DESC, _partition DESC, _offset DESC
+    ) AS s ON {same_key}
     WHEN MATCHED AND ({order}) > ({stored_order})
         THEN UPDATE SET {assignments}, _batch_id = %(batch_id)s
     WHEN NOT MATCHED THEN
@@ -12,7 +12,7 @@ WITH merged AS (
     -- t is the row as it was stored: a trigger may have made another one of it.
     RETURNING merge_action() AS action, s._partition, s._deleted,
               CASE WHEN ({stored_order}, t._batch_id)
-                        IS DISTINCT FROM ({order}, %(batch_id)s) THEN s.event_id END AS wrong
+                        IS DISTINCT FROM ({order}, %(batch_id)s) THEN {event} END AS wrong
 )
 SELECT _partition,
        min(wrong) AS wrong,

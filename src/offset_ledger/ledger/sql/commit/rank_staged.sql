@@ -5,7 +5,7 @@ WITH ranked AS (
            row_number() OVER by_event AS place,
            publish_at = first_value(publish_at) OVER by_event AS same_time
     FROM {staging} AS s
-    WINDOW by_event AS (PARTITION BY event_id ORDER BY publish_at DESC, _partition DESC, _offset DESC)
+    WINDOW by_event AS (PARTITION BY {key} ORDER BY publish_at DESC, _partition DESC, _offset DESC)
 )
 SELECT _partition,
        count(*) AS rows,
