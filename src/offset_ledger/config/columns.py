@@ -180,7 +180,7 @@ def _columns(what: str, most: int, example: Mapping[str, str], own: Collection[s
     def read(value: Value) -> tuple[Column, ...]:
         entries = read_mapping(value, example).values()
         if not 1 <= len(entries) <= most:
-            wrong = f"{len(entries)} columns, where Postgres takes 1 to {most}"
+            wrong = f"{len(entries)} columns, where a table takes 1 to {most}"
             raise Refused(wrong, "declare that many", value.line)
         return tuple(made for entry in entries for made in read_or_note(column, entry) if made)
 

@@ -72,7 +72,7 @@ def _check_key(said: Section, record: RecordShape) -> None:
             entries[column.name].note(Refused("a key is never NULL", "drop nullable, or write a default"))
         if column.name in declared:
             wrong = f"{column.name} is a column of record.columns too"
-            entries[column.name].note(Refused(wrong, "keep it in record.key alone: that is a column of the table"))
+            entries[column.name].note(Refused(wrong, "drop it there: a key is a column"))
 
 
 # A value of the file, a path that it reads, and the type it is read as.

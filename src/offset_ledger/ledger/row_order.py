@@ -81,14 +81,19 @@ def _any(cursor: Cursor, table: sql.Identifier, condition: str) -> bool:
 TOPIC = ("_topic", 'text COLLATE "C"')  # bytewise, as event ids: the merge needs an order, not a language's
 
 
+def order_columns(record: RecordShape) -> tuple[str, ...]:
+    """The columns by which rows are ordered: the moment, and the place in Kafka."""
+    return ("publish_at", *((TOPIC[0],) if record.topic_names else ()), "_partition", "_offset")
+
+
 def row_formats(record: RecordShape) -> dict[str, sql.Composable]:
     """The open parts of statements: key, place and order of a staged row ``s`` and of a stored row ``t``.
 
     ``known`` is NULL where there is no stored row, and ``event`` is the key as text.
     """
     key = tuple(column.name for column in record.key_columns)
-    place = (*((TOPIC[0],) if record.topic_names else ()), "_partition", "_offset")
-    order = ("publish_at", *place)
+    order = order_columns(record)
+    place = order[1:]
     equal = sql.SQL("{} = {}")
     return {
         "key": sql.SQL(", ").join(map(sql.Identifier, key)),

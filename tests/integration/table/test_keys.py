@@ -285,8 +285,11 @@ def test_a_row_that_another_writer_inserts_meanwhile_is_worth_another_try(sessio
         "INSERT INTO public.orders (order_id, tenant, publish_at, _partition, _offset, _deleted, _batch_id)"
         " VALUES (1, 'a', now(), 0, 0, true, 1)"
     )
-    tables = StagingTables(Attempt(1, 1))
-    with pytest.raises(TransientError, match="another writer"), transaction(session) as cursor:
+    with transaction(session) as cursor:
         cursor.execute(insert)
-        with explained(pipeline, tables):
-            cursor.execute(insert)
+    with (
+        pytest.raises(TransientError, match="another writer"),
+        transaction(session) as cursor,
+        explained(pipeline, StagingTables(Attempt(1, 1))),
+    ):
+        cursor.execute(insert)
