@@ -160,7 +160,7 @@ def raw_pieces(stack: Stack, pipeline: Pipeline, batch: Any) -> dict[str, float]
     with connect(postgres) as session:
         text = io.BytesIO()
         with transaction(session) as cursor:
-            create(cursor, again, pipeline.record, pipeline.source.topic)
+            create(cursor, again, pipeline)
             cursor.copy_expert(
                 sql.SQL("COPY {} ({}) TO STDOUT (FORMAT csv)").format(tables.identifier(tables.rows), columns), text
             )

@@ -272,7 +272,7 @@ def two_epochs(session: Session, pipeline: Pipeline, servers: Servers) -> tuple[
         stale = batches.read_batch(cursor, older.batch_id)
     with connect(servers.postgres) as other, transaction(other) as cursor:
         attempt = batches.claim(cursor, older.batch_id, ME)
-        staging.create(cursor, StagingTables(attempt), pipeline.record, pipeline.source.topic)
+        staging.create(cursor, StagingTables(attempt), pipeline)
     return stale, list(events)
 
 

@@ -99,8 +99,7 @@ def _table(cluster: str, pipeline: Pipeline, record: RecordShape, written: int) 
     columns = [
         schema_dataset.SchemaDatasetFacetFields(name, catalog_type(kind)) for name, kind in target_columns(record)
     ]
-    paths = {"event_id": record.event_id, "publish_at": record.publish_at}
-    paths |= {column.name: column.path for column in record.columns}
+    paths = {"publish_at": record.publish_at} | {column.name: column.path for column in record.all_columns}
     sources = {
         name: column_lineage_dataset.InputField(cluster, pipeline.source.topic, format_path(path))
         for name, path in paths.items()

@@ -8,7 +8,7 @@ from typing import Self
 from offset_ledger.config.json_path import format_path, parse_path, touch
 from offset_ledger.config.located import Refused
 from offset_ledger.config.model import Column, JsonPath, Pipeline
-from offset_ledger.decoding.kinds import ColumnKind, kinds
+from offset_ledger.decoding.kinds import ColumnKind, kind_of, kinds
 from offset_ledger.decoding.needed_columns import Difference, Follower, Needed, read_paths, unfit, unread
 from offset_ledger.decoding.typed.types import SchemaField
 from offset_ledger.model.followed_columns import FollowedColumn
@@ -140,21 +140,15 @@ def compare(
 
 def _slots(pipeline: Pipeline) -> list[_Slot]:
     record = pipeline.record
-    event_id, publish_at, *others = kinds(record)
-    of_id = _paths(record.event_id, record.event_id_aliases)
-    of_moment = _paths(record.publish_at, record.publish_at_aliases)
-    slots = [
-        _Slot(of_id, "event_id", event_id, False, "text"),
-        _Slot(of_moment, "publish_at", publish_at, False, "timestamp with time zone"),
-    ]
-    for column, kind in zip(record.columns, others, strict=True):
+    slots = list[_Slot]()
+    for column in record.all_columns:
         file = f"{column.type.sql}{', null' if column.nullable else ''}"
-        slots.append(_Slot(_paths(column.path, column.aliases), column.name, kind, column.optional, file))
-    return slots
-
-
-def _paths(path: JsonPath | None, aliases: tuple[JsonPath, ...]) -> tuple[JsonPath, ...]:
-    return (path, *aliases) if path else ()
+        paths = (column.path, *column.aliases) if column.path else ()
+        slots.append(_Slot(paths, column.name, kind_of(column), column.optional, file))
+    in_key = len(record.key_columns)
+    moment = (record.publish_at, *record.publish_at_aliases) if record.publish_at else ()
+    publish_at = _Slot(moment, "publish_at", kinds(record)[in_key], False, "timestamp with time zone")
+    return [*slots[:in_key], publish_at, *slots[in_key:]]
 
 
 def _leads(path: JsonPath, schema: KnownSchema) -> bool:

@@ -114,16 +114,16 @@ def _asked(pipeline: Pipeline, choice: Choice) -> tuple[dict[int, int], TopicSna
 
 
 MAX_RECORDS = 10_000
-_OF_THE_ROW = ("_partition", "_offset", "event_id", "publish_at", "_schema_id", "_deleted")
+_OF_THE_ROW = ("_partition", "_offset", "publish_at", "_schema_id", "_deleted")
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRow:
-    """A record that would become a row; ``values`` are those of the declared columns, as staging has them."""
+    """A record that would become a row; the values of the key and of the declared columns are as staging has them."""
 
     partition: int
     offset: int
-    event_id: str
+    key: Mapping[str, Any]
     publish_at: Any
     values: Mapping[str, Any]
     schema_id: int | None = None
@@ -183,13 +183,13 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
     """Read and decode records as :func:`decode_columns`, one by one for people."""
     start, record, decoded = decode_columns(pipeline, choice, records)
     rows, refusals = list[SampleRow](), list[SampleRefusal]()
-    names = [column.name for column in record.columns]
+    of_key, names = ([column.name for column in columns] for columns in (record.key_columns, record.columns))
     for each in decoded:
-        wanted = [name for name in (*_OF_THE_ROW, *names) if name in each.rows.column_names]
+        wanted = [name for name in (*_OF_THE_ROW, *of_key, *names) if name in each.rows.column_names]
         for row in with_texts(each.rows.select(wanted)).to_pylist():
-            values = {name: row[name] for name in names}
-            of_kafka = row["_partition"], row["_offset"], row["event_id"], row["publish_at"]
-            rows.append(SampleRow(*of_kafka, values, row.get("_schema_id"), row["_deleted"]))
+            key, values = ({name: row[name] for name in each} for each in (of_key, names))
+            place = row["_partition"], row["_offset"]
+            rows.append(SampleRow(*place, key, row["publish_at"], values, row.get("_schema_id"), row["_deleted"]))
         for row in each.refusals.to_pylist():
             reasons = tuple(json.loads(row["reasons"]))
             place = row["_partition"], row["_offset"]

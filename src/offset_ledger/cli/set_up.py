@@ -229,7 +229,8 @@ def run_preview(arguments: Namespace) -> Outcome:
             {
                 "partition": row.partition,
                 "offset": row.offset,
-                "event_id": row.event_id,
+                "event_id": row.key.get("event_id"),
+                "key": {name: _exact(value) for name, value in row.key.items()},
                 "publish_at": _exact(row.publish_at),
                 "schema_id": row.schema_id,
                 "deleted": row.deleted,
@@ -263,7 +264,7 @@ def _preview_text(sample: Sample, rows: tuple[SampleRow, ...]) -> str:
     counts = f"{counted(len(sample.rows), 'row')}, {rest}"
     cells = []
     for row in rows:
-        place = {name: getattr(row, name) for name in ("partition", "offset", "event_id", "publish_at")}
+        place = {"partition": row.partition, "offset": row.offset, **row.key, "publish_at": row.publish_at}
         place |= {} if row.schema_id is None else {"schema": row.schema_id}
         place |= {"deleted": True} if row.deleted else {}
         cells.append({name: cut(_exact(value)) for name, value in (place | dict(row.values)).items()})

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from itertools import combinations
 
@@ -13,7 +13,7 @@ from offset_ledger.config.json_path import PATH_PATTERN, format_path, parse_path
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, read_mapping, read_or_note, section
 from offset_ledger.config.located import CORE, Refused, Value, describe, is_null, is_text
 from offset_ledger.config.model import Column, ColumnType, JsonPath
-from offset_ledger.config.names import COLUMN_PATTERN, MAX_COLUMNS, RESERVED_COLUMNS, check_column_name
+from offset_ledger.config.names import COLUMN_PATTERN, MAX_COLUMNS, OWN_COLUMNS, SYSTEM_COLUMNS, check_column_name
 from offset_ledger.config.values import FLAG, TEXT, different, filled_text, matching, one_of, one_or_more, text, word
 
 PATH: Kind[JsonPath] = Kind(lambda value: parse_path(text(value)), {"type": "string", "pattern": PATH_PATTERN})
@@ -157,9 +157,12 @@ LONG_FORM: Kind[Column | None] = section(
 )
 
 
-def _column(value: Value) -> Column | None:
+Names = Collection[str]
+
+
+def _column(value: Value, own: Names = OWN_COLUMNS) -> Column | None:
     try:
-        check_column_name(name := value.key)
+        check_column_name(name := value.key, own)
     except Refused as refused:
         value.note(Refused(refused.wrong, refused.right, value.line))
     if isinstance(value.node, yaml.MappingNode):
@@ -183,15 +186,20 @@ def _columns(value: Value) -> Attributes:
     entries = dict(read_mapping(value, COLUMNS.schema["examples"][0]))
     if others := entries.pop(OTHERS, None):
         read_or_note(Kind(lambda each: one_of(text(each), (AUTO,)), {}), others)
-    if not (0 if others else 1) <= len(entries) <= MAX_COLUMNS:
-        wrong = f"{len(entries)} columns, where a table takes 1 to {MAX_COLUMNS}"
-        raise Refused(wrong, "declare that many", value.line)
-    declared = tuple(column for entry in entries.values() for column in read_or_note(COLUMN, entry) if column)
-    return Attributes(columns=declared, sampled=others is not None)
+    return Attributes(columns=_declared(value, entries, 0 if others else 1), sampled=others is not None)
+
+
+def _declared(
+    value: Value, entries: Mapping[str, Value], least: int = 1, most: int = MAX_COLUMNS, own: Names = OWN_COLUMNS
+) -> tuple[Column, ...]:
+    if not least <= len(entries) <= most:
+        raise Refused(f"{len(entries)} columns, where a table takes 1 to {most}", "declare that many", value.line)
+    kind = Kind(lambda each: _column(each, own), COLUMN.schema)
+    return tuple(column for entry in entries.values() for column in read_or_note(kind, entry) if column)
 
 
 _OTHERS = {"const": AUTO, "description": "Other columns besides the declared ones, as auto alone.", "examples": [AUTO]}
-_NAMES = {"pattern": COLUMN_PATTERN, "not": {"enum": list(RESERVED_COLUMNS)}}
+_NAMES = {"pattern": COLUMN_PATTERN, "not": {"enum": [*OWN_COLUMNS, *SYSTEM_COLUMNS]}}
 COLUMNS: Kind[Attributes] = Kind(
     _columns,
     {
@@ -209,5 +217,20 @@ COLUMNS: Kind[Attributes] = Kind(
             },
         ],
         "examples": [{"carrier": "text"}, AUTO],
+    },
+)
+_MAX_KEY_COLUMNS = 32  # of an index of Postgres
+_OWN_BESIDE_KEY = ("publish_at",)
+_KEY_EXAMPLE = {"order_id": "bigint", "tenant": "uuid"}
+KEY_COLUMNS: Kind[tuple[Column, ...]] = Kind(
+    lambda value: _declared(value, read_mapping(value, _KEY_EXAMPLE), most=_MAX_KEY_COLUMNS, own=_OWN_BESIDE_KEY),
+    {
+        "type": "object",
+        "description": "The columns by which a row is known: name: type, or name: with what a column has.",
+        "minProperties": 1,
+        "maxProperties": _MAX_KEY_COLUMNS,
+        "propertyNames": {"pattern": COLUMN_PATTERN, "not": {"enum": [*_OWN_BESIDE_KEY, *SYSTEM_COLUMNS]}},
+        "additionalProperties": COLUMN.schema,
+        "examples": [_KEY_EXAMPLE],
     },
 )

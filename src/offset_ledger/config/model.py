@@ -147,6 +147,7 @@ class Merge(StrEnum):
 
 
 _FORMAT_TYPE = {
+    "event_id": "text",
     "varchar": "character varying",
     "time": "time without time zone",
     "timestamptz": "timestamp with time zone",
@@ -165,6 +166,10 @@ class ColumnType:
         """The type as Postgres's format_type() prints it."""
         name = _FORMAT_TYPE.get(self.name, self.name)
         return f"{name}({','.join(map(str, self.args))})" if self.args else name
+
+
+EVENT_ID = ColumnType("event_id")
+"""A text, or an integer as text, that is not empty and short enough for an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +219,10 @@ class FieldCondition:
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """The way from a record to a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp.
+    """The way from a record to a row. ``publish_at=None`` is the Kafka timestamp.
+
+    A row is known by the columns of ``key``. Without any its key is the column ``event_id``: a text or an integer at
+    that path, or the Kafka key where that is None.
 
     A record deletes its event if ``delete_when`` holds. It is none of the pipeline's unless ``where`` does and its
     schema has one of the full names ``schemas``, where there are any. Rows have the id of their schema where
@@ -235,6 +243,25 @@ class RecordShape:
     sampled: bool = False
     event_id_aliases: tuple[JsonPath, ...] = ()
     publish_at_aliases: tuple[JsonPath, ...] = ()
+    key: tuple[Column, ...] = ()
+
+    @property
+    def key_columns(self) -> tuple[Column, ...]:
+        """Return the columns by which a row is known."""
+        if self.key:
+            return self.key
+        elsewhere = () if self.event_id is None else None
+        return (Column("event_id", EVENT_ID, self.event_id or (), aliases=self.event_id_aliases, key=elsewhere),)
+
+    @property
+    def all_columns(self) -> tuple[Column, ...]:
+        """Return the columns of the key and those that are declared beside it."""
+        return (*self.key_columns, *self.columns)
+
+    @property
+    def is_kafka_key(self) -> bool:
+        """Return whether the Kafka key is the event id."""
+        return not self.key and self.event_id is None
 
     @property
     def rest(self) -> bool:

@@ -1,6 +1,7 @@
 """Names that a pipeline file may use: what Postgres, Kafka and Airflow accept, narrowed to what needs no quoting."""
 
 import re
+from collections.abc import Collection
 
 from offset_ledger.config.located import Refused, quoted
 
@@ -32,11 +33,11 @@ def check_identifier(name: str, what: str) -> str:
     return name
 
 
-def check_column_name(name: str) -> str:
-    """The name, if a declared column of the target table may have it."""
+def check_column_name(name: str, own: Collection[str] = OWN_COLUMNS) -> str:
+    """The name, if a column of the target table may have it beside the table's ``own``."""
     if name.startswith("_"):
         raise Refused("names beginning with _ are reserved for offset-ledger's own columns", "drop the underscore")
-    if name in OWN_COLUMNS:
+    if name in own:
         right = f"set record.{name} to its path instead, or rename the column"
         raise Refused(f"every target table already has {name}", right)
     if name in SYSTEM_COLUMNS:

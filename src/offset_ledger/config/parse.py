@@ -148,13 +148,16 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
         pipeline = replace(pipeline, record=replace(pipeline.record, topic_names=True))
     if pipeline.source.schema:
         pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.text.encode()))
-    of_keys = [column for column in pipeline.record.columns if column.key is not None] if pipeline.record else []
+    record = pipeline.record
+    of_keys = [column for column in (*record.key, *record.columns) if column.key is not None] if record else []
     key_format = file.at("source", "key_format")
-    if key_format and pipeline.record and pipeline.record.event_id and not of_keys:
-        wrong = "the keys are not read: record.event_id is a path"
-        key_format.note(Refused(wrong, "drop it, or write event_id: key"))
+    if key_format and record and not record.is_kafka_key and not of_keys:
+        wrong = f"the keys are not read: record.{'key has paths' if record.key else 'event_id is a path'}"
+        right = "drop it, or read a column of the key" if record.key else "drop it, or write event_id: key"
+        key_format.note(Refused(wrong, right))
     for column in of_keys:
-        key, form = file.at("record", "columns", column.name, "key"), pipeline.source and pipeline.source.key_format
+        section = "key" if column in record.key else "columns"
+        key, form = file.at("record", section, column.name, "key"), pipeline.source and pipeline.source.key_format
         if key and column.key and form is KeyFormat.TEXT:
             key.note(Refused("keys are text, which has no members", "add source.key_format, or write $"))
         if key and not column.key and form not in (KeyFormat.TEXT, KeyFormat.JSON):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import yaml
 
 from offset_ledger.config.column_types import ENCODINGS
-from offset_ledger.config.columns import ALIASES_KEY, COLUMNS, PATH
+from offset_ledger.config.columns import ALIASES_KEY, COLUMNS, KEY_COLUMNS, PATH
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, note_missing, section
 from offset_ledger.config.located import Refused, Value
@@ -33,11 +33,20 @@ def _record(said: Section) -> RecordShape:
     if rest and len(said.given.get("columns", ())) == MAX_COLUMNS:
         wrong = f"{REST.name} is one column more than the {MAX_COLUMNS} that a table takes"
         said.entries["rest"].note(Refused(wrong, "drop a column, or drop the key"))
+    if not {"key", "event_id"} & said.entries.keys():
+        note_missing(said.value, RECORD.schema, "event_id")
     record = said.make(RecordShape, columns=(*said.given.get("columns", ()), *rest))
-    # A tombstone has a key and Kafka's timestamp, and nothing else: its event and its moment can only be these.
-    if record.tombstone is Tombstone.DELETE and record.event_id:
-        wrong = "a record without a value has no event_id to delete, unless it is the Kafka key"
-        said.entries["tombstone"].note(Refused(wrong, "write event_id: key, or tombstone: quarantine"))
+    _check_key(said, record)
+    # A tombstone has a key, headers and Kafka's timestamp alone: its event and its moment can only be these.
+    inside = [each for each in record.key_columns if each.path]
+    if record.tombstone is Tombstone.DELETE and inside:
+        name, kind = inside[0].name, inside[0].type.sql
+        wrong = f"a record without a value has no {name} to delete, unless it is the Kafka key"
+        right = "event_id: key"
+        if record.key:
+            wrong = f"a record without a value has no {name} to delete, unless that is in the Kafka key"
+            right = f"{name}: {{type: {kind}, key: $.{name}}}"
+        said.entries["tombstone"].note(Refused(wrong, f"write {right}, or tombstone: quarantine"))
     if record.tombstone is Tombstone.DELETE and record.publish_at:
         wrong = (
             f"a record without a value has Kafka's timestamp alone, and rows have {format_path(record.publish_at)}: of "
@@ -47,6 +56,23 @@ def _record(said: Section) -> RecordShape:
         said.entries["tombstone"].note(Refused(wrong, right))
     _check_paths(said, record)
     return record
+
+
+def _check_key(said: Section, record: RecordShape) -> None:
+    if not record.key:
+        return
+    if "event_id" in said.entries:
+        wrong = "the columns of record.key say already what identifies the event"
+        said.entries["event_id"].note(Refused(wrong, "keep one of the two"))
+    declared, entries = {column.name for column in record.columns}, said.entries["key"].entries()
+    for column in record.key:
+        if column.type.name == "jsonb":
+            entries[column.name].note(Refused("a key of jsonb would have many texts", "read a single value of it"))
+        if column.nullable:
+            entries[column.name].note(Refused("a key is never NULL", "drop nullable, or write a default"))
+        if column.name in declared:
+            wrong = f"{column.name} is a column of record.columns too"
+            entries[column.name].note(Refused(wrong, "drop it there: a key is a column"))
 
 
 # A value of the file, a path that it reads, and the type it is read as.
@@ -61,12 +87,14 @@ def _check_paths(said: Section, record: RecordShape) -> None:
     """
     event_id = said.entries.get("event_id")
     columns = said.entries["columns"].entries() if record.columns else {}
+    in_key = said.entries["key"].entries() if record.key else {}
     conditions = {"delete_when": record.delete_when, "where": record.where}
     read: list[tuple[Value | None, tuple[JsonPath | None, ...], str]] = [
         (event_id, (record.event_id, *record.event_id_aliases), "text"),
         (said.entries.get("publish_at"), (record.publish_at, *record.publish_at_aliases), "timestamptz"),
         *((said.entries.get(key), (each.path,), "jsonb") for key, each in conditions.items() if each),
         *((columns[c.name], (c.path, *c.aliases), c.type.name) for c in record.columns if c.path),
+        *((in_key[c.name], (c.path, *c.aliases), c.type.name) for c in record.key if c.path and c.name not in columns),
     ]
     leaves: dict[JsonPath, ReadPath] = {}
     above: dict[JsonPath, ReadPath] = {}
@@ -193,6 +221,11 @@ RECORD: Kind[RecordShape] = section(
             "What identifies the event: a path to a text or an integer, or key for the Kafka key.",
             ("$.event_id", "key", {"path": "$.event_id", "aliases": ["$.id"]}),
         ),
+        "key": Key(
+            KEY_COLUMNS,
+            "The columns by which a row is known, instead of event_id: a primary key or unique index of the table.",
+            ({"order_id": "bigint", "tenant": "uuid"},),
+        ),
         "publish_at": Key(
             _path_or("kafka_timestamp", PUBLISH_AT),
             "When the event was published; of two records of one event the later one is newer.",
@@ -210,6 +243,8 @@ RECORD: Kind[RecordShape] = section(
     ("event_id", "publish_at", "columns"),
     _record,
     also={
+        "required": ["publish_at", "columns"],
+        "oneOf": [{"required": ["event_id"]}, {"required": ["key"]}],
         "if": {"properties": {"tombstone": {"const": "delete"}}, "required": ["tombstone"]},
         "then": {"properties": {"event_id": {"const": "key"}, "publish_at": {"const": "kafka_timestamp"}}},
     },

@@ -34,7 +34,8 @@ class DecodedColumns:
 
 def staging_schema(record: RecordShape) -> pa.Schema:
     """Return the columns of the staged rows, of types that hold every value exactly."""
-    names = ["event_id", "publish_at", *(column.name for column in record.columns)]
+    of_key, others = ([column.name for column in columns] for columns in (record.key_columns, record.columns))
+    names = [*of_key, "publish_at", *others]
     declared = [(name, staged_type(kind)) for name, kind in zip(names, kinds(record), strict=True)]
     return pa.schema([*declared, *kafka_fields(record), ("_deleted", pa.bool_()), _VALUE])
 
@@ -49,13 +50,13 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     kafka = KafkaColumns(batch)
     if decoder.frames:
         kafka.frame(decoder.frames, batch.column("headers"))
-    if decoder.keys and decoder.record.event_id is None:
+    if decoder.keys and decoder.record.is_kafka_key:
         kafka.read_keys(decoder.keys)
     if decoder.record.schema_ids:
         kafka.read_schema_ids()
     elsewhere = _elsewhere(decoder, kafka, batch)
-    proven = _with_kafka_slots(decoder.prove(kafka.framed_values), kafka)
-    if against_all := kafka.against.keys() | elsewhere.against.keys():
+    proven = _with_kafka_slots(decoder.record, decoder.prove(kafka.framed_values), kafka)
+    if against_all := kafka.against.keys() | elsewhere.against.keys() | elsewhere.against_key.keys():
         proven = proven.kept(~np.isin(proven.places, list(against_all)))
     rest = np.ones(batch.num_rows, np.bool_)
     rest[proven.places] = False
@@ -72,7 +73,8 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
             continue
         outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), timestamp)
         is_delete = isinstance(outcome, DecodedRow) and outcome.deleted
-        against = kafka.against.get(place, ()) + (() if is_delete else elsewhere.against.get(place, ()))
+        against = kafka.against.get(place, ()) + elsewhere.against_key.get(place, ())
+        against += () if is_delete else elsewhere.against.get(place, ())
         if isinstance(outcome, Skip):
             skipped += 1
         elif isinstance(outcome, DecodedRow) and not against:
@@ -130,24 +132,24 @@ def with_texts(rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=rows.column_names)
 
 
-def _with_kafka_slots(proven: Proven | None, kafka: KafkaColumns) -> Proven:
+def _with_kafka_slots(record: RecordShape, proven: Proven | None, kafka: KafkaColumns) -> Proven:
     """Put the key and the timestamp where the record's own event_id and publish_at are not wanted."""
     if proven is None or not proven.columns:
         return proven or Proven()
-    places, (event_id, publish_at, *values) = proven.places, proven.columns
+    places, columns, moment = proven.places, list(proven.columns), len(record.key_columns)
     flags = np.ones(len(places), np.bool_)
-    if event_id is None:
+    if record.is_kafka_key:
         keys = take(kafka.event_keys, places)
-        event_id, utf8_flags = utf8(keys)
-        fits = event_ids(event_id)
+        columns[0], utf8_flags = utf8(keys)
+        fits = event_ids(columns[0])
         flags = valid_flags(keys) if utf8_flags is None else valid_flags(keys) & utf8_flags
         flags = flags if fits is None else flags & fits
-    if publish_at is None:
-        publish_at = take(kafka.timestamps, places)
+    if columns[moment] is None:
+        columns[moment] = publish_at = take(kafka.timestamps, places)
         in_range = moments(publish_at)
         flags = flags & valid_flags(publish_at)
         flags = flags if in_range is None else flags & in_range
-    return Proven(places, [event_id, publish_at, *values], proven.skipped).kept(flags)
+    return Proven(places, columns, proven.skipped).kept(flags)
 
 
 def _rows(
@@ -159,7 +161,7 @@ def _rows(
     if len(proven.places):
         parts.append((proven.places, proven.columns, pa.repeat(False, len(proven.places))))
     if decoded:
-        columns = zip(*((row.event_id, row.publish_at, *row.values) for row in decoded.values()), strict=True)
+        columns = zip(*((*row.key, row.publish_at, *row.values) for row in decoded.values()), strict=True)
         slots = [staged(kind, column) for kind, column in zip(kinds(record), columns, strict=True)]
         parts.append((np.array([*decoded]), slots, pa.array([row.deleted for row in decoded.values()])))
     tables = [

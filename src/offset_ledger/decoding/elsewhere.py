@@ -23,10 +23,15 @@ _reasons = msgspec.json.Decoder(list[Reason]).decode
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The columns of a batch by slot, the reasons against records by place, and what stands instead of NULL by slot."""
+    """The columns of a batch by slot, the reasons against records by place, and what stands instead of NULL by slot.
 
+    The first slots, ``in_key``, are those of the key, which a delete has too; ``against_key`` are reasons against it.
+    """
+
+    in_key: int = 0
     columns: dict[int, pa.Array] = field(default_factory=dict)
     against: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
+    against_key: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
     defaults: dict[int, pa.Scalar] = field(default_factory=dict)
 
     def fill(self, slots: Sequence[pa.Array | None], places: Places, deleted: pa.BooleanArray) -> list[pa.Array | None]:
@@ -37,7 +42,8 @@ class Elsewhere:
             if (default := self.defaults.get(slot)) is not None:
                 column = pa.nulls(len(places), default.type) if column is None else column
                 column = pc.if_else(column.is_valid(), column, default)
-            filled[slot] = pc.if_else(deleted, None, column) if pc.any(deleted, min_count=0).as_py() else column
+            is_emptied = slot >= self.in_key and pc.any(deleted, min_count=0).as_py()
+            filled[slot] = pc.if_else(deleted, None, column) if is_emptied else column
         return filled
 
 
@@ -48,15 +54,17 @@ def columns_elsewhere(
 
     ``in_keys`` are rows and refusals of a batch that has the keys as values, and their places as offsets.
     """
-    elsewhere = Elsewhere()
+    elsewhere = Elsewhere(len(record.key_columns))
     if in_keys:
         rows, refusals = in_keys
         positions = np.full(len(keys), -1)
         positions[rows.column("_offset").to_numpy()] = np.arange(rows.num_rows)
+        of_key = any(column.key for column in record.key)
         for each in refusals.select(["_offset", "reasons"]).to_pylist():
-            reasons = _reasons(each["reasons"])
-            elsewhere.against[each["_offset"]] = tuple(Reason(KEY_PATH + r.path[1:], r.code, r.detail) for r in reasons)
-    for slot, column in enumerate(record.columns, start=2):
+            reasons = tuple(Reason(KEY_PATH + r.path[1:], r.code, r.detail) for r in _reasons(each["reasons"]))
+            (elsewhere.against_key if of_key else elsewhere.against)[each["_offset"]] = reasons
+    slots = [*enumerate(record.key), *enumerate(record.columns, start=elsewhere.in_key + 1)]
+    for slot, column in slots:
         if column.default is not None:
             elsewhere.defaults[slot] = staged(kind_of(column), [_default(column)])[0]
         if column.header is None and column.key is None:
@@ -72,14 +80,15 @@ def columns_elsewhere(
         if not column.optional:
             missing = Reason(path, Code.MISSING, f"expected a {what}, got none")
             wrong |= dict.fromkeys(np.flatnonzero(~valid_flags(raw)).tolist(), missing)
+        against = elsewhere.against_key if slot < elsewhere.in_key else elsewhere.against
         for place, reason in wrong.items():
-            elsewhere.against[place] = (*elsewhere.against.get(place, ()), reason)
+            against[place] = (*against.get(place, ()), reason)
     return elsewhere
 
 
 def check_defaults(record: RecordShape) -> None:
     """Check that what the file writes instead of NULL is a value of each column; raises ConfigurationError."""
-    for column in record.columns:
+    for column in (*record.key, *record.columns):
         if column.default is not None:
             _default(column)
 

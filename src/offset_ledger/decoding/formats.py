@@ -45,11 +45,11 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
     decoder = _of_values(source, record, limits, lookup)
     in_keys = [
         replace(each, path=each.key, key=None, default=None, nullable=each.optional)
-        for each in record.columns
+        for each in (*record.key, *record.columns)
         if each.key
     ]
     if in_keys:
-        shape = RecordShape(None, None, tuple(in_keys), tombstone=Tombstone.SKIP)
+        shape = RecordShape(None, None, (), tombstone=Tombstone.SKIP, key=tuple(in_keys))
         decoder.key_columns = _of_keys(source, shape, limits, lookup)
     return decoder
 

@@ -143,16 +143,16 @@ def moment_of(microseconds: int) -> datetime | None:
 
 
 def slot_count(record: RecordShape) -> int:
-    """The slots of a row: event_id, publish_at and the declared columns."""
-    return len(record.columns) + 2
+    """The slots of a row: those of the key, publish_at and the declared columns."""
+    return len(record.all_columns) + 1
 
 
-def row_of(slots: list[object], deleted: bool = False) -> DecodedRow:
+def row_of(record: RecordShape, slots: list[object], deleted: bool = False) -> DecodedRow:
     """The row of slots that are filled."""
-    event_id, publish_at, *values = slots
-    assert isinstance(event_id, str)
+    in_key = len(record.key_columns)
+    publish_at = slots[in_key]
     assert isinstance(publish_at, datetime)
-    return DecodedRow(event_id, publish_at, tuple(values), deleted)
+    return DecodedRow(tuple(slots[:in_key]), publish_at, tuple(slots[in_key + 1 :]), deleted)
 
 
 def tombstone_outcome(record: RecordShape, key: Key, timestamp: Timestamp) -> Outcome:
@@ -162,8 +162,8 @@ def tombstone_outcome(record: RecordShape, key: Key, timestamp: Timestamp) -> Ou
     if record.tombstone is Tombstone.QUARANTINE:
         return Refusal((Reason(outcome.WHOLE, Code.TOMBSTONE, "expected a value, got a tombstone"),))
     slots: list[object] = [None] * slot_count(record)
-    reasons = fill_from_kafka(slots, key, timestamp, needs_key=True, needs_timestamp=True)
-    return Refusal(reasons) if reasons else row_of(slots, deleted=True)
+    reasons = fill_from_kafka(record, slots, key, timestamp)
+    return Refusal(reasons) if reasons else row_of(record, slots, deleted=True)
 
 
 def outcome_unread(
@@ -178,21 +178,19 @@ def outcome_unread(
     return None
 
 
-def fill_from_kafka(
-    slots: list[object], key: Key, timestamp: Timestamp, needs_key: bool, needs_timestamp: bool
-) -> tuple[Reason, ...]:
-    """Fill the slots that the record itself does not hold, and return every reason against them."""
+def fill_from_kafka(record: RecordShape, slots: list[object], key: Key, timestamp: Timestamp) -> tuple[Reason, ...]:
+    """Fill the slots of event id and moment where they are Kafka's, and return every reason against them."""
     reasons: list[Reason] = []
-    if needs_key:
+    if record.is_kafka_key:
         try:
             slots[0] = key if isinstance(key, Reason) else _event_id_of(key)
         except Mismatch as mismatch:
             slots[0] = mismatch.at(outcome.KEY_PATH)
         reasons += [slots[0]] if isinstance(slots[0], Reason) else []
-    if needs_timestamp and isinstance(timestamp, Reason):
+    if record.publish_at is None and isinstance(timestamp, Reason):
         reasons.append(timestamp)
-    elif needs_timestamp:
-        slots[1] = timestamp
+    elif record.publish_at is None:
+        slots[len(record.key_columns)] = timestamp
     return tuple(reasons)
 
 

@@ -66,13 +66,13 @@ class ColumnKind:
         return ColumnKind(self.name, self.args, self.encoding)
 
 
-EVENT_ID = ColumnKind("event_id", (), "")
+EVENT_ID_KIND = ColumnKind("event_id", (), "")
 
 
 def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
-    """The kind of every slot of the row: event_id, publish_at, then the declared columns."""
-    columns = map(kind_of, record.columns)
-    return EVENT_ID, _kind(_PUBLISH_AT, record.publish_at_encoding), *columns
+    """The kind of every slot of the row: those of the key, publish_at, then the declared columns."""
+    publish_at = _kind(_PUBLISH_AT, record.publish_at_encoding)
+    return *map(kind_of, record.key_columns), publish_at, *map(kind_of, record.columns)
 
 
 def kind_of(column: Column) -> ColumnKind:

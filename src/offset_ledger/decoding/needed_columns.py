@@ -15,7 +15,7 @@ from offset_ledger.config.model import Column, ColumnType, Evolve, JsonPath, Rec
 from offset_ledger.config.names import MAX_COLUMNS, RESERVED_COLUMNS
 from offset_ledger.config.source import Format
 from offset_ledger.decoding.inferred import column_name, column_type, decimal_digits, schema_columns
-from offset_ledger.decoding.kinds import EPOCH_UNITS, EVENT_ID, INTEGER_BITS, ColumnKind, kind_of, kinds
+from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, ColumnKind, kind_of
 from offset_ledger.decoding.outcome import printable
 from offset_ledger.decoding.shape import places
 from offset_ledger.decoding.typed.conversions import refusal
@@ -170,12 +170,10 @@ class Follower:
         return Needed(columns, tuple(asked))
 
     def _of_keys(self, record: RecordShape, fields: Fields) -> Iterator[Difference]:
-        """The event id and its moment, which every row has to have."""
-        event_id = (record.event_id, record.event_id_aliases, EVENT_ID)
-        publish_at = (record.publish_at, record.publish_at_aliases, kinds(record)[1])
-        for first, aliases, kind in (event_id, publish_at):
-            path = _place((first, *aliases), fields) if first else None
-            if path and (text := self._misfit(fields, path, kind, nullable=False)):
+        """The key and its moment, which every row has to have."""
+        for place in filter(lambda each: each.leaf.slot <= len(record.key_columns), places(record)):
+            path, kind = _place(place.paths, fields), place.leaf.kind
+            if text := self._misfit(fields, path, kind, place.leaf.nullable):
                 yield Difference(_shown_path(path), text)
 
     def _of_columns(self, record: RecordShape, fields: Fields) -> Iterator[Column | Difference]:
@@ -243,7 +241,7 @@ class Follower:
     def _of_new(self, record: RecordShape, fields: Fields) -> Iterator[Column | Difference]:
         """The fields that no path leads to, through or into."""
         read = read_paths(record)
-        taken = {*RESERVED_COLUMNS, *self.foreign, *(column.name for column in record.columns)}
+        taken = {*RESERVED_COLUMNS, *self.foreign, *(column.name for column in record.all_columns)}
         for each in schema_columns([fields]):
             if not any(touch(path, each.path) for path in read):
                 path, name = _shown_path(each.path), column_name(each.path)
@@ -279,7 +277,7 @@ Read = dict[str, "Read"]
 
 
 def read_paths(record: RecordShape) -> tuple[JsonPath, ...]:
-    """Every path that the file reads: those of columns with their aliases, of event_id, publish_at and conditions."""
+    """Every path that the file reads: those of columns with their aliases, of the key, publish_at and conditions."""
     conditions = [each.path for each in (record.where, record.delete_when) if each]
     return (*(path for place in places(record) for path in place.paths), *conditions)
 

@@ -57,9 +57,9 @@ class Reason(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class DecodedRow:
-    """A decoded record; ``values`` are exact, in the order of the declared columns."""
+    """A decoded record; the values are exact, in the order of the columns of the key and of the declared ones."""
 
-    event_id: str
+    key: tuple[object, ...]
     publish_at: datetime
     values: tuple[object, ...]
     deleted: bool = False
@@ -162,9 +162,9 @@ def _nowhere() -> Places:
 class Proven:
     """Records that are known to decode: their places in the batch, ascending, and a column for each slot.
 
-    The slots are event_id, publish_at and the declared columns; the first two are None where they are Kafka's. There
-    may be no columns where there are no such records. ``skipped`` are the places of the records that are known to be
-    none of the pipeline's.
+    The slots are those of the key, publish_at and the declared columns; None where they are Kafka's. There may be no
+    columns where there are no such records. ``skipped`` are the places of the records that are known to be none of the
+    pipeline's.
     """
 
     places: Places = field(default_factory=_nowhere)

@@ -19,7 +19,7 @@ Has = Callable[[JsonPath], bool]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A value of the row: slot 0 is event_id, 1 is publish_at, the declared columns follow.
+    """A value of the row: the slots of the key come first, then publish_at, then the declared columns.
 
     An ``aliased`` one can be elsewhere in the record, where it is not at its path; where a record was asked for its
     paths, none is.
@@ -79,7 +79,7 @@ class Place:
 def places(record: RecordShape) -> tuple[Place, ...]:
     """The values that have a path in the record."""
     declarations: list[tuple[JsonPath | None, tuple[JsonPath, ...], bool]] = [
-        (record.event_id, record.event_id_aliases, False),
+        *((column.path, column.aliases, column.optional) for column in record.key_columns),
         (record.publish_at, record.publish_at_aliases, False),
         *((column.path, column.aliases, column.optional) for column in record.columns),
     ]

@@ -44,7 +44,11 @@ def _tables(pipeline: Pipeline) -> Iterator[dict[str, Any]]:
 
 
 def _columns(pipeline: Pipeline) -> Iterator[dict[str, Any]]:
-    yield _column("event_id", "text", "What identifies the event: one row for each", "unique", "not_null")
+    key = pipeline.record.key_columns
+    alone = ("unique",) if len(key) == 1 else ()
+    for column in key:
+        description = column.description or "What identifies the event: one row for each"
+        yield _column(column.name, column.type.sql, description, *alone, "not_null")
     yield _column("publish_at", "timestamp with time zone", "When the event was published; the newest wins", "not_null")
     where = {"where": "not _deleted"} if pipeline.record.deletes else {}
     accepted = list(_accepted_values(pipeline, where))

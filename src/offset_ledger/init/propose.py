@@ -228,8 +228,7 @@ def _seen(source: Source, sample: Sample, proposed: Sequence[Proposed], lookup: 
     for each in sample.records:
         if each.value is not None:
             slots: list[object] = [None, None]
-            key = _key(decoder, each.key)
-            reasons = fill_from_kafka(slots, key, EPOCH, needs_key=True, needs_timestamp=False)
+            reasons = fill_from_kafka(RecordShape(None, None, ()), slots, _key(decoder, each.key), EPOCH)
             keys.append(None if reasons else str(slots[0]))
     return Seen(values, keys)
 

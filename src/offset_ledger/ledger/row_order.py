@@ -81,11 +81,28 @@ def _any(cursor: Cursor, table: sql.Identifier, condition: str) -> bool:
 TOPIC = ("_topic", 'text COLLATE "C"')  # bytewise, as event ids: the merge needs an order, not a language's
 
 
-def order_formats(record: RecordShape) -> dict[str, sql.Composable]:
-    """The open parts of statements: ``place`` and ``order`` of a staged row ``s`` and of a stored row ``t``."""
-    place = (*((TOPIC[0],) if record.topic_names else ()), "_partition", "_offset")
-    order = ("publish_at", *place)
+def order_columns(record: RecordShape) -> tuple[str, ...]:
+    """The columns by which rows are ordered: the moment, and the place in Kafka."""
+    return ("publish_at", *((TOPIC[0],) if record.topic_names else ()), "_partition", "_offset")
+
+
+def row_formats(record: RecordShape) -> dict[str, sql.Composable]:
+    """The open parts of statements: key, place and order of a staged row ``s`` and of a stored row ``t``.
+
+    ``known`` is NULL where there is no stored row, and ``event`` is the key as text.
+    """
+    key = tuple(column.name for column in record.key_columns)
+    order = order_columns(record)
+    place = order[1:]
+    equal = sql.SQL("{} = {}")
     return {
+        "key": sql.SQL(", ").join(map(sql.Identifier, key)),
+        "staged_key": _of("s", key),
+        "stored_key": _of("t", key),
+        "same_key": sql.SQL(" AND ").join(equal.format(sql.Identifier("t", k), sql.Identifier("s", k)) for k in key),
+        "known": sql.Identifier("t", key[0]),
+        "event": _event("s", record),
+        "stored_event": _event("t", record),
         "place": _of("s", place),
         "order": _of("s", order),
         "stored_place": _of("t", place),
@@ -100,6 +117,12 @@ def rows_of(pipeline: Pipeline) -> sql.Composable:
         return table
     query = sql.SQL("(SELECT * FROM {} WHERE {} = {})")
     return query.format(table, sql.Identifier(TOPIC[0]), sql.Literal(pipeline.source.topic))
+
+
+def _event(alias: str, record: RecordShape) -> sql.Composable:
+    if not record.key:
+        return sql.Identifier(alias, "event_id")
+    return sql.SQL("concat_ws(', ', {})").format(_of(alias, tuple(column.name for column in record.key)))
 
 
 def _of(alias: str, columns: tuple[str, ...]) -> sql.Composable:

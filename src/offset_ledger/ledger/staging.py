@@ -13,7 +13,7 @@ from typing import Any, Literal
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from offset_ledger.config.model import RecordShape
+from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 from offset_ledger.ledger.row_order import TOPIC, has_strays, ordered_by
@@ -24,8 +24,7 @@ from offset_ledger.model.unread import UnreadCounts, together
 SCHEMA = "offset_ledger_staging"
 _NAME = re.compile(r"b(\d+)_e(\d+)(?:_refused)?$")
 
-# event_id sorts bytewise, here and in the target: the merge needs an order, not a language's.
-_EVENT = (("event_id", 'text COLLATE "C"'), ("publish_at", "timestamptz"))
+_PUBLISH_AT = ("publish_at", "timestamptz")
 _KAFKA = (
     ("_partition", "integer"),
     ("_offset", "bigint"),
@@ -68,9 +67,13 @@ class StagingTables:
 
 def row_columns(record: RecordShape) -> list[tuple[str, str]]:
     """(name, Postgres type) of every column that staging and target have in common, in table order."""
+    # A text sorts bytewise in a key: the merge needs an order, not a language's.
+    texts = ("event_id", "text", "varchar")
+    bytewise = {column.name: ' COLLATE "C"' for column in record.key_columns if column.type.name in texts}
+    key = [(column.name, column.type.sql + bytewise.get(column.name, "")) for column in record.key_columns]
     declared = [(column.name, column.type.sql) for column in record.columns]
     topic = [TOPIC] if record.topic_names else []
-    return [*_EVENT, *declared, *topic, *_of_kafka(record), ("_deleted", "boolean")]
+    return [*key, _PUBLISH_AT, *declared, *topic, *_of_kafka(record), ("_deleted", "boolean")]
 
 
 def row_types(record: RecordShape) -> dict[str, str]:
@@ -121,14 +124,28 @@ def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) ->
         )
 
 
-def create(cursor: Cursor, tables: StagingTables, record: RecordShape, topic: str) -> None:
+def create(cursor: Cursor, tables: StagingTables, pipeline: Pipeline) -> None:
     """Create both UNLOGGED tables, empty, for records of the topic."""
-    wanted = {tables.rows: [*row_columns(record), _VALUE], tables.refused: list(refused_types(record).items())}
+    record, topic = pipeline.record, pipeline.source.topic
+    rows = [*staged_columns(cursor, pipeline), _VALUE]
+    wanted = {tables.rows: rows, tables.refused: list(refused_types(record).items())}
     statement = sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = false)")
     for table, columns in wanted.items():
         cursor.execute(statement.format(tables.identifier(table), definitions(columns, topic)))
     comment = sql.SQL("COMMENT ON TABLE {} IS {}")
     cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(ordered_by(record))))
+
+
+def staged_columns(cursor: Cursor, pipeline: Pipeline) -> list[tuple[str, str]]:
+    """The columns of :func:`row_columns`, the texts of the key with the collation that the target, which exists, gives
+    them: what is equal there is equal here.
+    """
+    names = [column.name for column in pipeline.record.key_columns]
+    place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
+    there = {row[0]: row[1] for row in cursor.run("staging/collations", **place, columns=names)}
+    columns = row_columns(pipeline.record)
+    collated = {name: f"{kind.split(' COLLATE')[0]} COLLATE {there[name]}" for name, kind in columns if name in there}
+    return [(name, collated.get(name, kind)) for name, kind in columns]
 
 
 def definitions(columns: Iterable[tuple[str, str]], topic: str) -> sql.Composable:
@@ -222,12 +239,13 @@ def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
     return {row[0]: row[1] for row in cursor.execute(query)}
 
 
-def analyze(cursor: Cursor, tables: StagingTables, staged_rows: int) -> None:
-    """Let the planner know how many rows and event ids there are, and of many rows how wide they are.
+def analyze(cursor: Cursor, tables: StagingTables, record: RecordShape, staged_rows: int) -> None:
+    """Let the planner know how many rows and keys there are, and of many rows how wide they are.
 
     The widths cost a small batch more than its merge can win by them: ANALYZE looks at each of its rows.
     """
-    columns = sql.SQL("" if staged_rows > _SAMPLED_BY_ANALYZE else "(event_id)")
+    key = sql.SQL(", ").join(sql.Identifier(column.name) for column in record.key_columns)
+    columns = sql.SQL("") if staged_rows > _SAMPLED_BY_ANALYZE else sql.SQL("({})").format(key)
     cursor.execute(sql.SQL("ANALYZE {} {}").format(tables.identifier(tables.rows), columns))
 
 

@@ -30,12 +30,14 @@ def effective(record: RecordShape, followed: Iterable[Column]) -> RecordShape:
     The file decides about a name and about a place in the record; a column of it can only have got a wider type.
     """
     columns = {column.name: column for column in record.columns if column is not REST}
-    keys = (record.event_id, record.publish_at, *record.event_id_aliases, *record.publish_at_aliases)
+    keys = (*(path for key in record.key_columns for path in (key.path, *key.aliases)), record.publish_at)
+    keys += record.publish_at_aliases
     for each in followed:
         known = columns.get(each.name)
         if known is None:
             read = any(path and touch(path, each.path) for path in keys)
-            if not read and not any(_excludes(column, each) for column in columns.values()):
+            in_key = each.name in {key.name for key in record.key}
+            if not read and not in_key and not any(_excludes(column, each) for column in columns.values()):
                 columns[each.name] = each
         elif known.path == each.path and widens(known.type.sql, each.type.sql):
             columns[each.name] = replace(known, type=each.type)

@@ -24,8 +24,8 @@ from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledger, transaction
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.pipelines import read_retirement
-from offset_ledger.ledger.row_order import order_formats, rows_of
-from offset_ledger.ledger.staging import definitions, refused_types, row_columns
+from offset_ledger.ledger.row_order import row_formats, rows_of
+from offset_ledger.ledger.staging import definitions, refused_types, row_columns, staged_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
@@ -133,7 +133,7 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str]) -> sql.Comp
     ]
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     cut = sql.SQL(named_sql("repair/cut_header_name"))
-    tables = {"cut_header_name": cut, "target": target, "rows": rows_of(pipeline), **order_formats(pipeline.record)}
+    tables = {"cut_header_name": cut, "target": target, "rows": rows_of(pipeline), **row_formats(pipeline.record)}
     lines = sql.SQL(query).format(**tables, pairs=sql.SQL(", ").join(pairs))
     return sql.SQL(named_sql("repair/violations_shown")).format(query=lines)
 
@@ -178,8 +178,9 @@ def read_again(
     Returns the ranges that were read, which ``topic_ranges`` has too, and how many records they have.
     """
     record, source = pipeline.record, pipeline.source
-    columns, refused = row_columns(record), refused_types(record).items()
+    refused = refused_types(record).items()
     with transaction(session) as cursor:
+        columns = staged_columns(cursor, pipeline)
         statement = sql.SQL(named_sql("repair/create_topic_tables"))
         tables = {"columns": definitions(columns, source.topic), "refused": definitions(refused, source.topic)}
         cursor.execute(statement.format(**tables))

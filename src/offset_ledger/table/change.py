@@ -162,13 +162,13 @@ def _create(cursor: Cursor, pipeline: Pipeline) -> None:
     definitions: list[sql.Composable] = []
     for name, kind in target_columns(record):
         parts = [sql.Identifier(name), sql.SQL(kind)]
-        if name == "event_id":
-            parts.append(sql.SQL("PRIMARY KEY"))
-        elif record.deletes and name in declared - nullable:  # a delete marker keeps only its coordinates
+        if record.deletes and name in declared - nullable:  # a delete marker keeps only its coordinates
             parts.append(sql.SQL("CHECK (_deleted OR {} IS NOT NULL)").format(sql.Identifier(name)))
         elif name not in nullable:
             parts.append(sql.SQL("NOT NULL"))
         definitions.append(sql.SQL(" ").join(parts))
+    key = sql.SQL(", ").join(sql.Identifier(column.name) for column in record.key_columns)
+    definitions.append(sql.SQL("PRIMARY KEY ({})").format(key))
     cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", [pipeline.target.schema])
     if not cursor.rowcount:  # IF NOT EXISTS would want the right to create schemas also where there is nothing to do
         cursor.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(pipeline.target.schema)))

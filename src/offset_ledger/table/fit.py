@@ -39,12 +39,12 @@ def nullable_columns(record: RecordShape) -> set[str]:
 
 def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     """Everything about the table, which exists, that does not fit the pipeline file."""
-    relation = cursor.run("table/relation", **_place(pipeline)).one()
+    relation = cursor.run("table/relation", **_place(pipeline), key=_key(pipeline.record)).one()
     if relation["relkind"] not in "rp":
         return [Misfit(f"it is {_KINDS.get(relation['relkind'], 'no table')}, and rows go into a table")]
     kinds = dict(target_columns(pipeline.record))
     former = set(no_longer_declared(cursor, pipeline))
-    problems = list(_of_relation(relation))
+    problems = list(_of_relation(relation, ", ".join(column.name for column in pipeline.record.key_columns)))
     for row in _columns(cursor, pipeline):
         name = row["name"]
         if name in kinds:
@@ -77,8 +77,12 @@ def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> list[str]:
 
 
 def own_uniques(cursor: Cursor, pipeline: Pipeline) -> list[str]:
-    """The names of unique and exclusion constraints and indexes of the target other than that of the event id."""
-    return [row[0] for row in cursor.run("table/uniques", **_place(pipeline))]
+    """The names of unique and exclusion constraints and indexes of the target other than that of the key."""
+    return [row[0] for row in cursor.run("table/uniques", **_place(pipeline), key=_key(pipeline.record))]
+
+
+def _key(record: RecordShape) -> list[str]:
+    return sorted(column.name for column in record.key_columns)
 
 
 def _place(pipeline: Pipeline) -> dict[str, str]:
@@ -92,7 +96,7 @@ def remedy(table: str, problems: list[Misfit]) -> str:
     return "; ".join([*statements, *([f"ALTER TABLE {table} {clauses}"] if clauses else [])])
 
 
-def _of_relation(row: Mapping[str, Any]) -> Iterator[Misfit]:
+def _of_relation(row: Mapping[str, Any], key: str) -> Iterator[Misfit]:
     for name, kind in row["stores"]:
         it = "it" if name == row["name"] else f"partition {name}"
         if kind == "u":
@@ -103,15 +107,15 @@ def _of_relation(row: Mapping[str, Any]) -> Iterator[Misfit]:
         else:
             yield Misfit(f"{it} is a foreign table, whose rows are not in this database: DETACH PARTITION")
     if row["has_children"]:
-        yield Misfit("other tables inherit from it, where event_id is not unique any more: ALTER TABLE ... NO INHERIT")
+        yield Misfit(f"other tables inherit from it, where {key} is not unique any more: ALTER TABLE ... NO INHERIT")
     if row["row_security"]:
         statement = f"ALTER TABLE {row['name']} DISABLE ROW LEVEL SECURITY"
         yield Misfit("row level security hides rows of it from this login", statement=statement)
     for rule in row["rules"]:
         statement = f"DROP RULE {rule} ON {row['name']}"
         yield Misfit(f"it has the rule {rule}, and MERGE takes no rules", statement=statement)
-    if not row["unique_event_id"]:
-        yield Misfit("event_id has no primary key or unique index of its own", "ADD UNIQUE (event_id)")
+    if not row["unique_key"]:
+        yield Misfit(f"{key} has no primary key or unique index of its own", f"ADD UNIQUE ({key})")
 
 
 def _of_column(row: Mapping[str, Any], kind: str, record: RecordShape) -> Iterator[Misfit]:
@@ -126,7 +130,7 @@ def _of_column(row: Mapping[str, Any], kind: str, record: RecordShape) -> Iterat
         change = f"ALTER COLUMN {quoted} TYPE {kind} USING {quoted}::{wanted}"
         widened = Evolve.WIDEN if widens(row["type"], wanted) else Evolve.NONE
         yield Misfit(f"column {name} is {row['type']}, declared {wanted}", change, change=widened)
-    elif name == "event_id" and row["collation"]:
+    elif name == "event_id" and not record.key and row["collation"]:
         change = 'ALTER COLUMN event_id TYPE text COLLATE "C"'
         yield Misfit(f"column event_id has the collation {row['collation']}, and event ids are bytes", change)
     if row["generated"]:

@@ -11,7 +11,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor
-from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, read_orders, write_order
+from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, read_orders, row_formats, write_order
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.overlap import in_parts, within
 from offset_ledger.model.ranges import OffsetRange
@@ -71,7 +71,8 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
     restated = cursor.execute(sql.SQL(statement).format(target)).rowcount
-    query = sql.SQL("SELECT event_id, _partition, _offset FROM {} WHERE _timestamp IS NULL LIMIT 1").format(target)
+    statement = "SELECT {}, _partition, _offset FROM {} AS t WHERE _timestamp IS NULL LIMIT 1"
+    query = sql.SQL(statement).format(row_formats(pipeline.record)["stored_event"], target)
     if row := cursor.execute(query).fetchone():
         raise StateConflict(
             f"pipeline {pipeline.name}: event {row[0]!r} (record {row[1]}:{row[2]}) has no Kafka timestamp to be "

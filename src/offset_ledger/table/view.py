@@ -14,7 +14,7 @@ def to_be_made(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     Raises:
         TargetMismatch: something else has the name of the view.
     """
-    target, columns = pipeline.target, pipeline.record.columns
+    target, columns = pipeline.target, (*pipeline.record.key, *pipeline.record.columns)
     made = _view(cursor, pipeline, target.view) if target.view else []
     descriptions = {"": pipeline.description} | {column.name: column.description for column in columns}
     texts = {"file": pipeline.file, "names": [*descriptions], "texts": [*descriptions.values()]}
@@ -37,6 +37,7 @@ def drop_view(cursor: Cursor, pipeline: Pipeline) -> list[str]:
 def _view(cursor: Cursor, pipeline: Pipeline, name: str) -> list[Misfit]:
     """The view, if it is missing or lacks a column; it keeps those that the file does not declare any more."""
     target = pipeline.target
+    key = [column.name for column in pipeline.record.key_columns]
     declared = [column.name for column in pipeline.record.columns if not column.name.startswith("_")]
     view = cursor.run("table/view", file=pipeline.file, schema=target.schema, view=name).fetchone()
     if view and not view["ours"]:
@@ -45,7 +46,7 @@ def _view(cursor: Cursor, pipeline: Pipeline, name: str) -> list[Misfit]:
             "target.view another name, or rename or drop what has it"
         )
     columns = view["columns"] if view else []
-    if not (lacking := [column for column in ("event_id", "publish_at", *declared) if column not in columns]):
+    if not (lacking := [column for column in (*key, "publish_at", *declared) if column not in columns]):
         return []
     names = sql.SQL(", ").join(map(sql.Identifier, [*columns, *lacking]))
     query = sql.SQL("SELECT {} FROM {} WHERE NOT _deleted").format(names, sql.Identifier(target.schema, target.table))

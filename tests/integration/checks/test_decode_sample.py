@@ -49,7 +49,7 @@ def ledger(bench: RegistryBench) -> Mapping[str, list[Any]]:
 def previewed(sample: Sample) -> set[tuple[Any, ...]]:
     return {
         (
-            *(row.partition, row.offset, row.event_id, row.publish_at),
+            *(row.partition, row.offset, row.key["event_id"], row.publish_at),
             *(None if row.values[name] is None else str(row.values[name]) for name in ("amount", "note")),
             row.schema_id,
         )
@@ -115,7 +115,7 @@ def test_framed_avro_records_too_and_no_schema_is_kept(bench: RegistryBench) -> 
     bench.send(framed(ids[0], AVRO.encode(1, {"id": "c", "amount": 1})))
     after = ledger(bench)
     (row,) = decode_sample(bench.pipeline, Choice(), 100).rows
-    assert (row.event_id, row.schema_id) == ("c", ids[0])
+    assert (row.key["event_id"], row.schema_id) == ("c", ids[0])
     assert ledger(bench) == after
     with transaction(bench.session) as cursor:  # as if another registry had been there at the time
         cursor.execute("UPDATE offset_ledger.writer_schema SET text = %s", [AVRO.schema(9)])
@@ -155,7 +155,7 @@ def test_a_registry_that_is_away_is_one_line(bench: RegistryBench, monkeypatch: 
 
 
 def events(sample: Sample) -> list[str]:
-    return [row.event_id for row in sample.rows]
+    return [row.key["event_id"] for row in sample.rows]
 
 
 def test_it_begins_at_the_cursors_or_where_a_person_says(json_bench: RegistryBench) -> None:

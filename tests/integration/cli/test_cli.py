@@ -167,7 +167,9 @@ def test_the_report_of_a_day_without_batches(
     assert Path(report["page"]).is_file()
     no_folder = "/dev/full/reports"
     blocked = run("report", "--date", "2026-01-31", OFFSET_LEDGER_REPORTS=no_folder)
-    one_line(blocked, 1, "ConfigurationError: the report of 2026-01-31 cannot be written (", f"pages go to {no_folder}: ")
+    one_line(
+        blocked, 1, "ConfigurationError: the report of 2026-01-31 cannot be written (", f"pages go to {no_folder}: "
+    )
     one_line(run("report", "--date", "yesterday"), 1, "--date takes a day such as 2026-01-31, not 'yesterday'")
 
 

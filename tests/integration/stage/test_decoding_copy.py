@@ -159,7 +159,7 @@ def check_rows(session: connection, values: list[bytes | None], keys: list[bytes
     ]
     assert [row["_offset"] for row in found] == [offset for offset, *_ in expected]
     for row, (offset, outcome, value, key) in zip(found, expected, strict=True):
-        own = (outcome.event_id, outcome.publish_at, *outcome.values, 3, offset, KAFKA_TIME, key, None, False, value)
+        own = (outcome.key[0], outcome.publish_at, *outcome.values, 3, offset, KAFKA_TIME, key, None, False, value)
         wrong = {
             name: (row[name], wanted)
             for (name, type_), wanted in zip(ROWS.items(), own, strict=True)

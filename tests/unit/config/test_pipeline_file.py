@@ -465,6 +465,37 @@ def test_members_of_a_jsonb_column_are_read_but_no_scalar_twice(tmp_path: Path) 
     ]
 
 
+KEYS = {
+    "{id: bigint, tenant: {type: uuid, key: $}}": None,
+    "{event_id: uuid}": None,
+    "{}": "record.key: 0 columns, where a table takes 1 to 32; declare that many",
+    "{k: jsonb}": "record.key.k: a key of jsonb would have many texts; read a single value of it",
+    "{k: {type: text, nullable: true}}": "record.key.k: a key is never NULL; drop nullable, or write a default",
+    "{c: text}": "record.key.c: c is a column of record.columns too; drop it there: a key is a column",
+    "{d: {type: text, path: $.c}}": "record.key.d: $.c is read by record.columns.c already; drop one of them",
+}
+
+
+@pytest.mark.parametrize(("key", "wrong"), KEYS.items())
+def test_a_key_has_columns_of_its_own(tmp_path: Path, key: str, wrong: str | None) -> None:
+    path = written(tmp_path, edited("event_id: $.id", f"key: {key}"))
+    found = [line.split(": ", 1)[1] for line in problems(path)]
+    assert found == ([wrong] if wrong else [])
+
+
+def test_rows_have_one_key(tmp_path: Path) -> None:
+    assert problems(written(tmp_path, edited("event_id: $.id", "event_id: $.id\n  key: {k: text}"))) == [
+        "10: record.event_id: the columns of record.key say already what identifies the event; keep one of the two"
+    ]
+    (missing,) = problems(written(tmp_path, edited("  event_id: $.id\n", "")))
+    assert missing.endswith("record.event_id is missing; add it, for example event_id: $.event_id")
+    deleting = edited("event_id: $.id", "key: {k: text}").replace("tombstone: skip", "tombstone: delete")
+    assert any(
+        "write k: {type: text, key: $.k}, or tombstone: quarantine" in each
+        for each in problems(written(tmp_path, deleting))
+    )
+
+
 MORE_OF_ID = (("d", "jsonb", "$.id"), ("e", "text", "$.id"), ("f", "text", "$.id.f"))
 
 

@@ -66,7 +66,7 @@ def check(source: Source, record: RecordShape, values: Sequence[bytes], wanted: 
     assert [each.values[0] if isinstance(each, DecodedRow) else ABSENT for each in alone] == wanted
     batch = decode_batch(decoder, batch_of(list(values)))
     rows = {row["_offset"] - 100: (row["event_id"], row["amount"], row["note"]) for row in batch.rows.to_pylist()}
-    by_one = {n: (e.event_id, *e.values) for n, e in enumerate(alone) if isinstance(e, DecodedRow)}
+    by_one = {n: (e.key[0], *e.values) for n, e in enumerate(alone) if isinstance(e, DecodedRow)}
     assert rows == by_one
     assert {row["_offset"] - 100 for row in batch.refusals.to_pylist()} == set(range(len(values))) - rows.keys()
 

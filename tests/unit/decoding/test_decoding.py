@@ -38,7 +38,7 @@ def with_value(literal: str | bytes) -> bytes:
 
 
 def test_a_row_has_its_id_its_moment_and_its_values() -> None:
-    expected = DecodedRow("e1", datetime(2026, 1, 2, 2, 4, 5, tzinfo=UTC), (1,))
+    expected = DecodedRow(("e1",), datetime(2026, 1, 2, 2, 4, 5, tzinfo=UTC), (1,))
     assert decoder_of("integer").decode(GOOD, None, AT) == expected
 
 
@@ -222,7 +222,7 @@ def test_the_id_of_a_delete_is_the_key(key: bytes | None, expected: object) -> N
     shape = RecordShape(("a",), ("b",), (Column("v", ColumnType("text"), ("v",)),), tombstone=Tombstone.DELETE)
     outcome = JsonDecoder(shape, Limits()).decode(None, key, AT)
     if isinstance(outcome, DecodedRow):
-        assert outcome == DecodedRow(str(expected), AT, (None,), deleted=True)
+        assert outcome == DecodedRow((str(expected),), AT, (None,), deleted=True)
     else:
         assert refused(outcome) == expected
 
@@ -235,7 +235,7 @@ def test_tombstones_are_skipped_or_refused_as_declared() -> None:
 
 def test_id_and_moment_come_from_kafka_where_no_path_is_declared() -> None:
     decoder = JsonDecoder(RecordShape(None, None, ()), Limits())
-    assert decoder.decode(b"{}", b"k1", AT) == DecodedRow("k1", AT, ())
+    assert decoder.decode(b"{}", b"k1", AT) == DecodedRow(("k1",), AT, ())
     assert refused(decoder.decode(b"{}", None, FAR_TIMESTAMP)) == [("_key", "missing"), ("_timestamp", "range")]
     assert refused(decoder.decode(b"{}", b"k1", NO_TIMESTAMP)) == [("_timestamp", "missing")]
 
@@ -277,7 +277,7 @@ def test_a_record_deletes_if_its_value_is_the_declared_one(equals: str | bool | 
         assert [(reason.path, reason.code, reason.detail) for reason in outcome.reasons] == [expected]
     else:
         assert outcome == DecodedRow(
-            "e1", datetime(2026, 1, 2, 2, 4, 5, tzinfo=UTC), (None if expected else 1,), expected
+            ("e1",), datetime(2026, 1, 2, 2, 4, 5, tzinfo=UTC), (None if expected else 1,), expected
         )
 
 

@@ -63,7 +63,7 @@ def exact(column: Column | None, staged: Any) -> Any:
 def row_of(staged: dict[str, Any], columns: tuple[Column, ...] = COLUMNS) -> DecodedRow:
     """The row that was staged."""
     values = tuple(exact(column, staged[column.name]) for column in columns)
-    return DecodedRow(staged["event_id"], staged["publish_at"], values, staged["_deleted"])
+    return DecodedRow((staged["event_id"],), staged["publish_at"], values, staged["_deleted"])
 
 
 def check(decoder: JsonDecoder, values: list[bytes | None], keys: list[bytes | None]) -> None:
@@ -233,7 +233,7 @@ def test_two_columns_of_one_path_both_get_its_value() -> None:
     columns = (Column("a", ColumnType("text"), ("x",)), Column("b", ColumnType("integer"), ("a\"'b",)))
     decoder = JsonDecoder(RecordShape(("x",), None, columns), LIMITS)
     staged = decode_batch(decoder, batch_of([b'{"x":"e","a\\"\'b":5}']))
-    assert [row_of(r, columns) for r in staged.rows.to_pylist()] == [DecodedRow("e", KAFKA_TIME, ("e", 5))]
+    assert [row_of(r, columns) for r in staged.rows.to_pylist()] == [DecodedRow(("e",), KAFKA_TIME, ("e", 5))]
 
 
 def test_a_kafka_time_that_no_datetime_holds_is_refused_where_it_is_needed() -> None:

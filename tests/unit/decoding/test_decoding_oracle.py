@@ -30,7 +30,7 @@ _DOCUMENTS = [place for place, column in enumerate(COLUMNS, start=2) if column.t
 
 def slots(row: DecodedRow) -> tuple[Any, ...]:
     """All values of the row, and whether it is a delete; a jsonb as the oracle reads it."""
-    found = [row.event_id, row.publish_at, *row.values, row.deleted]
+    found = [row.key[0], row.publish_at, *row.values, row.deleted]
     for place in _DOCUMENTS:
         if not row.deleted:
             assert isinstance(found[place], str)

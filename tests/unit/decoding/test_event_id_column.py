@@ -57,7 +57,7 @@ def decoder_of(form: Format, record: RecordShape) -> Decoder:
 def test_a_number_is_the_event_id_as_text_and_a_column_as_a_number(form: Format) -> None:
     decoder, values = decoder_of(form, shape("bigint")), [written(form, number) for number in NUMBERS]
     alone = [decoder.decode(value, None, NOON) for value in values]
-    assert [(e.event_id, e.values) for e in alone if isinstance(e, DecodedRow)] == [(str(n), (n,)) for n in NUMBERS]
+    assert [(e.key[0], e.values) for e in alone if isinstance(e, DecodedRow)] == [(str(n), (n,)) for n in NUMBERS]
     rows = decode_batch(decoder, batch_of(list(values))).rows.to_pylist()
     assert [(row["event_id"], row["order_id"]) for row in rows] == [(str(n), n) for n in NUMBERS]
 
@@ -80,7 +80,7 @@ def test_json_is_proven_where_id_and_column_take_it(record: RecordShape, right: 
     one = decoder.decode(right, None, NOON)
     assert isinstance(one, DecodedRow)
     batch = decode_batch(decoder, batch_of([wrong, right]))
-    assert [row["event_id"] for row in batch.rows.to_pylist()] == [one.event_id]
+    assert [row["event_id"] for row in batch.rows.to_pylist()] == [one.key[0]]
     assert [row["_offset"] for row in batch.refusals.to_pylist()] == [100]
 
 

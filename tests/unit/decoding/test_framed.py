@@ -93,7 +93,7 @@ def test_each_record_is_read_with_its_schema(name: str) -> None:
     outcome = decoder_of(Asked(SCHEMAS)).decode(value, None, KAFKA_TIME)
     if reason is None:
         document = json.loads(value[5:])
-        assert outcome == DecodedRow(document["id"], KAFKA_TIME, (document.get("n"),))
+        assert outcome == DecodedRow((document["id"],), KAFKA_TIME, (document.get("n"),))
     else:
         assert [(each.path, each.code) for each in outcome.reasons] == [reason]
 
@@ -104,7 +104,7 @@ def test_a_batch_is_what_its_records_are_one_by_one() -> None:
     decoder = decoder_of(Asked(SCHEMAS))
     staged = decode_batch(decoder, batch_of(list(values)))
     alone = [decoder_of(Asked(SCHEMAS)).decode(value, None, KAFKA_TIME) for value in values]
-    rows = [(n, row.event_id, row.values[0]) for n, row in enumerate(alone) if isinstance(row, DecodedRow)]
+    rows = [(n, row.key[0], row.values[0]) for n, row in enumerate(alone) if isinstance(row, DecodedRow)]
     assert [(row["_offset"] - 100, row["event_id"], row["n"]) for row in staged.rows.to_pylist()] == rows
     refused = [(n, [r.code for r in each.reasons]) for n, each in enumerate(alone) if isinstance(each, Refusal)]
     kept = [(row["_offset"] - 100, json.loads(row["reasons"])) for row in staged.refusals.to_pylist()]

@@ -123,7 +123,7 @@ def row(event_id: str, values: Sequence[Any], deleted: bool) -> Any:
 def outcomes(decoder: Decoder, values: list[bytes]) -> list[Any]:
     """The row of each record, its reasons or Skip: what it is alone, which has to be what it is in the batch."""
     alone = [decoder.decode(value, None, NOON) for value in values]
-    rows = {n: row(e.event_id, e.values, e.deleted) for n, e in enumerate(alone) if isinstance(e, DecodedRow)}
+    rows = {n: row(e.key[0], e.values, e.deleted) for n, e in enumerate(alone) if isinstance(e, DecodedRow)}
     refused = {n: [reason.path for reason in e.reasons] for n, e in enumerate(alone) if isinstance(e, Refusal)}
     batch = decode_batch(decoder, batch_of(list(values)))
     assert {

@@ -52,7 +52,7 @@ def _given(document: dict[str, Any]) -> dict[str, Any]:
 def check(alone: list[Any], batch: Any) -> None:
     """The batch is what its records are one by one."""
     rows = [
-        (n, each.event_id, each.values[0], each.deleted) for n, each in enumerate(alone) if isinstance(each, DecodedRow)
+        (n, each.key[0], each.values[0], each.deleted) for n, each in enumerate(alone) if isinstance(each, DecodedRow)
     ]
     found = [(row["_offset"] - 100, row["event_id"], row["amount"], row["_deleted"]) for row in batch.rows.to_pylist()]
     assert found == rows

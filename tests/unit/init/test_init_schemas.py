@@ -118,7 +118,7 @@ def test_a_proto_message_has_the_columns_of_the_messages_that_were_sampled() -> 
     decoded = compile_decoder(made.source, made.record, Limits(), SampledSchemas(source, (schema,)).lookup)
     outcome = decoded.decode(framed(7, b"\x02\x02" + b"\x0a\x01a\x18\x05"), None, NOON)
     assert isinstance(outcome, DecodedRow)
-    assert (outcome.event_id, *outcome.values) == ("a", None, 5, "[]")
+    assert (outcome.key[0], *outcome.values) == ("a", None, 5, "[]")
     assert proposal(source, sample(), WriterSchema(8, SchemaLanguage.PROTOBUF, PROTOBUF.schema(1))).record.event_id == (
         "id",
     )

@@ -33,7 +33,7 @@ from offset_ledger.decoding.avro.schema import (
 )
 from offset_ledger.decoding.avro.steps import ABSENT, Fields, Parts, ReadMap, Step, TakeBranch, read_scalar
 from offset_ledger.decoding.framed import HeadedDecoder, OtherKind
-from offset_ledger.decoding.kinds import EVENT_ID, Flags
+from offset_ledger.decoding.kinds import EVENT_ID_KIND, Flags
 from offset_ledger.decoding.outcome import Code, Decoder, Mismatch, Proven, Reason, RecordRefused, step_of
 from offset_ledger.decoding.shape import Node
 from offset_ledger.decoding.typed.conversions import Convert, conversion
@@ -117,7 +117,7 @@ def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
     type_ = parse(schema)
     if not isinstance(type_, Scalar) or type_.value.name not in _NAMES_AN_EVENT:
         raise SchemaProblem(f"expected an Avro string, int, long, uuid or enum as a key, got {shown(type_)}")
-    read, convert = read_scalar(type_), conversion(type_.value, EVENT_ID).convert
+    read, convert = read_scalar(type_), conversion(type_.value, EVENT_ID_KIND).convert
 
     def text(key: bytes) -> str:
         reader = ByteReader(key)

@@ -68,8 +68,8 @@ class JsonDecoder:
                     slots[-1] = rest_text(root, raw)
                 except outcome.RecordRefused as refused:
                     reasons.append(refused.reason)
-            reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
-            return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)
+            reasons += fill_from_kafka(record, slots, key, timestamp)
+            return Refusal(tuple(reasons)) if reasons else row_of(record, slots, deleted)
         except Mismatch as mismatch:
             return Refusal((mismatch.at(outcome.WHOLE),))
         except outcome.RecordRefused as refused:

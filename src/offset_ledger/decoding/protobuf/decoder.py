@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from offset_ledger.config.model import JsonPath, Limits, RecordShape
 from offset_ledger.decoding.framed import HeadedDecoder, OtherKind
-from offset_ledger.decoding.kinds import EVENT_ID, Flags
+from offset_ledger.decoding.kinds import EVENT_ID_KIND, Flags
 from offset_ledger.decoding.outcome import Code, Decoder, Mismatch, Proven, Reason, RecordRefused
 from offset_ledger.decoding.protobuf.lockstep import LockstepReader, Unprovable
 from offset_ledger.decoding.protobuf.parse import Parsed, Parser
@@ -101,7 +101,7 @@ def _key_reader(schema: ProtobufSchema, message: Message) -> Callable[[bytes], s
         raise SchemaProblem(
             f"expected a key of one text or integer, message {message.full_name} is not; take event_id from the value"
         )
-    get, convert = values.getter(message.fields[0]), conversion(types[0], EVENT_ID).convert
+    get, convert = values.getter(message.fields[0]), conversion(types[0], EVENT_ID_KIND).convert
 
     def read(key: bytes) -> str:
         try:

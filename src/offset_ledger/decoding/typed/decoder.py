@@ -58,7 +58,7 @@ class Reader(Protocol):
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
         """Those of the candidates that ``read`` certainly reads without a reason, with a column for each slot of the
-        tree (None for event_id and publish_at where they are Kafka's); None where there is no such way.
+        tree (None for those that are Kafka's); None where there is no such way.
         """
 
 
@@ -110,11 +110,11 @@ class TypedDecoder:
         deleted = _truth(record.delete_when, self._slots, reading) if record.delete_when else False
         if isinstance(deleted, Reason):
             return Refusal((deleted,))
-        reasons = [reason for slot, reason in reading.reasons if not deleted or slot < 2]
-        slots = reading.slots[: self._slots]
-        slots = [*slots[:2], *([None] * len(record.columns))] if deleted else slots
-        reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
-        return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(slots, deleted)
+        kept = self._slots - len(record.columns) if deleted else self._slots
+        reasons = [reason for slot, reason in reading.reasons if slot < kept or not deleted]
+        slots = [*reading.slots[:kept], *([None] * (self._slots - kept))]
+        reasons += fill_from_kafka(record, slots, key, timestamp)
+        return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(record, slots, deleted)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""

@@ -139,5 +139,5 @@ def test_a_record_may_have_no_columns() -> None:
     schema = WriterSchema(1, SchemaLanguage.AVRO, json.dumps(record("string")))
     decodes = avro_decoder(schema, RecordShape(("f0",), None, ()), Limits())
     value = written.write({"f0": "a"})
-    assert decodes.decode(value, None, NOW) == DecodedRow("a", NOW, ())
+    assert decodes.decode(value, None, NOW) == DecodedRow(("a",), NOW, ())
     assert check_proven(decodes, [value]) == 1

@@ -136,7 +136,7 @@ def check_row(outcome: Any, written: Written, value: Any, record: RecordShape) -
         assert got == {(path, None if path in known else code) for path, code in against}
         return False
     assert isinstance(outcome, DecodedRow), outcome
-    read = [outcome.event_id] * bool(record.event_id) + [outcome.publish_at] * bool(record.publish_at)
+    read = [outcome.key[0]] * bool(record.event_id) + [outcome.publish_at] * bool(record.publish_at)
     for column, want, got in zip(columns, wanted, [*read, *outcome.values], strict=True):
         if column.type.name == "jsonb" and want is not None:
             check_document(written, *want, document(got))  # type: ignore[call-arg]
@@ -215,7 +215,7 @@ def check_proven(decoder: Decoder, values: list[bytes]) -> int:
         column = proven.columns[slot]
         assert column.type == staged_type(kind)
         assert [plain(each, kind) for each in column.to_pylist()] == [plain(row.values[slot - 2], kind) for row in rows]
-    check_slot(proven.columns[0], decoder.record.event_id, [row.event_id for row in rows])
+    check_slot(proven.columns[0], decoder.record.event_id, [row.key[0] for row in rows])
     check_slot(proven.columns[1], decoder.record.publish_at, [row.publish_at for row in rows])
     return len(rows)
 

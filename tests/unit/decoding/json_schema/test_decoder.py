@@ -77,7 +77,7 @@ def test_rows_are_the_rows_of_json_that_are_valid(schema: dict[str, Any], docume
     places = proven.places.tolist()
     rows = [decoder.decode(values[place], None, KAFKA_TIME) for place in places]
     assert all(isinstance(row, DecodedRow) for row in rows)
-    assert [row.event_id for row in rows if isinstance(row, DecodedRow)] == proven.columns[0].to_pylist()
+    assert [row.key[0] for row in rows if isinstance(row, DecodedRow)] == proven.columns[0].to_pylist()
 
 
 def test_a_referenced_schema_is_validated_too() -> None:

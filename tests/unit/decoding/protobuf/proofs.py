@@ -24,7 +24,7 @@ def check_proofs(decoder: Decoder, shape: RecordShape, values: list[bytes]) -> s
     for row, place in enumerate(places):
         said = decoder.decode(values[place], b"k", AT)
         assert isinstance(said, DecodedRow), (values[place], said)
-        row_of = (said.event_id, said.publish_at, *said.values)
+        row_of = (said.key[0], said.publish_at, *said.values)
         from_kafka = (shape.event_id is None, shape.publish_at is None, *[False] * len(said.values))
         for kind, column, value, absent in zip(kinds(shape), proven.columns, row_of, from_kafka, strict=True):
             assert (column is None) == absent

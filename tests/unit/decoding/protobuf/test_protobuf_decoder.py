@@ -22,8 +22,8 @@ message All { string s = 6; Inner inner = 8; }
 def test_framed_records_are_the_messages_that_their_indexes_name() -> None:
     column = Column("c", ColumnType("text"), ("s",), nullable=True)
     decoder = protobuf_decoder(writer_schema(TEXT), RecordShape(None, None, (column,)), Limits())
-    assert decoder.decode(b"\x00" + chunk(1, b"a"), b"k", AT) == DecodedRow("k", AT, ("a",))
-    assert decoder.decode(b"\x02\x02" + chunk(6, b"b"), b"k", AT) == DecodedRow("k", AT, ("b",))
+    assert decoder.decode(b"\x00" + chunk(1, b"a"), b"k", AT) == DecodedRow(("k",), AT, ("a",))
+    assert decoder.decode(b"\x02\x02" + chunk(6, b"b"), b"k", AT) == DecodedRow(("k",), AT, ("b",))
     for payload in (b"", b"\x02\x04", b"\x04\x02\x0c", b"\x01"):
         said = decoder.decode(payload, b"k", AT)
         assert isinstance(said, Refusal)
@@ -32,7 +32,7 @@ def test_framed_records_are_the_messages_that_their_indexes_name() -> None:
 
 def test_a_record_may_have_no_columns() -> None:
     decoder = protobuf_decoder(writer_schema(TEXT), RecordShape(("s",), None, ()), Limits(), "All")
-    assert decoder.decode(chunk(6, b"a"), b"k", AT) == DecodedRow("a", AT, ())
+    assert decoder.decode(chunk(6, b"a"), b"k", AT) == DecodedRow(("a",), AT, ())
     assert check_proofs(decoder, decoder.record, [chunk(6, b"a"), b""]) == {0}
 
 
@@ -40,9 +40,9 @@ def test_a_value_of_the_message_can_delete_its_event() -> None:
     column = Column("c", ColumnType("text"), ("s",))
     shape = RecordShape(None, None, (column,), delete_when=FieldCondition(("inner", "n"), 1))
     decoder = protobuf_decoder(writer_schema(TEXT), shape, Limits(), "All")
-    assert decoder.decode(chunk(8, number(2, 1)), b"k", AT) == DecodedRow("k", AT, (None,), deleted=True)
-    assert decoder.decode(chunk(8, number(2, 2)), b"k", AT) == DecodedRow("k", AT, ("",))
-    assert decoder.decode(b"", b"k", AT) == DecodedRow("k", AT, ("",))
+    assert decoder.decode(chunk(8, number(2, 1)), b"k", AT) == DecodedRow(("k",), AT, (None,), deleted=True)
+    assert decoder.decode(chunk(8, number(2, 2)), b"k", AT) == DecodedRow(("k",), AT, ("",))
+    assert decoder.decode(b"", b"k", AT) == DecodedRow(("k",), AT, ("",))
 
 
 KEYS = """

@@ -34,7 +34,7 @@ def check(said: DecodedRow | Refusal, message: Any, shape: RecordShape, fields: 
         assert {reason.path for reason in said.reasons} == expected
     else:
         assert isinstance(said, DecodedRow), said
-        assert (said.event_id, said.publish_at) == ("k", AT)
+        assert (said.key[0], said.publish_at) == ("k", AT)
         assert same(expected, row_values(said, shape)), (expected, said)
 
 

@@ -3,20 +3,20 @@
 -- accepted, others have them. And a batch id alone does not say who wrote a row: a ledger that was made again counts from 1.
 WITH joined AS (
     SELECT s._partition,
-           s.event_id,
+           {event} AS event,
            ({stored_order}) = ({order}) AS stands,
            ({stored_order}) > ({order}) AS lost_to_later,
            ({stored_order}) < ({order}) AS lost_to_earlier,
            t.publish_at = s.publish_at AS same_time,
-           t.event_id IS NOT NULL AS known,
+           {known} IS NOT NULL AS known,
            t.xmin = %(xid)s::xid8::xid OR ({triggers} AND t._batch_id IS NOT DISTINCT FROM %(batch_id)s) AS just_written,
            ({stored_place}) = ({place})
            AND (t._batch_id <> %(batch_id)s OR ROW({stored})::record OPERATOR(pg_catalog.*<>) ROW({values})::record)
                AS differs
-    FROM {staging} AS s LEFT JOIN {target} AS t ON t.event_id = s.event_id
+    FROM {staging} AS s LEFT JOIN {target} AS t ON {same_key}
 ), closed AS (
     SELECT _partition,
-           event_id,
+           event,
            just_written,
            {triggers} AND just_written AND differs AS altered,
            CASE WHEN stands THEN 'standing'
@@ -31,5 +31,5 @@ SELECT _partition,
        count(*) FILTER (WHERE became = 'same_state') AS same_state,
        count(*) FILTER (WHERE became = 'older') AS older,
        count(*) FILTER (WHERE became = 'standing' AND just_written) AS written,
-       min(event_id) FILTER (WHERE became IS NULL OR altered) AS wrong
+       min(event) FILTER (WHERE became IS NULL OR altered) AS wrong
 FROM closed GROUP BY _partition

@@ -1,1 +1,1 @@
-SELECT left(event_id, 100), _partition, _offset FROM {staging} AS s ORDER BY {size} DESC LIMIT 1
+SELECT left({event}, 100), _partition, _offset FROM {staging} AS s ORDER BY {size} DESC LIMIT 1

@@ -1,23 +1,10 @@
-WITH merged AS (
-    MERGE INTO {target} AS t
-    USING (
-        SELECT DISTINCT ON (event_id) {columns}
-        FROM {staging}
-        ORDER BY event_id, publish_at DESC, _partition DESC, _offset DESC
-    ) AS s ON t.event_id = s.event_id
-    WHEN MATCHED AND ({order}) > ({stored_order})
-        THEN UPDATE SET {assignments}, _batch_id = %(batch_id)s
-    WHEN NOT MATCHED THEN
-        INSERT ({columns}, _batch_id) VALUES ({values}, %(batch_id)s)
-    -- t is the row as it was stored: a trigger may have made another one of it.
-    RETURNING merge_action() AS action, s._partition, s._deleted,
-              CASE WHEN ({stored_order}, t._batch_id)
-                        IS DISTINCT FROM ({order}, %(batch_id)s) THEN s.event_id END AS wrong
-)
-SELECT _partition,
-       min(wrong) AS wrong,
-       count(*) FILTER (WHERE wrong IS NULL AND NOT _deleted AND action = 'INSERT') AS inserted,
-       count(*) FILTER (WHERE wrong IS NULL AND NOT _deleted AND action = 'UPDATE') AS updated,
-       count(*) FILTER (WHERE wrong IS NULL AND _deleted) AS deleted,
-       count(*) FILTER (WHERE action = 'INSERT') AS added
-FROM merged GROUP BY _partition
+MERGE INTO {target} AS t
+USING (
+    SELECT DISTINCT ON ({key}) {columns}
+    FROM {staging}
+    ORDER BY {key}, publish_at DESC, _partition DESC, _offset DESC
+) AS s ON {same_key}
+WHEN MATCHED AND ({order}) > ({stored_order})
+    THEN UPDATE SET {assignments}, _batch_id = %(batch_id)s
+WHEN NOT MATCHED THEN
+    INSERT ({columns}, _batch_id) VALUES ({values}, %(batch_id)s)

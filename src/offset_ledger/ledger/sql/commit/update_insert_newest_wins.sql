@@ -2,31 +2,31 @@
 WITH s AS MATERIALIZED (
     -- Sorted by what the join finds, so the whole join comes before the first write: a nested loop over an empty table
     -- would scan again and again what is being written to it.
-    SELECT n.*, known.event_id IS NOT NULL AS _known
+    SELECT s.*, {known} IS NOT NULL AS _known
     FROM (
-        SELECT DISTINCT ON (event_id) {columns}
+        SELECT DISTINCT ON ({key}) {columns}
         FROM {staging}
-        ORDER BY event_id, publish_at DESC, _partition DESC, _offset DESC
-    ) AS n LEFT JOIN {target} AS known ON known.event_id = n.event_id
-    ORDER BY known.event_id IS NOT NULL, n.event_id
+        ORDER BY {key}, publish_at DESC, _partition DESC, _offset DESC
+    ) AS s LEFT JOIN {target} AS t ON {same_key}
+    ORDER BY {known} IS NOT NULL, {staged_key}
 ), updated AS (
     UPDATE {target} AS t SET {assignments}, _batch_id = %(batch_id)s
-    FROM s WHERE s._known AND t.event_id = s.event_id AND ({order}) > ({stored_order})
+    FROM s WHERE s._known AND {same_key} AND ({order}) > ({stored_order})
     RETURNING s._partition, s._deleted,
               CASE WHEN ({stored_order}, t._batch_id)
-                        IS DISTINCT FROM ({order}, %(batch_id)s) THEN s.event_id END AS wrong
+                        IS DISTINCT FROM ({order}, %(batch_id)s) THEN {event} END AS wrong
 ), inserted AS (
     INSERT INTO {target} AS t ({columns}, _batch_id)
     SELECT {values}, %(batch_id)s FROM s WHERE NOT s._known
-    RETURNING t.event_id, {stored_order}, t._batch_id
+    RETURNING {stored_key}, {stored_order}, t._batch_id
 ), written AS (
     SELECT 'UPDATE' AS action, _partition, _deleted, wrong FROM updated
     UNION ALL
     -- INSERT returns the row as it was stored: a trigger may have made another one of it, even of another event id.
     SELECT 'INSERT', s._partition, s._deleted,
            CASE WHEN ({stored_order}, t._batch_id)
-                     IS DISTINCT FROM ({order}, %(batch_id)s) THEN t.event_id END
-    FROM inserted AS t LEFT JOIN s ON s.event_id = t.event_id
+                     IS DISTINCT FROM ({order}, %(batch_id)s) THEN {stored_event} END
+    FROM inserted AS t LEFT JOIN s ON {same_key}
 )
 SELECT _partition,
        min(wrong) AS wrong,

@@ -16,8 +16,11 @@ SELECT format('%%I.%%I', nspname, relname) AS name,
        ARRAY(SELECT quote_ident(rulename) FROM pg_rewrite
              WHERE ev_class = c.oid AND rulename <> '_RETURN' ORDER BY 1) AS rules,
        EXISTS (SELECT FROM pg_index
-               JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0] AND attname = 'event_id'
-               WHERE indrelid = c.oid AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = 1
-              ) AS unique_event_id
+               WHERE indrelid = c.oid AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = cardinality(%(key)s)
+                 AND %(key)s::text[] = ARRAY(
+                     SELECT attname::text FROM pg_attribute
+                     WHERE attrelid = c.oid AND attnum = ANY ((indkey::int2[])[0:indnkeyatts - 1])
+                     ORDER BY attname COLLATE "C")
+              ) AS unique_key
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace
 WHERE c.oid = to_regclass(format('%%I.%%I', %(schema)s, %(table)s))

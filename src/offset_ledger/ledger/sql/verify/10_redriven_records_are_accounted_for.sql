@@ -33,7 +33,7 @@ WHERE q.pipeline = %(pipeline)s AND q.dismissed_by IS DISTINCT FROM CASE WHEN NO
                                                                            THEN decision.dismissal_id END
 UNION ALL
 SELECT format('event %%s at partition %%s offset %%s was written by redrive batch %%s, which does not hold that record',
-              t.event_id, t._partition, t._offset, t._batch_id)
+              {stored_event}, t._partition, t._offset, t._batch_id)
 FROM {rows} AS t
 JOIN offset_ledger.batch b ON b.batch_id = t._batch_id AND b.pipeline = %(pipeline)s AND b.kind = 'redrive'
 WHERE NOT EXISTS (

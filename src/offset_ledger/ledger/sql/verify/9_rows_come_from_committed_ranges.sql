@@ -9,7 +9,7 @@ WITH pruned AS MATERIALIZED (
     WHERE b.pipeline = %(pipeline)s AND b.kind = 'pruned'
 )
 SELECT format('event %%s at partition %%s offset %%s was written by batch %%s, which did not commit that offset',
-              t.event_id, t._partition, t._offset, t._batch_id)
+              {stored_event}, t._partition, t._offset, t._batch_id)
 FROM {rows} AS t
 LEFT JOIN (offset_ledger.batch_range r JOIN offset_ledger.batch b
            ON b.batch_id = r.batch_id AND b.pipeline = %(pipeline)s AND b.state = 'committed')

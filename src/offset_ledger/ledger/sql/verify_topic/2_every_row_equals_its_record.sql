@@ -1,5 +1,5 @@
 SELECT format('partition %%s offset %%s event %%s: %%s is %%s in the table and %%s in the topic%%s', t._partition, t._offset,
-              t.event_id, c.name, coalesce(left(c.actual, 60), 'NULL'), coalesce(left(c.expected, 60), 'NULL'),
+              {stored_event}, c.name, coalesce(left(c.actual, 60), 'NULL'), coalesce(left(c.expected, 60), 'NULL'),
               {cut_header_name}) AS line,
        b.config_hash <> %(config_hash)s AS earlier
 FROM {rows} AS t

@@ -1,5 +1,5 @@
 -- On a compacted topic a row outlives its record.
-SELECT format('partition %%s offset %%s event %%s: %%s', t._partition, t._offset, t.event_id,
+SELECT format('partition %%s offset %%s event %%s: %%s', t._partition, t._offset, {stored_event},
               CASE WHEN refused.reasons IS NOT NULL THEN format('its record is refused today: %%s', refused.reasons)
                    WHEN skipped._offset IS NOT NULL THEN 'its record is one that the pipeline file skips'
                    ELSE 'the topic has no such record' END) AS line,

@@ -1,4 +1,4 @@
-"""The ranks of the staged rows, counted beside the merge: they close the same balance sheet as the account does."""
+"""The classes of the staged rows, counted beside the merge: they close the same balance sheet as the account does."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from offset_ledger.commit import merge
 from offset_ledger.commit.step import Committed, commit
-from offset_ledger.config.model import Merge, Pipeline
+from offset_ledger.config.model import Evolve, Merge, Pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.errors import IncompleteStaging, OffsetLedgerError
 from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.states import BatchKind
+from offset_ledger.repair.verify import verify
 from offset_ledger.sandbox.layout import free_ports
 from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
+from tests.integration.table.test_evolve import of_type, with_column
 
 pytestmark = pytest.mark.usefixtures("merge_way")
 
@@ -30,8 +33,8 @@ def ranges(first: int = 0) -> list[OffsetRange]:
 
 @pytest.fixture(autouse=True)
 def any_size_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of any size are ranked."""
-    monkeypatch.setattr(merge, "RANKED_FROM", 1)
+    """Batches of any size are classified."""
+    monkeypatch.setattr(merge, "CLASSIFIED_FROM", 1)
 
 
 @pytest.fixture
@@ -57,8 +60,10 @@ def some_events(seed: int, first: int = 0) -> list[Event]:
     ]
 
 
-def committed(session: Session, pipeline: Pipeline, events: list[Event], first: int = 0) -> Committed:
-    batch_id = planned(session, pipeline, ranges(first))
+def committed(
+    session: Session, pipeline: Pipeline, events: list[Event], first: int = 0, kind: BatchKind = BatchKind.HEAD
+) -> Committed:
+    batch_id = planned(session, pipeline, ranges(first), kind)
     validated(session, staged(session, pipeline, batch_id, events))
     return commit(pipeline, batch_id, ME)
 
@@ -80,25 +85,37 @@ def expected(events: list[Event]) -> dict[int, Dispositions]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_batch_whose_winners_are_all_written_needs_no_account(
-    session: Session, accounts: list[StagingTables], seed: int
-) -> None:
+def test_a_first_batch_needs_no_account(session: Session, accounts: list[StagingTables], seed: int) -> None:
     events = some_events(seed)
     assert committed(session, a_pipeline(), events).sheet == expected(events)
     assert accounts == []
 
 
-def test_a_row_that_loses_to_one_of_the_table_is_accounted_for(
-    session: Session, accounts: list[StagingTables], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("seed", range(5))
+def test_batches_that_meet_rows_of_the_table_have_the_sheets_of_the_account(
+    session: Session, accounts: list[StagingTables], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     pipeline, other = a_pipeline(), a_pipeline("others")
-    first, second = some_events(1), some_events(2, first=40)
-    for each in (pipeline, other):
-        committed(session, each, first)
-    beside = committed(session, pipeline, second, 40)
+    first, second = some_events(seed), some_events(seed + 100, first=40)
+    for each, classified in ((pipeline, 1), (other, 1_000)):
+        monkeypatch.setattr(merge, "CLASSIFIED_FROM", classified)
+        sheets = [committed(session, each, first).sheet, committed(session, each, second, 40).sheet]
+        sheets += [committed(session, each, first, kind=BatchKind.REPLAY).sheet]
+        if each is pipeline:
+            assert accounts == []
+            beside = sheets
+    assert sheets == beside
+    assert verify(pipeline)[0] == []
+
+
+def test_a_table_that_the_commit_itself_changes_is_accounted_for(
+    session: Session, accounts: list[StagingTables]
+) -> None:
+    pipeline = a_pipeline()
+    committed(session, pipeline, some_events(7))
+    wider = with_column(pipeline, of_type("amount", "integer"), Evolve.ADD_COLUMNS)
+    committed(session, wider, some_events(8, first=40), 40)
     assert len(accounts) == 1
-    monkeypatch.setattr(merge, "RANKED_FROM", 1_000)
-    assert committed(session, other, second, 40).sheet == beside.sheet
 
 
 def test_a_table_that_keeps_its_first_row_is_accounted_for(session: Session, accounts: list[StagingTables]) -> None:
