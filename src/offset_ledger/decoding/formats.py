@@ -90,7 +90,7 @@ def _of_values(source: Source, record: RecordShape, limits: Limits, lookup: Look
 def _header_frames(source: Source, record: RecordShape, lookup: Lookup) -> HeaderFrames:
     """What puts frames in the place of headers; before keys only where they are read, and not before those in JSON."""
     values = NamedByHeader(VALUE_HEADER, lookup, source.format is Format.PROTOBUF)
-    are_read = record.event_id is None or any(column.key is not None for column in record.columns)
+    are_read = any(column.key is not None for column in record.all_columns)
     if not are_read or source.key_format is KeyFormat.JSON:
         return HeaderFrames(values, None)
     of_schemas = lookup if source.key_format in LANGUAGES else None

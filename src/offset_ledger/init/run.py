@@ -22,7 +22,7 @@ from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.init.propose import Proposal, Wanted, propose
-from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
 from offset_ledger.schema_registry.client import connect_registry, schema_or_problem
 from offset_ledger.table.infer import Sample, json_inferred, read_sample, sampled_kinds, schema_inferred
 
@@ -142,7 +142,7 @@ class SampledSchemas:
     @property
     def lookup(self) -> Lookup:
         """Finds these schemas by id."""
-        known: dict[int, WriterSchema | SchemaProblem] = dict(self.unusable)
+        known: dict[SchemaRef, WriterSchema | SchemaProblem] = {**self.unusable}
         known |= {schema.schema_id: schema for schema in (*self.values, *self.keys)}
         return lambda ids: {id_: known[id_] for id_ in ids if id_ in known}
 

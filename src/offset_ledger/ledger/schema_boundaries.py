@@ -113,9 +113,9 @@ def accept(cursor: Cursor, pipeline: str, differences: Iterable[Difference], ori
 def read_writer_schemas(cursor: Cursor, pipeline: str, refs: Iterable[SchemaRef]) -> dict[SchemaRef, WriterSchema]:
     """The schemas of these ids and GUIDs that are kept."""
     wanted, kept = frozenset(refs), dict[SchemaRef, WriterSchema]()
-    names = {"schema_ids": [each for each in wanted if isinstance(each, int)]}
-    names["guids"] = [str(each) for each in wanted if isinstance(each, UUID)]
-    for row in cursor.run("schemas/read", pipeline=pipeline, **names):
+    ids = [each for each in wanted if isinstance(each, int)]
+    guids = [str(each) for each in wanted if isinstance(each, UUID)]
+    for row in cursor.run("schemas/read", pipeline=pipeline, schema_ids=ids, guids=guids):
         schema = _schema(*row)
         kept |= {ref: schema for ref in (schema.schema_id, schema.guid) if ref in wanted}
     return kept
