@@ -191,7 +191,7 @@ def _classify(
             read_only(cursor)
             set_local(cursor, "work_mem", "64MB")  # beside the sort of the merge; what does not fit goes to disk
             # The commit itself may have changed the table, and waits for this session.
-            cursor.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE NOWAIT").format(names["target"]))
+            cursor.execute(sql.SQL(named_sql("commit/lock_for_reading")).format(**names))
             begun.set_result(session)
             cursor.execute(sql.SQL(named_sql("commit/classify_staged")).format(**names))
             return {row["_partition"]: row for row in cursor.fetchall()}

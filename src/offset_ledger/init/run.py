@@ -137,7 +137,7 @@ class SampledSchemas:
     source: Source
     values: tuple[WriterSchema, ...]
     keys: tuple[WriterSchema, ...] = ()
-    unusable: Mapping[int, SchemaProblem] = field(default_factory=dict)
+    unusable: Mapping[SchemaRef, SchemaProblem] = field(default_factory=dict)
 
     @property
     def lookup(self) -> Lookup:
@@ -160,7 +160,9 @@ def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
     topic, named = source.topic, _ids(sample.values)
     answers = {id_: schema_or_problem(registry, id_) for id_ in named}
     schemas = [each for each in answers.values() if isinstance(each, WriterSchema)]
-    unusable = {id_: each for id_, each in answers.items() if isinstance(each, SchemaProblem)}
+    unusable: dict[SchemaRef, SchemaProblem] = {
+        id_: each for id_, each in answers.items() if isinstance(each, SchemaProblem)
+    }
     if not sample.values and (latest := registry.latest(f"{topic}-value")):
         schemas = [latest]
     if unusable and not schemas:

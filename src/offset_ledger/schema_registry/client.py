@@ -97,13 +97,13 @@ class Registry:
         except ConfigurationError:
             self._api.ask("GET", "/schemas/types")  # raises where this is no registry
             return None
-        found = [_mapping(each, what) for each in _sequence(answer or [], what)]
-        for each in found:
+        named = [_mapping(each, what) for each in _sequence(answer or [], what)]
+        for each in named:
             schema = self.schema(_number(each, "id", what))
             if schema and schema.guid == guid:
                 return schema
-        if found:
-            contexts = ", ".join(_text(each, "context", what) for each in found)
+        if named:
+            contexts = ", ".join(_text(each, "context", what) for each in named)
             raise UnusableSchema(f"it is in the context {contexts}; add /contexts/NAME to the URL of the registry")
         return None
 

@@ -59,7 +59,15 @@ def test_the_blocked_reason_names_what_is_in_the_way() -> None:
 def test_without_a_dependency_for_rights_every_route_is_refused(tmp_path: Path) -> None:
     app = create_app(Rights, partial(read_pipelines, tmp_path))
     app.dependency_overrides.clear()
-    values = {"name": "orders", "batch_id": "1", "audit_id": "1", "record_id": "1", "path": "orders/1.html"}
+    values = {
+        "name": "orders",
+        "batch_id": "1",
+        "audit_id": "1",
+        "record_id": "1",
+        "partition": "0",
+        "offset": "1",
+        "path": "orders/1.html",
+    }
     paths = [route.path.replace(":path", "").format(**values) for route in router.routes]  # type: ignore[attr-defined]
     assert {"/", "/api/pipelines/orders/batches/1", "/api/pipelines/orders/audits/1", "/reports/orders/1.html"} < set(
         paths
