@@ -112,9 +112,8 @@ def json_inferred(sample: Sample, where: FieldCondition | None = None) -> tuple[
         raise ConfigurationError(f"nothing can be inferred from topic {sample.topic}: {wrong}; publish some first")
     right = "name its schema registry" if any(value[:1] == b"\0" for value in values) else "write the columns by hand"
     which = " for which record.where holds" if where else ""
-    raise ConfigurationError(
-        f"none of {len(values)} sampled records of {sample.topic} is a JSON object{which}; {right}"
-    )
+    wrong = f"none of {len(values)} sampled records of {sample.topic} is a JSON object{which}"
+    raise ConfigurationError(f"{wrong}; {right}")
 
 
 @dataclass(frozen=True, slots=True)
