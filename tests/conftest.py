@@ -10,6 +10,7 @@ pytest_plugins = [
     "tests.fixtures.servers",
     "tests.fixtures.merge_ways",
     "tests.fixtures.registry",
+    "tests.fixtures.guids",
     "tests.fixtures.registry_bench",
     "tests.fixtures.spark",
     "tests.fixtures.parallel",

@@ -43,6 +43,8 @@ def _schema_arguments() -> Iterator[Option]:
         yield Option(f"{option}-message", metavar="NAME", help="the full name of the Protobuf message")
         subject = [f"{option}-subject", *(["--subject"] if side == "value" else [])]
         yield Option(*subject, choices=_SUBJECTS, help="where it is registered (topic)")
+        where = "where its schema is named: in front of it, or by GUID in a header (prefix)"
+        yield Option(f"{option}-id", choices=("prefix", "header"), help=where)
         help_ = "a schema of the registry that the file refers to by that name; repeat it"
         yield Option(f"{option}-reference", action="append", metavar="NAME=SUBJECT:VERSION", help=help_)
     yield Option("--register", action="store_true", help="register the schemas of these files where they are new")
@@ -219,7 +221,7 @@ def find_form(arguments: Namespace) -> Form:
     names = {"key": arguments.key_serializer or ("avro" if arguments.key_schema else "string"), "value": value}
     given: dict[str, dict[str, Any]] = {}
     for side, option in _OPTIONS.items():
-        options = (option, *(f"{option}-{what}" for what in ("message", "subject", "reference")))
+        options = (option, *(f"{option}-{what}" for what in ("message", "subject", "id", "reference")))
         said = {each: getattr(arguments, each.strip("-").replace("-", "_")) for each in options}
         given[side] = {each: value for each, value in said.items() if value is not None}
         _check(side, names[side], given[side])
@@ -268,5 +270,5 @@ def _choice(arguments: Namespace, side: str, name: str, given: Mapping[str, Any]
     references = tuple(Reference(match[1], match[2], int(match[3])) for _, match in matches if match)
     subject = SubjectStrategy(given.get(f"{option}-subject", SubjectStrategy.TOPIC))
     message = given.get(f"{option}-message")
-    file = given.get(option)
-    return SchemaChoice(arguments.topic, side, name, file, message, subject, arguments.register, references)
+    file, in_header = given.get(option), given.get(f"{option}-id") == "header"
+    return SchemaChoice(arguments.topic, side, name, file, message, subject, arguments.register, references, in_header)

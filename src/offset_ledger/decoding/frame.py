@@ -50,8 +50,13 @@ def named_schema(header: bytes) -> tuple[SchemaRef, bytes]:
     return UUID(bytes=header[1:size]) if header[0] else int.from_bytes(header[1:size], "big"), header[size:]
 
 
+def frame_of(schema_id: int, indexes: bytes) -> bytes:
+    """The frame of a schema; only Protobuf has message indexes."""
+    return b"\0" + schema_id.to_bytes(SIZE - 1, "big") + indexes
+
+
 def header_of(guid: UUID, indexes: bytes) -> bytes:
-    """The value of the header that names this schema; the inverse of :func:`named_schema`."""
+    """The value of the header that names this schema."""
     return b"\1" + guid.bytes + indexes
 
 

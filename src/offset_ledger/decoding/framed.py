@@ -133,7 +133,7 @@ class NamedByHeader:
             schema = ref if isinstance(ref, int) else schemas.get(ref)
             if isinstance(schema, int | WriterSchema):
                 schema_id = schema if isinstance(schema, int) else schema.schema_id
-                self._frames[name] = b"\0" + schema_id.to_bytes(frame.SIZE - 1, "big") + indexes
+                self._frames[name] = frame.frame_of(schema_id, indexes)
             elif schema:
                 self._frames[name] = Reason(self._path, Code.SCHEMA, f"schema GUID {ref}: {schema}")
             else:

@@ -92,10 +92,11 @@ class KafkaColumns:
 
     def reasons(self, place: int, own: tuple[Reason, ...]) -> tuple[Reason, ...]:
         """The decoder's own reasons; one more where the value has a header and seems to have a frame too."""
-        value = self.values[place : place + 1]
-        if value.equals(self.framed_values[place : place + 1]) or all(each.path != outcome.WHOLE for each in own):
+        if self.framed_values is self.values or all(each.path != outcome.WHOLE for each in own):
             return own
-        if (schema_id := schema_ids(value)[0]) == NO_SCHEMA:
+        value = self.values[place : place + 1]
+        schema_id = schema_ids(value)[0]
+        if schema_id == NO_SCHEMA or value.equals(self.framed_values[place : place + 1]):
             return own
         detail = f"expected no frame, for a header names the schema, got what begins like that of schema id {schema_id}"
         return (*own, Reason(outcome.WHOLE, Code.FRAME, detail))

@@ -23,7 +23,7 @@ from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
-from offset_ledger.schema_registry.client import connect_registry, schema_or_problem
+from offset_ledger.schema_registry.client import Registry, connect_registry, schema_or_problem
 from offset_ledger.table.infer import Sample, json_inferred, read_sample, sampled_kinds, schema_inferred
 
 PRINTED = "-"
@@ -76,6 +76,7 @@ def initialize(
     if source.registry is None:
         proposal = propose(wanted, source, sample, json_inferred(sample))
     else:
+        sample = framed_sample(sample, connect_registry(get_connection(registry)))
         schemas = read_schemas(source, sample)
         kinds = sampled_kinds(sample, schemas.values)
         columns, unreadable = schema_inferred(schemas.source, kinds, schemas.values)
@@ -184,6 +185,27 @@ def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
     if keys:
         source = replace(source, key_format=KeyFormat(_FORMATS[keys[0].language]))
     return SampledSchemas(replace(source, subject=subject_of(source, values)), values, keys, unusable)
+
+
+def framed_sample(sample: Sample, registry: Registry) -> Sample:
+    """The sample with frames, where headers name schemas that the registry has."""
+
+    def framed(payload: bytes | None, header: bytes | None) -> bytes | None:
+        if payload is None or header is None:
+            return payload
+        try:
+            ref, indexes = frame.named_schema(header)
+        except Mismatch:
+            return payload
+        schema = schema_or_problem(registry, ref)
+        return frame.frame_of(schema.schema_id, indexes) + payload if isinstance(schema, WriterSchema) else payload
+
+    records = []
+    for each in sample.records:
+        named = dict(each.headers)  # the last ones of their names
+        key, value = framed(each.key, named.get(frame.KEY_HEADER)), framed(each.value, named.get(frame.VALUE_HEADER))
+        records.append(replace(each, key=key, value=value))
+    return replace(sample, records=tuple(records))
 
 
 def _ids(framed: Iterable[bytes]) -> list[int]:

@@ -58,7 +58,7 @@ class Form:
                         new = self.new_id() if name == EVENT_ID else rfc3339(self.clock())
                         value[name] = said[name].decode() if name in said else new
                 given = _text(value.get(EVENT_ID)), _text(value.get(PUBLISH_AT))
-            headers = self.with_headers(headers, *given)
+            headers = self.with_schemas(self.with_headers(headers, *given), key, value)
         except UnicodeError as error:
             raise UnserializableValue(f"{EVENT_ID} and {PUBLISH_AT} should be UTF-8 ({error})") from None
         return Record(self.key.serialize(key), self.value.serialize(value), headers, timestamp_ms, partition, topic)
@@ -76,6 +76,15 @@ class Form:
         if PUBLISH_AT not in names:
             headers += ((PUBLISH_AT, (publish_at or rfc3339(self.clock())).encode()),)
         return headers
+
+    def with_schemas(
+        self, headers: tuple[tuple[str, bytes], ...], key: Any, value: Any
+    ) -> tuple[tuple[str, bytes], ...]:
+        """The headers with those that name the schemas of key and value, in the place of others of their names."""
+        sides = ((self.key, key), (self.value, value))
+        wanted = [each.header for each, given in sides if isinstance(each, SchemaSerializer) and given is not None]
+        named = dict(filter(None, wanted))
+        return (*(each for each in headers if each[0] not in named), *named.items())
 
     @property
     def identity(self) -> str:

@@ -187,7 +187,8 @@ class RecordFile:
                 value = _encode({**_decode_raw(value), **added})
             else:  # the others stay as they are, even a name that is there twice
                 value = value[:-1] + (b"," if document else b"") + _encode(added)[1:]
-        return Record(self.form.key.serialize(key), value, self.form.with_headers((), event_id, publish_at))
+        headers = self.form.with_schemas(self.form.with_headers((), event_id, publish_at), key, None)
+        return Record(self.form.key.serialize(key), value, headers)
 
     def _at(self, path: JsonPath, document: Any, what: str) -> Any:
         for name in path:

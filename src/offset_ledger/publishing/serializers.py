@@ -52,12 +52,14 @@ class SchemaSerializer(Serializer):
     """One that writes documents by a schema of a registry; their numbers may be Decimals.
 
     ``identity`` names what decides the bytes beside the document. ``stamps``: the members, of event id and publish_at,
-    that a missing one is added to. ``row`` makes a document of the texts of a CSV row.
+    that a missing one is added to. ``row`` makes a document of the texts of a CSV row. ``header`` is what names the
+    schema, where no frame does.
     """
 
     identity: str
     stamps: frozenset[str]
     row: Callable[[Mapping[str, str]], Any]
+    header: tuple[str, bytes] | None = None
 
 
 def _shown(value: object) -> str:

@@ -56,6 +56,7 @@ class Registry:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._schemas: dict[int, WriterSchema] = {}
+        self._guids: dict[UUID, WriterSchema] = {}
         self._versions: dict[tuple[str, int], Schema] = {}
 
     def kept_open(self) -> AbstractContextManager[None]:
@@ -91,6 +92,8 @@ class Registry:
         Raises:
             UnusableSchema: as :meth:`schema`; or it is of another context than the URL of the registry.
         """
+        if guid in self._guids:
+            return self._guids[guid]
         what = f"the ids of schema GUID {guid}"
         try:
             answer = self._api.ask("GET", f"/schemas/guids/{guid}/ids")
@@ -101,7 +104,7 @@ class Registry:
         for each in named:
             schema = self.schema(_number(each, "id", what))
             if schema and schema.guid == guid:
-                return schema
+                return self._guids.setdefault(guid, schema)
         if named:
             contexts = ", ".join(_text(each, "context", what) for each in named)
             raise UnusableSchema(f"it is in the context {contexts}; add /contexts/NAME to the URL of the registry")

@@ -43,6 +43,7 @@ class SampledRecord:
     key: bytes | None
     value: bytes | None
     timestamp: datetime | Reason
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def read_sample(connection: Connection, topic: str, wanted: int) -> Sample:
     for part in ranges:
         for each in read_records(connection, topic, part, "read_committed"):
             timestamp = timestamp_of(None if each.timestamp < 0 else each.timestamp * 1000)
-            records.append(SampledRecord(each.key, each.value, timestamp))
+            records.append(SampledRecord(each.key, each.value, timestamp, each.headers))
     gaps = len(records) < sum(part.width for part in ranges)
     return Sample(topic, tuple(records), snapshot.compacted, gaps and not snapshot.compacted)
 

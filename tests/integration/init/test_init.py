@@ -104,6 +104,23 @@ def test_a_topic_in_avro_with_two_versions_of_its_schema(
     assert loaded(servers, here / done["written"][0], "event_id, amount, note, _schema_id") == expected
 
 
+def test_a_topic_whose_schemas_headers_name(
+    servers: Servers, topic: str, here: Path, guid_connection: Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = connect_registry(guid_connection)
+    schema = registry.schema(registry.register(f"{topic}-value", AVRO.language, AVRO.schema(1)))
+    assert schema
+    assert schema.guid
+    values = [AVRO.encode(1, {"id": f"a{n}", "amount": n}) for n in range(5)]
+    header = ("__value_schema_id", b"\1" + schema.guid.bytes)
+    records = [Record(None, value, (header,), NOON + n, n % 2) for n, value in enumerate(values)]
+    publish(records, dict(servers.kafka.extra), topic)
+    assert main(["init", "--topic", topic, "--name", "orders", "--registry", "registry_default", "--json"]) == 0
+    (written, _) = json.loads(capsys.readouterr().out)["written"]
+    expected = [(f"a{n}", n, schema.schema_id) for n in range(5)]
+    assert loaded(servers, here / written, "event_id, amount, _schema_id") == expected
+
+
 def test_a_topic_with_two_kinds_of_records(
     servers: Servers, topic: str, here: Path, registry_connection: Connection, capsys: pytest.CaptureFixture[str]
 ) -> None:

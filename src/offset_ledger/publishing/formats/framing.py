@@ -1,4 +1,4 @@
-"""Serializers of one schema: Confluent's wire format around what the schema describes."""
+"""Serializers of one schema: Confluent's wire format around what the schema describes, or a header beside it."""
 
 import re
 from abc import ABC, abstractmethod
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from offset_ledger.decoding.frame import SIZE
-from offset_ledger.errors import UnserializableValue
+from offset_ledger.decoding.frame import SIZE, frame_of, header_of
+from offset_ledger.errors import ConfigurationError, UnserializableValue
 from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.publishing.formats.exact import Misfit
 from offset_ledger.publishing.forms import EVENT_ID, PUBLISH_AT
@@ -71,9 +71,20 @@ class Codec(ABC):
         """
 
 
-def framed(name: str, schema: WriterSchema, codec: Codec) -> SchemaSerializer:
-    """The serializer of a schema that has an id."""
-    frame = b"\0" + schema.schema_id.to_bytes(4) + codec.prefix
+def framed(name: str, schema: WriterSchema, codec: Codec, header: str | None = None) -> SchemaSerializer:
+    """The serializer of a schema that has an id; a ``header`` of that name has the GUID instead of a frame.
+
+    Raises:
+        ConfigurationError: the registry has given no GUID.
+    """
+    frame, named = frame_of(schema.schema_id, codec.prefix), None
+    if header:
+        if schema.guid is None:
+            raise ConfigurationError(
+                f"the registry gives schema {schema.schema_id} no GUID for a header, as Confluent's does from 8.0 on; "
+                "write --schema-id prefix, and --key-schema-id prefix"
+            )
+        frame, named = b"", (header, header_of(schema.guid, codec.prefix))
 
     def write(value: Any) -> bytes:
         try:
@@ -104,7 +115,8 @@ def framed(name: str, schema: WriterSchema, codec: Codec) -> SchemaSerializer:
         write,
         read,
         codec.cell.value,
-        identity=f"{name} {frame[:SIZE].hex()} {codec.prefix.hex()}",
+        identity=f"{name} {(named[1] if named else frame[:SIZE]).hex()} {codec.prefix.hex()}",
         stamps=frozenset(stamps),
         row=lambda row: {name: codec.cells.get(name, Cell()).value(text) for name, text in row.items()},
+        header=named,
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from offset_ledger.config.source import SubjectStrategy
+from offset_ledger.decoding.frame import KEY_HEADER, VALUE_HEADER
 from offset_ledger.decoding.subjects import record_names
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable
@@ -30,7 +31,7 @@ class SchemaChoice:
     """The schema of the values, or the keys, of a topic; without a file the latest of the subject ``topic``-value.
 
     ``side`` is value or key, ``name`` one of LANGUAGES, ``message`` the full name of a Protobuf message. A file may
-    refer to other schemas by the names of ``references``.
+    refer to other schemas by the names of ``references``. ``in_header``: a header names the schema, and no frame.
     """
 
     topic: str
@@ -41,6 +42,7 @@ class SchemaChoice:
     subject: SubjectStrategy = SubjectStrategy.TOPIC
     register: bool = False
     references: tuple[Reference, ...] = ()
+    in_header: bool = False
 
 
 def find_serializer(choice: SchemaChoice, registry: Registry) -> SchemaSerializer:
@@ -63,7 +65,8 @@ def find_serializer(choice: SchemaChoice, registry: Registry) -> SchemaSerialize
         raise ConfigurationError(
             f"the schema {schema.schema_id} is bytes alone, which clients write in two ways; make it a record"
         )
-    return framed(choice.name, schema, compile_codec(schema, choice.message))
+    header = {"key": KEY_HEADER, "value": VALUE_HEADER}[choice.side] if choice.in_header else None
+    return framed(choice.name, schema, compile_codec(schema, choice.message), header)
 
 
 def compile_codec(schema: WriterSchema, message: str | None = None) -> Codec:
