@@ -18,12 +18,12 @@ class Defect(Enum):
     LAST_WRITE_WINS = "the merge writes every row, whatever is in the table"
     SEAL_NOT_FENCED = "the seal does not compare its epoch with the batch's"
     LOST_ANSWER_IS_FAILURE = "a lost answer to COMMIT is taken for a failure, and the transaction is run again"
-    STAGING_WITHOUT_MANIFEST = "what is in staging is taken for all of it, without its manifest"
-    SLICE_WITHOUT_SEAL = "slices that were acknowledged are believed, without the seal's look at the manifest"
+    STAGING_WITHOUT_MANIFEST = "what is in staging counts as complete, without its manifest"
+    SLICE_WITHOUT_SEAL = "the seal believes acknowledged slices, and does not read the manifest"
     ORDER_PER_PIPELINE = "each pipeline of a file keeps the order of its rows, not the table"
     UNPLANNED_IS_OLD = "a pipeline that was never planned is taken for one from before orders were recorded"
     REWRITE_IS_WRITTEN = "rows of a table that was rewritten count as written by the batch"
-    LETTERS_FORGOTTEN = "letters of a commit that the database has lost are passed over"
+    LETTERS_FORGOTTEN = "letters of a commit that the database has lost are skipped"
 
 
 class Step(NamedTuple):
