@@ -14,17 +14,23 @@ from offset_ledger.config.names import check_identifier, split_table
 from offset_ledger.config.parse import FOLDER, parse_pipeline
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.connections import get_connection
-from offset_ledger.decoding import frame
 from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.inferred import column_name
-from offset_ledger.decoding.outcome import Mismatch
 from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
-from offset_ledger.schema_registry.client import Registry, connect_registry, schema_or_problem
-from offset_ledger.table.infer import Sample, json_inferred, read_sample, sampled_kinds, schema_inferred
+from offset_ledger.schema_registry.client import connect_registry, schema_or_problem
+from offset_ledger.table.infer import (
+    Sample,
+    framed_sample,
+    json_inferred,
+    read_sample,
+    sampled_ids,
+    sampled_kinds,
+    schema_inferred,
+)
 
 PRINTED = "-"
 
@@ -76,7 +82,7 @@ def initialize(
     if source.registry is None:
         proposal = propose(wanted, source, sample, json_inferred(sample))
     else:
-        sample = framed_sample(sample, connect_registry(get_connection(registry)))
+        sample = framed_sample(sample, connect_registry(get_connection(source.registry)))
         schemas = read_schemas(source, sample)
         kinds = sampled_kinds(sample, schemas.values)
         columns, unreadable = schema_inferred(schemas.source, kinds, schemas.values)
@@ -158,7 +164,7 @@ def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
     """
     assert source.registry
     registry = connect_registry(get_connection(source.registry))
-    topic, named = source.topic, _ids(sample.values)
+    topic, named = source.topic, sampled_ids(sample.values)
     answers = {id_: schema_or_problem(registry, id_) for id_ in named}
     schemas = [each for each in answers.values() if isinstance(each, WriterSchema)]
     unusable: dict[SchemaRef, SchemaProblem] = {
@@ -180,43 +186,11 @@ def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
     language = Counter(schema.language for schema in schemas).most_common(1)[0][0]
     values = tuple(schema for schema in schemas if schema.language is language)
     source = replace(source, format=_FORMATS[language])
-    ids = _ids(record.key for record in sample.records if record.key is not None)
+    ids = sampled_ids(record.key for record in sample.records if record.key is not None)
     keys = tuple(schema for id_ in ids if (schema := registry.schema(id_)))
     if keys:
         source = replace(source, key_format=KeyFormat(_FORMATS[keys[0].language]))
     return SampledSchemas(replace(source, subject=subject_of(source, values)), values, keys, unusable)
-
-
-def framed_sample(sample: Sample, registry: Registry) -> Sample:
-    """The sample with frames, where headers name schemas that the registry has."""
-
-    def framed(payload: bytes | None, header: bytes | None) -> bytes | None:
-        if payload is None or header is None:
-            return payload
-        try:
-            ref, indexes = frame.named_schema(header)
-        except Mismatch:
-            return payload
-        schema = schema_or_problem(registry, ref)
-        return frame.frame_of(schema.schema_id, indexes) + payload if isinstance(schema, WriterSchema) else payload
-
-    records = []
-    for each in sample.records:
-        named = dict(each.headers)  # the last ones of their names
-        key, value = framed(each.key, named.get(frame.KEY_HEADER)), framed(each.value, named.get(frame.VALUE_HEADER))
-        records.append(replace(each, key=key, value=value))
-    return replace(sample, records=tuple(records))
-
-
-def _ids(framed: Iterable[bytes]) -> list[int]:
-    """The schema ids of these values, ascending; none of a value that names none."""
-    ids = set[int]()
-    for each in framed:
-        try:
-            ids.add(frame.schema_id(each))
-        except Mismatch:
-            continue
-    return sorted(ids)
 
 
 def subject_of(source: Source, schemas: Iterable[WriterSchema]) -> SubjectStrategy:

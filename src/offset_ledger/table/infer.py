@@ -33,7 +33,7 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
-from offset_ledger.schema_registry.client import connect_registry, schema_or_problem
+from offset_ledger.schema_registry.client import Registry, connect_registry, schema_or_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,12 +347,43 @@ def sampled_columns(pipeline: Pipeline, records: int = 1_000) -> tuple[Column, .
 def _of_registry(pipeline: Pipeline, sample: Sample) -> tuple[Inferred, ...]:
     """The columns by the schemas of the sample, or by the topic's latest one where no record names any."""
     source, wanted = pipeline.source, pipeline.record.schemas
-    registry, ids = connect_registry(get_connection(source.registry or "")), set[int]()
-    for value in sample.values:
-        with suppress(Mismatch):
-            ids.add(frame.schema_id(value))
-    answers = [schema_or_problem(registry, id_) for id_ in sorted(ids)] or [registry.latest(f"{source.topic}-value")]
+    registry = connect_registry(get_connection(source.registry or ""))
+    sample = framed_sample(sample, registry)
+    answers = [schema_or_problem(registry, id_) for id_ in sampled_ids(sample.values)]
+    answers = answers or [registry.latest(f"{source.topic}-value")]
     schemas = [each for each in answers if isinstance(each, WriterSchema) and is_value_schema(source, each)]
     kinds = [kind for kind in _kinds(sample, schemas)[0] if kind and (not wanted or kind[1] in wanted)]
     sampled = SampledKinds(sample, _by_schema(kinds), next(iter(wanted), None))
     return schema_inferred(source, sampled, schemas)[0]
+
+
+def framed_sample(sample: Sample, registry: Registry) -> Sample:
+    """The sample with frames, where headers name schemas that the registry has."""
+
+    def framed(payload: bytes | None, header: bytes | None) -> bytes | None:
+        if payload is None or header is None:
+            return payload
+        try:
+            ref, indexes = frame.named_schema(header)
+        except Mismatch:
+            return payload
+        schema = schema_or_problem(registry, ref)
+        return frame.frame_of(schema.schema_id, indexes) + payload if isinstance(schema, WriterSchema) else payload
+
+    records = []
+    for each in sample.records:
+        named = dict(each.headers)  # the last ones of their names
+        key, value = framed(each.key, named.get(frame.KEY_HEADER)), framed(each.value, named.get(frame.VALUE_HEADER))
+        records.append(replace(each, key=key, value=value))
+    return replace(sample, records=tuple(records))
+
+
+def sampled_ids(framed: Iterable[bytes]) -> list[int]:
+    """The schema ids of these values, ascending; none of a value that names none."""
+    ids = set[int]()
+    for each in framed:
+        try:
+            ids.add(frame.schema_id(each))
+        except Mismatch:
+            continue
+    return sorted(ids)

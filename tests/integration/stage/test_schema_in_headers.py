@@ -84,7 +84,7 @@ def test_each_record_stands_in_the_table_or_in_quarantine(
     query = """SELECT partition, "offset", reasons->0->>'code', value FROM offset_ledger.quarantine"""
     quarantined = {(row[0], row[1], row[2], bytes(row[3])) for row in rows(bench.session, query)}
     assert quarantined == {(0, 20 + n, code, value) for n, (value, _, code) in enumerate(bad.values())}
-    assert {(row.partition, row.offset, row.event_id) for row in sample.rows} == {each[:3] for each in wanted}
+    assert {(row.partition, row.offset, row.key["event_id"]) for row in sample.rows} == {each[:3] for each in wanted}
     assert {(each.partition, each.offset) for each in sample.refusals} == {each[:2] for each in quarantined}
     assert {row[0] for row in bench.rows("_schema_id")} == {latest.schema_id - 1, latest.schema_id}
     met = rows(bench.session, "SELECT schema_id, sum(records)::int FROM offset_ledger.batch_schema GROUP BY 1")
