@@ -3,7 +3,6 @@
 Its errors become the package's: which are final, and what a broker that refuses the login means.
 """
 
-import logging
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from offset_ledger.errors import (
     one_line,
 )
 from offset_ledger.http.exchange import untrusted
-from offset_ledger.kafka.connection import bootstrap_servers, librdkafka_arguments, login_of, security_of
+from offset_ledger.kafka.connection import bootstrap_servers, librdkafka_arguments, login_of, rdkafka_log, security_of
 from offset_ledger.kafka.tokens import oauth_callback
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
@@ -99,7 +98,7 @@ class _BulkReader:
     def _go_to(self, topic: str, partition: int, position: int) -> Consumer:
         """The consumer, which fetches from there on: one that is made without a partition connects 50 ms later."""
         if not self._consumer:
-            self._consumer = Consumer(self._settings, logger=logging.getLogger("librdkafka"))
+            self._consumer = Consumer(self._settings, logger=rdkafka_log)
         if self._next != (topic, partition, position):
             self._consumer.assign([TopicPartition(topic, partition, position)])
             self._next = (topic, partition, position)

@@ -4,6 +4,7 @@ These are values only; what a client calls while it runs, such as for a token, i
 :mod:`offset_ledger.kafka.python_client` and :mod:`offset_ledger.kafka.tokens`.
 """
 
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,10 @@ from pathlib import Path
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.http.oauth import Keys, is_token_url
+
+# Whatever a client of librdkafka logs it also says to error_cb, which makes one error of it.
+if (rdkafka_log := logging.getLogger("librdkafka")).level == logging.NOTSET:
+    rdkafka_log.setLevel(logging.CRITICAL + 1)
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 USERNAME, PASSWORD = "sasl.username", "sasl.password"
