@@ -28,7 +28,7 @@ _CLEAR = "\r\x1b[K"
 
 def live(line: str) -> None:
     """Show what a run does now: at a terminal in place of the line before, elsewhere as a line; on standard error."""
-    if _rewrites(sys.stderr):
+    if rewrites(sys.stderr):
         print(f"{_CLEAR}{line[: get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
     else:
         print(line, file=sys.stderr, flush=True)
@@ -36,11 +36,12 @@ def live(line: str) -> None:
 
 def clear() -> None:
     """Take the live line away, before anything that stays is printed."""
-    if _rewrites(sys.stderr):
+    if rewrites(sys.stderr):
         print(_CLEAR, end="", file=sys.stderr, flush=True)
 
 
-def _rewrites(stream: TextIO) -> bool:
+def rewrites(stream: TextIO) -> bool:
+    """Return whether a line of the stream can be replaced: it is a terminal."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 

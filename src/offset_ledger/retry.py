@@ -1,15 +1,17 @@
-"""Retrying what fails while a server is away, for a bounded time and with a line in the log."""
+"""Retrying what fails while a server is away, for a bounded time and with a line that counts."""
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import inf
 
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential
+from tenacity import RetryCallState, Retrying, stop_after_delay, wait_exponential
 
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.progress import clear, live, rewrites
 
 log = logging.getLogger(__name__)
 
@@ -52,17 +54,34 @@ def retrying_for(seconds: float) -> Iterator[None]:
 def retrying(
     is_transient: Callable[[BaseException], bool], waiting_for: str, min_seconds: float = 0, max_seconds: float = inf
 ) -> Retrying:
-    """Retry on transient errors for :func:`retry_seconds`, kept between the two bounds; each retry is logged."""
-    timeout = min(max(retry_seconds(), min_seconds), max_seconds)
+    """Retry on transient errors for :func:`retry_seconds`, kept between the two bounds.
 
-    def log_retry(state: RetryCallState) -> None:
+    A terminal shows one line that counts; elsewhere the log gets one when the wait begins, and one every ten seconds.
+    """
+    timeout = min(max(retry_seconds(), min_seconds), max_seconds)
+    logged = 0.0
+
+    def is_to_retry(state: RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome else None
-        log.warning("waiting for %s (%s), up to %.0f s", waiting_for, type(error).__name__, timeout)
+        retry = error is not None and is_transient(error)
+        if state.attempt_number > 1 and not retry:
+            clear()
+        return retry
+
+    def show_wait(state: RetryCallState) -> None:
+        nonlocal logged
+        error, waited = state.outcome and state.outcome.exception(), state.seconds_since_start or 0.0
+        line = f"waiting for {waiting_for} ({type(error).__name__}), {waited:.0f} of {timeout:.0f} s"
+        if rewrites(sys.stderr):
+            live(line)
+        elif state.attempt_number == 1 or waited - logged >= 10:
+            logged = waited
+            log.warning(line)
 
     return Retrying(
-        retry=retry_if_exception(is_transient),
+        retry=is_to_retry,
         stop=stop_after_delay(timeout),
         wait=wait_exponential(multiplier=0.2, max=5),
-        before_sleep=log_retry,
+        before_sleep=show_wait,
         reraise=True,
     )
