@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -16,7 +17,8 @@ from offset_ledger.report.step import reports_folder
 from offset_ledger.units import show_size
 
 _PACKAGE = "offset-ledger"
-_FREE_BYTES = 2 * 1000**3
+_SPARK_BYTES = 2 * 1000**3
+_PAGES_BYTES = 100 * 1000**2
 
 
 def installation_checks() -> tuple[Check, ...]:
@@ -109,20 +111,22 @@ def check_java() -> Iterator[Finding]:
 def check_temporary_folder() -> Iterator[Finding]:
     """Return whether there is room for what Spark writes while it stages."""
     folder = tempfile.gettempdir()
-    free = shutil.disk_usage(folder).free
-    text = f"{folder} has {show_size(free)} free"
-    if free >= _FREE_BYTES:
-        yield ok("temporary folder", text)
-    else:
-        yield warning("temporary folder", text, f"free {show_size(_FREE_BYTES)}, or set TMPDIR to a larger disk")
+    yield _room("temporary folder", folder, shutil.disk_usage(folder).free, _SPARK_BYTES, "TMPDIR")
 
 
 def check_reports_folder() -> Iterator[Finding]:
-    """Return whether quality pages can be written."""
+    """Return whether quality pages can be written, and whether there is room for them."""
     folder = reports_folder()
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
-        yield ok("reports folder", str(folder))
+        yield _room("reports folder", folder, shutil.disk_usage(existing).free, _PAGES_BYTES, "OFFSET_LEDGER_REPORTS")
     else:
         remedy = "give this user the right to write there, or set OFFSET_LEDGER_REPORTS"
         yield problem("reports folder", f"{folder} cannot be written", remedy)
+
+
+def _room(subject: str, folder: str | Path, free: int, needed: int, variable: str) -> Finding:
+    text = f"{folder} has {show_size(free)} free"
+    if free >= needed:
+        return ok(subject, text)
+    return warning(subject, text, f"free {show_size(needed)}, or set {variable} to a folder on a larger disk")

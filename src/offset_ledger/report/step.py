@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.errors import OffsetLedgerError, TransientError
+from offset_ledger.errors import ConfigurationError, OffsetLedgerError, TransientError, one_line
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, schema_boundaries, staging
 from offset_ledger.ledger.database import Session, open_ledger, transaction
@@ -164,8 +164,10 @@ def daily_report(pipelines: Sequence[Pipeline], day: date) -> DailyReport:
 
     Raises:
         TransientError: no ledger could be read; worth another try.
+        ConfigurationError: the folder of the pages cannot be written, or is full.
     """
     since = datetime.combine(day, time(), UTC)
+    charted: list[timeline.Timeline] = []
     days: list[PipelineDay] = []
     errors: list[OffsetLedgerError] = []
     for pipeline in pipelines:
@@ -174,7 +176,7 @@ def daily_report(pipelines: Sequence[Pipeline], day: date) -> DailyReport:
             for each in known_pipelines(pipeline):
                 with open_ledger(each) as session:
                     staging.drop_rejected(session, each.name, each.quality.keep_rejected_days)
-                    timeline.build_timeline(read_timeline(session, each.name, CHARTED), reports_folder())
+                    charted.append(read_timeline(session, each.name, CHARTED))
                     of_day = read_timeline(session, each.name, MAX_BATCHES, since, since + timedelta(days=1))
                 of_file.append(PipelineDay(each.name, of_day))
             days += of_file
@@ -187,4 +189,12 @@ def daily_report(pipelines: Sequence[Pipeline], day: date) -> DailyReport:
     metrics = {
         each.pipeline: {"error": each.missing} if each.timeline is None else each.timeline.metrics() for each in days
     }
-    return DailyReport(day, timeline.build_day(day, days, reports_folder()), metrics)
+    try:
+        for of_pipeline in charted:
+            timeline.build_timeline(of_pipeline, reports_folder())
+        return DailyReport(day, timeline.build_day(day, days, reports_folder()), metrics)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the report of {day} cannot be written ({one_line(error)}); pages go to {reports_folder()}: give this "
+            "user the right to write there, make room, or set OFFSET_LEDGER_REPORTS to another folder"
+        ) from error

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -124,6 +125,10 @@ def test_the_reports_folder_may_have_to_be_made(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("OFFSET_LEDGER_REPORTS", str(tmp_path / "a" / "b"))
     assert levels(installation.check_reports_folder()) == {"reports folder": "ok"}
     assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr("shutil.disk_usage", lambda disk: SimpleNamespace(free=5_000_000 if disk == tmp_path else 0))
+    (nearly_full,) = installation.check_reports_folder()
+    assert (str(nearly_full.level), nearly_full.text) == ("warning", f"{tmp_path / 'a' / 'b'} has 5 MB free")
+    assert nearly_full.remedy == "free 100 MB, or set OFFSET_LEDGER_REPORTS to a folder on a larger disk"
     (tmp_path / "a").write_text("a file")
     assert levels(installation.check_reports_folder()) == {"reports folder": "problem"}
 
