@@ -289,6 +289,8 @@ def check_applied(applied: Set[int], server: int) -> None:
     """Raise ConfigurationError unless these migrations are all, on a server of this version."""
     if missing := _missing(applied):
         check_server(server)  # on an old server the advice below would fail
+        if not applied:
+            raise ConfigurationError("the database has no ledger yet; run: offset-ledger migrate")
         raise ConfigurationError(f"the ledger lacks migrations {missing}; run: offset-ledger migrate")
 
 
