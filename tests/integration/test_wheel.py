@@ -117,10 +117,12 @@ def test_a_missing_extra_is_named(
     (base.cwd / "expectations/parcels.json").write_text('{"name": "parcels", "expectations": []}')
     write(base.cwd / "parcels.yaml", **more)
     send(connections, extra)
+    planned = base.run("offset-ledger", "batch", "list", "parcels.yaml", "--json", **connections).stdout
     failed = base.run("offset-ledger", "ingest", "parcels.yaml", **connections)
     assert failed.returncode != 0
     assert failed.stderr.splitlines()[-1].startswith("offset-ledger: ConfigurationError: ")
     assert failed.stderr.rstrip().endswith(f"which is not installed; run pip install 'offset-ledger[{extra}]'")
+    assert base.run("offset-ledger", "batch", "list", "parcels.yaml", "--json", **connections).stdout == planned
 
 
 def test_the_doctor_takes_a_missing_extra_for_no_defect(base: Environment, connections: dict[str, str]) -> None:

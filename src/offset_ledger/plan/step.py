@@ -9,6 +9,7 @@ from offset_ledger.config.model import Pipeline, Tombstone
 from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import BatchRejected, ConfigurationError, LogEndBelowCursor, PartitionVanished, UnknownTopic
+from offset_ledger.extras import require
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import batches, pipelines, staging
@@ -51,12 +52,14 @@ def plan(
     an answer may be an old one.
 
     Raises:
+        ConfigurationError: the pipeline has a suite, and Great Expectations is not installed.
         BatchRejected: the open head batch needs approval.
         LostRange: the log no longer has what the cursors need.
         UnknownTopic: the topic does not exist, and nobody has settled that it is gone.
         TargetMismatch: the target table does not fit the pipeline file.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
+    check_suite(pipeline)
     retries = retrying(
         lambda error: isinstance(error, LogEndBelowCursor | PartitionVanished),
         f"the leaders of {pipeline.source.topic} to know their ends",
@@ -93,6 +96,12 @@ def _plan(
                 return resume(cursor, head, origin, take_rejected)
             ensure_target(cursor, pipeline)
             return _plan_next(cursor, pipeline, snapshot, at_timestamp, origin, limit, seen_at)
+
+
+def check_suite(pipeline: Pipeline) -> None:
+    """Check, before a batch is planned, that the suite of the pipeline, if it has one, can judge it here."""
+    if pipeline.quality.suite:
+        require("gx", "a suite")
 
 
 def checked_snapshot(session: Session, pipeline: Pipeline) -> TopicSnapshot:
@@ -216,6 +225,7 @@ def plan_replay(
         OffsetExpired: a range begins below the log start.
         TerminalError: a range ends beyond the last stable offset, or names an unknown partition.
     """
+    check_suite(pipeline)
     with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
         if pipeline.quality.dead_letter_topic:

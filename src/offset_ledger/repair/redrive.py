@@ -19,7 +19,7 @@ from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.engine import FROM_QUARANTINE, EngineChoice
 from offset_ledger.model.header_name import HeaderName
 from offset_ledger.model.moments import parse_since
-from offset_ledger.plan.step import PlannedBatch, resume
+from offset_ledger.plan.step import PlannedBatch, check_suite, resume
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.record_batches import MAX_BYTES, MAX_RECORDS, chunks, record_batch
 from offset_ledger.stage.step import StagedBatch, stage_with
@@ -51,9 +51,10 @@ def plan_redrive(pipeline: Pipeline, choice: RedriveChoice, origin: Origin, why:
     Raises:
         BatchRejected: that open batch is rejected and needs approval.
         StateConflict: every chosen record is in another open redrive batch.
-        ConfigurationError: the pipeline has never been planned.
+        ConfigurationError: the pipeline has never been planned, or its suite needs a package that is not installed.
         TargetMismatch: the target table does not fit the pipeline file.
     """
+    check_suite(pipeline)
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.

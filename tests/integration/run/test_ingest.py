@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
+from offset_ledger import extras
 from offset_ledger.cli.main import main
 from offset_ledger.commit.step import commit
 from offset_ledger.decisions.losses import skip_lost
@@ -38,6 +39,7 @@ from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.publishing.producer import Publisher, publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic
+from offset_ledger.repair.redrive import parse_choice, plan_redrive
 from offset_ledger.repair.verify import explain_gaps, verify
 from offset_ledger.run.ingest import run_batch
 from offset_ledger.stage.step import stage
@@ -115,6 +117,23 @@ IN_BOTH = pytest.mark.parametrize("bench", ENGINES, indirect=True)
 
 def at(partition: int, value: bytes | None, **more: Any) -> Record:
     return Record(key=more.pop("key", b"k"), value=value, partition=partition, timestamp_ms=MILLIS, **more)
+
+
+def test_nothing_is_planned_for_a_suite_without_great_expectations(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.settings["suite"] = ", suite: orders"
+    bench.publish(at(0, order("a", 1)))
+    with monkeypatch.context() as patch:
+        patch.setattr(extras, "find_spec", lambda _: None)
+        for attempt in (
+            bench.ingest,
+            lambda: plan_replay(bench.pipeline, [OffsetRange(0, 0, 1)], ME),
+            lambda: plan_redrive(bench.pipeline, parse_choice(), ME),
+        ):
+            with pytest.raises(ConfigurationError, match=r"a suite needs great_expectations, .*offset-ledger\[gx\]"):
+                attempt()
+    assert rows(bench.session, "SELECT batch_id FROM offset_ledger.batch") == []
 
 
 # -- exactly once ----------------------------------------------------------------------------------------------
