@@ -50,6 +50,14 @@ def oldest_records(admin: Admin, topic: str, partitions: Iterable[int]) -> dict[
     return _list(admin, topic, dict.fromkeys(partitions, 0))
 
 
+def record_times(admin: Admin, topic: str) -> tuple[datetime, datetime] | None:
+    """The timestamps of the record that the topic begins with, and of its newest one; None where it has none."""
+    partitions = partition_numbers(describe_available_topic(admin, topic))
+    listed = (find(admin, topic, partitions).values() for find in (oldest_records, newest_records))
+    times = [each.timestamp for of_all in listed for each in of_all if each.timestamp >= 0]
+    return (moment(min(times)), moment(max(times))) if times else None
+
+
 def first_records_at(admin: Admin, topic: str, since: datetime) -> dict[int, FirstAt | None]:
     """Per partition the first record whose timestamp is at or after ``since``; None where none is."""
     millis = max(0, ceil(since.timestamp() * 1000))  # negative ones have a meaning of their own

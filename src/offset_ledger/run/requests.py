@@ -15,6 +15,7 @@ from offset_ledger.decisions.answers import settle
 from offset_ledger.decisions.losses import loss_question
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest, UnknownBatch
 from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.offsets import record_times
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, Session, open_ledger, transaction
 from offset_ledger.ledger.decisions import decide
@@ -131,6 +132,10 @@ def _wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRa
         if not window.ranges:
             nothing = f"topic {pipeline.source.topic} has no record in {window}"
             nothing += f": {window.lost}" if window.lost else ""
+            with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
+                times = kafka.ask(lambda admin: record_times(admin, pipeline.source.topic))
+            there = "its first record is of {}, its newest of {}"
+            nothing += f"; {there.format(*map(datetime.isoformat, times)) if times else 'it is empty'}"
             return (), f"by its index, {nothing}; {late}" if window.missed else nothing
         ranges, notes = window.ranges, [f"records of {window}", *([window.lost] if window.lost else [])]
         notes += [late] if window.missed else []

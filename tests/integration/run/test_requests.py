@@ -189,6 +189,17 @@ def test_a_window_before_the_log_start_says_what_is_gone_and_reads_the_rest(benc
     nothing = plan_request(bench.pipeline, window(0, 3), RUN)
     assert nothing.batch is None
     assert "has no record in [2026-01-01T12:00:00+00:00, 2026-01-01T12:03:00+00:00): partition 0" in nothing.message
+    times = "; its first record is of 2026-01-01T12:05:00+00:00, its newest of 2026-01-01T12:07:00+00:00; "
+    assert times in nothing.message
+
+
+def test_a_window_without_records_says_where_the_records_of_the_topic_are(bench: Bench) -> None:
+    empty = plan_request(bench.pipeline, window(20, 30), RUN)
+    assert empty.message.endswith("12:20:00+00:00, 2026-01-01T12:30:00+00:00); it is empty")
+    bench.publish(at(5, 0, "a"), at(41, 0, "b"), at(7, 1, "c"))
+    nothing = plan_request(bench.pipeline, window(20, 30), RUN)
+    times = "its first record is of 2026-01-01T12:05:00+00:00, its newest of 2026-01-01T12:41:00+00:00"
+    assert (nothing.batch, nothing.message.endswith(f"12:30:00+00:00); {times}")) == (None, True)
 
 
 def test_a_dry_run_shows_ranges_and_overlap_and_writes_nothing(bench: Bench) -> None:
