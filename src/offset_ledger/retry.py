@@ -64,11 +64,10 @@ def retrying(
 
     def is_to_retry(state: RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome else None
-        if error is not None and is_transient(error):
-            return True
-        if state.attempt_number > 1:
+        retry = error is not None and is_transient(error)
+        if state.attempt_number > 1 and not retry:
             clear()
-        return False
+        return retry
 
     def show_wait(state: RetryCallState) -> None:
         nonlocal logged
@@ -76,7 +75,7 @@ def retrying(
         line = f"waiting for {waiting_for} ({type(error).__name__}), {waited:.0f} of {timeout:.0f} s"
         if rewrites(sys.stderr):
             live(line)
-        elif state.attempt_number == 1 or waited - logged >= _LOG_SECONDS:
+        elif state.attempt_number == 1 or waited - logged >= 10:
             logged = waited
             log.warning(line)
 

@@ -23,13 +23,7 @@ from offset_ledger.errors import (
     one_line,
 )
 from offset_ledger.http.exchange import untrusted
-from offset_ledger.kafka.connection import (
-    bootstrap_servers,
-    librdkafka_arguments,
-    librdkafka_log,
-    login_of,
-    security_of,
-)
+from offset_ledger.kafka.connection import bootstrap_servers, librdkafka_arguments, login_of, rdkafka_log, security_of
 from offset_ledger.kafka.tokens import oauth_callback
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
@@ -104,7 +98,7 @@ class _BulkReader:
     def _go_to(self, topic: str, partition: int, position: int) -> Consumer:
         """The consumer, which fetches from there on: one that is made without a partition connects 50 ms later."""
         if not self._consumer:
-            self._consumer = Consumer(self._settings, logger=librdkafka_log)
+            self._consumer = Consumer(self._settings, logger=rdkafka_log)
         if self._next != (topic, partition, position):
             self._consumer.assign([TopicPartition(topic, partition, position)])
             self._next = (topic, partition, position)

@@ -14,8 +14,8 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.http.oauth import Keys, is_token_url
 
 # Whatever a client of librdkafka logs it also says to error_cb, which makes one error of it.
-if (librdkafka_log := logging.getLogger("librdkafka")).level == logging.NOTSET:
-    librdkafka_log.setLevel(logging.CRITICAL + 1)
+if (rdkafka_log := logging.getLogger("librdkafka")).level == logging.NOTSET:
+    rdkafka_log.setLevel(logging.CRITICAL + 1)
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 USERNAME, PASSWORD = "sasl.username", "sasl.password"

@@ -9,7 +9,7 @@ from kafka import errors as kafka_errors
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, one_line
-from offset_ledger.kafka.connection import librdkafka_arguments, librdkafka_log, reads_by_librdkafka
+from offset_ledger.kafka.connection import librdkafka_arguments, rdkafka_log, reads_by_librdkafka
 from offset_ledger.kafka.tokens import oauth_callback
 
 # The broker says more of it than librdkafka passes on.
@@ -43,7 +43,7 @@ def login(connection: Connection, on_error: Callable[[OffsetLedgerError], None])
 @cache
 def _has_kerberos() -> bool:
     try:
-        Producer({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "GSSAPI"}, logger=librdkafka_log)
+        Producer({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "GSSAPI"}, logger=rdkafka_log)
     except KafkaException:
         return False
     return True
@@ -53,7 +53,7 @@ def group_consumer(extra: Mapping[str, str], group: str, **more: Any) -> Consume
     """Return a consumer of the group that reads committed records and commits nothing by itself."""
     settings = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
     known = login(Connection("publisher", "kafka", extra=extra), lambda _: None)
-    return Consumer({**known, **settings, **more}, logger=librdkafka_log)
+    return Consumer({**known, **settings, **more}, logger=rdkafka_log)
 
 
 def as_kafka_error(error: KafkaException, trouble: KafkaError | str | None = None) -> Exception:

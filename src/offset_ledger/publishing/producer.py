@@ -23,7 +23,7 @@ from offset_ledger.errors import (
     one_line,
 )
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.kafka.connection import librdkafka_log
+from offset_ledger.kafka.connection import rdkafka_log
 from offset_ledger.kafka.errors import unavailable
 from offset_ledger.kafka.topics import topic_configs
 from offset_ledger.progress import OnProgress
@@ -187,7 +187,7 @@ class Publisher:
         settings = replace(settings, batch_size=batch_bytes)
         configuration |= librdkafka_settings(settings, self._transactional_id)
         try:
-            return Producer({**configuration, "error_cb": self._note}, logger=librdkafka_log)
+            return Producer({**configuration, "error_cb": self._note}, logger=rdkafka_log)
         except KafkaException as error:
             raise ConfigurationError(f"librdkafka refuses the settings: {as_kafka_error(error)}") from error
 

@@ -195,6 +195,6 @@ def daily_report(pipelines: Sequence[Pipeline], day: date) -> DailyReport:
         return DailyReport(day, timeline.build_day(day, days, reports_folder()), metrics)
     except OSError as error:
         raise ConfigurationError(
-            f"the report of {day} cannot be written ({one_line(error)}); pages go to {reports_folder()}: give the user "
-            "the right to write there, make room, or set OFFSET_LEDGER_REPORTS to another folder"
+            f"the report of {day} cannot be written ({one_line(error)}); pages go to {reports_folder()}: give this "
+            "user the right to write there, make room, or set OFFSET_LEDGER_REPORTS to another folder"
         ) from error

@@ -189,8 +189,8 @@ def test_a_window_before_the_log_start_says_what_is_gone_and_reads_the_rest(benc
     nothing = plan_request(bench.pipeline, window(0, 3), RUN)
     assert nothing.batch is None
     assert "has no record in [2026-01-01T12:00:00+00:00, 2026-01-01T12:03:00+00:00): partition 0" in nothing.message
-    times = "; its first record is of 2026-01-01T12:05:00+00:00, its newest of 2026-01-01T12:07:00+00:00"
-    assert nothing.message.endswith(times)
+    times = "; its first record is of 2026-01-01T12:05:00+00:00, its newest of 2026-01-01T12:07:00+00:00; "
+    assert times in nothing.message
 
 
 def test_a_window_without_records_says_where_the_records_of_the_topic_are(bench: Bench) -> None:
