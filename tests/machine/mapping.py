@@ -280,8 +280,9 @@ def _batch(b: Batch, quarantined: set[Position]) -> Batch:
     """As both sides know it: a prune takes what was tried about a record with the record."""
     slices = tuple(each._replace(partition=each.partition if each.records else -1) for each in b.manifest)
     b = b._replace(
-        claim=0, moved_by=0, slices=slices, approval=("given",) if b.approval else (), ranges=tuple(sorted(b.ranges))
-    )
+        claim=0, moved_by=0, slices=slices, judged=(), approval=("given",) if b.approval else (),
+        ranges=tuple(sorted(b.ranges)),
+    )  # fmt: skip
     if b.kind is BatchKind.REDRIVE:
         b = b._replace(slices=_redriven(b), expected=None if b.expected is None else 0)
     left = tuple(place for place in b.chosen if (b.topic, b.log, *place) in quarantined)

@@ -23,7 +23,7 @@ from tests.machine.broker import BROKER, BrokerBench
 from tests.machine.walk import NAMES, Walker
 from tests.machine.worlds import EVERYTHING, MACHINE_WORLDS
 from tests.model.rules import Step, World
-from tests.model.worlds import FAILOVER, FENCING, LETTERS, QUARANTINE
+from tests.model.worlds import FAILOVER, FENCING, LAST_COPY, LETTERS, QUARANTINE
 
 pytestmark = pytest.mark.minutes(2)
 
@@ -136,6 +136,10 @@ STORIES = {
     "a remerge after a topic was truncated to its start": (
         EVERYTHING, "produce", ("look", (0,)), "plan", "claim", "stage slice", "seal", "validate", "commit", "truncate",
         "accept topic", ("edit", ("order", "timestamp")), "remerge",
+    ),
+    "an approval does not count for another file": (
+        LAST_COPY, "plan", "claim", "stage slice", "seal", "reject", "approve", "crash", "claim", "stage slice", "seal",
+        "recreate", ("edit", ("decodes", "all")), "reject",
     ),
     "one delivery takes over from another": (LETTERS, "run", "read back", "read back", "send", "mark"),
 }  # fmt: skip

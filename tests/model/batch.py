@@ -455,11 +455,14 @@ def validated(rules: Rules, state: State, a: Attempt) -> Step:
         return Step("end", (a.batch, a.epoch, "fenced"), ended)
     if tables is None or not fits(tables, state.file) or not is_whole(rules, state, batch):
         return Step("end", (a.batch, a.epoch, "staging is incomplete"), ended)
-    judged = (tables.file, len(tables.rows), len(tables.refused))
+    judged = (state.file, len(tables.rows), len(tables.refused))
     rejected = bool(rules.world.rejects and tables.refused and batch.kind is not BatchKind.REDRIVE)
     passed = not rejected or batch.approval == judged
     after = batch._replace(
-        state=BatchState.VALIDATED if passed else BatchState.REJECTED, rejected=rejected, moved_by=a.epoch
+        state=BatchState.VALIDATED if passed else BatchState.REJECTED,
+        rejected=rejected,
+        judged=() if passed else judged,
+        moved_by=a.epoch,
     )
     state = state._replace(db=state.db.with_batch(after))
     if passed:

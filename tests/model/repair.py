@@ -44,10 +44,7 @@ def approve(rules: Rules, state: State) -> Iterator[Step]:
     """A person approves a rejected batch, exactly as it was validated."""
     for batch in state.db.batches:
         if batch.state is BatchState.REJECTED and is_whole(rules, state, batch):
-            tables = state.tables(batch.number, batch.epoch)
-            assert tables is not None
-            judged = (tables.file, len(tables.rows), len(tables.refused))
-            after = batch._replace(state=BatchState.VALIDATED, approval=judged)
+            after = batch._replace(state=BatchState.VALIDATED, approval=batch.judged, judged=())
             yield Step("approve", (batch.number,), state._replace(db=state.db.with_batch(after)))
 
 

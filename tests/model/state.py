@@ -203,6 +203,7 @@ class Batch(NamedTuple):
     late: tuple[tuple[int, int], ...] = ()
     late_approved: tuple[tuple[int, int], ...] = ()
     rejected: bool = False
+    judged: tuple[object, ...] = ()
     approval: tuple[object, ...] = ()
     chosen: tuple[tuple[int, int], ...] = ()
     part: int = -1
