@@ -419,10 +419,13 @@ def test_a_manifest_that_changed_since_it_was_sealed_is_refused_by_the_commit(
 # -- one transaction -------------------------------------------------------------------------------------------
 
 
+MERGES = {"merge": "commit/merge_counted", "update_insert": "commit/update_insert_newest_wins"}
+
+
 def in_two_transactions(monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
     """The named statement commits what was done so far, before the rest fails."""
     execute = Cursor.execute
-    marker = named_sql(statement).split("\n")[0]
+    marker = named_sql(statement).split("{", maxsplit=1)[0].rstrip()
 
     def split(cursor: Cursor, query: object, arguments: object = None) -> Cursor:
         execute(cursor, query, arguments)  # type: ignore[arg-type]
@@ -438,7 +441,7 @@ def in_two_transactions(monkeypatch: pytest.MonkeyPatch, statement: str) -> None
 @pytest.mark.parametrize(
     ("statement", "found"),
     [
-        ("commit/{way}_newest_wins", "did not commit that offset"),
+        ("{way}", "did not commit that offset"),
         ("commit/close_ranges", "in the chain"),
         ("commit/move_cursor", "in the chain"),
     ],
@@ -449,7 +452,7 @@ def test_a_commit_in_two_transactions_is_found_when_it_dies_between(
     ranges, events = HISTORY[0]
     tables = prepared(session, pipeline, ranges, events)
     with monkeypatch.context() as broken:
-        in_two_transactions(broken, statement.format(way=merge_way))
+        in_two_transactions(broken, statement.format(way=MERGES[merge_way]))
         with pytest.raises(OffsetLedgerError):
             commit(pipeline, tables.batch_id, ME)
     told = oracle.check(session, pipeline, journal_of(events), drained=False)

@@ -163,7 +163,7 @@ def tombstone_outcome(record: RecordShape, key: Key, timestamp: Timestamp) -> Ou
     if record.tombstone is Tombstone.QUARANTINE:
         return Refusal((Reason(outcome.WHOLE, Code.TOMBSTONE, "expected a value, got a tombstone"),))
     slots: list[object] = [None] * slot_count(record)
-    reasons = fill_from_kafka(record, slots, key, timestamp)
+    reasons = fill_from_kafka(record, slots, key, timestamp, has_value=False)
     return Refusal(reasons) if reasons else row_of(record, slots, deleted=True)
 
 
@@ -179,18 +179,21 @@ def outcome_unread(
     return None
 
 
-def fill_from_kafka(record: RecordShape, slots: list[object], key: Key, timestamp: Timestamp) -> tuple[Reason, ...]:
-    """Fill the slots of event id and moment where they are Kafka's, and return every reason against them."""
+def fill_from_kafka(
+    record: RecordShape, slots: list[object], key: Key, timestamp: Timestamp, has_value: bool = True
+) -> tuple[Reason, ...]:
+    """Fill the slots of event id and moment that are Kafka's, without a value both; return every reason against them."""
     reasons: list[Reason] = []
-    if record.is_kafka_key:
+    if record.is_kafka_key or not (has_value or record.key):
         try:
             slots[0] = key if isinstance(key, Reason) else _event_id_of(key)
         except Mismatch as mismatch:
             slots[0] = mismatch.at(outcome.KEY_PATH)
         reasons += [slots[0]] if isinstance(slots[0], Reason) else []
-    if record.publish_at is None and isinstance(timestamp, Reason):
+    of_kafka = record.publish_at is None or not has_value
+    if of_kafka and isinstance(timestamp, Reason):
         reasons.append(timestamp)
-    elif record.publish_at is None:
+    elif of_kafka:
         slots[len(record.key_columns)] = timestamp
     return tuple(reasons)
 

@@ -104,7 +104,7 @@ def test_an_unreachable_broker(run: Callable[..., subprocess.CompletedProcess[st
     done = run(
         "ingest",
         write(tmp_path, "t"),
-        **{environment_name("kafka_default"): away, "OFFSET_LEDGER_RETRY_SECONDS": "3"},
+        **{environment_name("kafka_default"): away, "OFFSET_LEDGER_RETRY_SECONDS": "8"},  # one attempt takes four
     )
     kafka = f"Kafka at 127.0.0.1:{port}"
     one_line(done, 75, f"{kafka} did not answer", waited_for=f"waiting for {kafka} (")

@@ -84,7 +84,7 @@ PREVIEW = {
     **{"pipeline": "str", "topic": "str", "note": "str", "from": {"*": "int"}, "records": "int", "skipped": "int"},
     "rows": [
         {"partition": "int", "offset": "int", "event_id": "str", "publish_at": "time", "schema_id": None}
-        | {"deleted": "bool", "columns": {"amount": "int"}}
+        | {"key": {"event_id": "str"}, "deleted": "bool", "columns": {"amount": "int"}}
     ],
     "refusals": [
         {"partition": "int", "offset": "int", "schema_id": None, "value_base64": "str"}

@@ -513,7 +513,7 @@ def test_a_topic_that_is_gone_is_a_question_until_somebody_has_settled_it(gone: 
     assert set(gone.bench.table()) == {"a", "b", "c", "d"}
     asked = gone.question()
     assert (asked.kind, asked.pipeline) == ("topic_gone", gone.of_us.name)
-    assert f"topic {gone.us} is gone" in asked.text
+    assert f"Topic {gone.us} is gone" in asked.text
     shown = {name: asked.details[name] for name in ("cursors", "committed", "open_batches")}
     assert shown == {"cursors": {"0": 2, "1": 0}, "committed": "2", "open_batches": None}
 

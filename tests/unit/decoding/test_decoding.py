@@ -219,7 +219,7 @@ def test_nul_and_wrong_types_in_undeclared_members_do_no_harm() -> None:
     ],
 )
 def test_the_id_of_a_delete_is_the_key(key: bytes | None, expected: object) -> None:
-    shape = RecordShape(None, None, (Column("v", ColumnType("text"), ("v",)),), tombstone=Tombstone.DELETE)
+    shape = RecordShape(("a",), ("b",), (Column("v", ColumnType("text"), ("v",)),), tombstone=Tombstone.DELETE)
     outcome = JsonDecoder(shape, Limits()).decode(None, key, AT)
     if isinstance(outcome, DecodedRow):
         assert outcome == DecodedRow((str(expected),), AT, (None,), deleted=True)
