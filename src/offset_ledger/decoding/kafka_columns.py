@@ -182,7 +182,7 @@ def outcome_unread(
 def fill_from_kafka(
     record: RecordShape, slots: list[object], key: Key, timestamp: Timestamp, has_value: bool = True
 ) -> tuple[Reason, ...]:
-    """Fill the slots of event id and moment that are Kafka's, without a value both; return every reason against them."""
+    """Fill the slots of event id and moment that are Kafka's, without a value both; every reason against these."""
     reasons: list[Reason] = []
     if record.is_kafka_key or not (has_value or record.key):
         try:
