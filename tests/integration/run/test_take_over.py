@@ -33,7 +33,7 @@ quality: {{max_quarantined_share: 1}}
 stage: {{engine: process}}
 """
 MAIN = "from sys import exit; from offset_ledger.cli.main import main; exit(main())"
-ONE_SECOND = "from offset_ledger.ledger import fencing; fencing._SILENT_SECONDS = 1"
+SILENT = "from offset_ledger.ledger import fencing; fencing._SILENT_SECONDS = "
 VALUE = b'{"id": "%d", "at": "2026-01-31T12:00:00Z", "amount": 1}'
 
 
@@ -86,7 +86,7 @@ def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> It
 
 
 def test_a_run_that_is_alive_is_named_and_left_alone_until_somebody_takes_over(bench: Bench) -> None:
-    with bench.held("sleep:60") as first:
+    with bench.held("sleep:600") as first:
         code, said = bench.ended(bench.run(USER="grace"))
         assert said.count("BatchInUse") == 1, said
         line = said.splitlines()[-1]
@@ -120,9 +120,9 @@ def test_a_run_whose_process_was_killed_is_taken_over_unasked(bench: Bench) -> N
 
 def test_a_run_that_is_silent_is_taken_over_unasked_and_is_fenced_when_it_wakes_up(bench: Bench) -> None:
     with bench.held("stop") as first:
-        code, said = bench.ended(bench.run())
+        code, said = bench.ended(bench.run(before=f"{SILENT}3600"))
         assert (code, bench.epochs()) == (75, [1]), said  # it was heard of a moment ago
-        code, said = bench.ended(bench.run(before=ONE_SECOND))
+        code, said = bench.ended(bench.run(before=f"{SILENT}1"))
         assert (code, bench.epochs(), bench.committed()) == (0, [2], True), said
         os.kill(first.pid, signal.SIGCONT)
         code, said = bench.ended(first)
@@ -155,7 +155,7 @@ def test_a_task_of_airflow_that_works_at_the_batch_is_left_alone_too(bench: Benc
 def test_so_is_a_replay_and_a_redrive(bench: Bench, verb: str, options: list[str]) -> None:
     bench.publish(Record(None, b"{"))
     bench.ingest()
-    with bench.held("sleep:60", *options, verb=verb) as first:
+    with bench.held("sleep:600", *options, verb=verb) as first:
         code, said = bench.ended(bench.run(*options, verb=verb))
         assert (code, bench.epochs(), first.poll()) == (75, [1, 1], None), said
         assert "BatchInUse: batch 2 of orders is being ingested by deploy@" in said
@@ -164,7 +164,7 @@ def test_so_is_a_replay_and_a_redrive(bench: Bench, verb: str, options: list[str
 
 
 def test_so_is_one_that_python_would_ingest_too(bench: Bench) -> None:
-    with bench.held("sleep:60") as first:
+    with bench.held("sleep:600") as first:
         with pytest.raises(BatchInUse, match=r"by deploy@.* since 20.*take_over=True"):
             ingest(bench.path)
         assert (bench.epochs(), first.poll()) == ([1], None)
@@ -194,7 +194,7 @@ def test_tasks_of_airflow_leave_a_run_at_a_command_line_alone(bench: Bench, tmp_
     """Each fails, to be tried again later; a retry of a task whose try was killed takes the batch at once, as above."""
     run = {"AIRFLOW_CTX_DAG_ID": "orders_ingest", "AIRFLOW_CTX_DAG_RUN_ID": "manual__1", "AIRFLOW_CTX_TASK_ID": "stage"}
     known = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_CONN_")}
-    with bench.held("sleep:120") as first:
+    with bench.held("sleep:600") as first:
         failed = answer_of(_TASKS, tmp_path, str(bench.path), **known, **run)
         assert [kind for kind, _ in failed] == ["AirflowException"] * 3, failed
         for _, line in failed:
