@@ -363,7 +363,7 @@ CREATE TABLE offset_ledger.decision (
     CONSTRAINT decision_answer_check CHECK ((answer = ANY (ARRAY['approve'::text, 'abandon'::text, 'reject'::text]))),
     CONSTRAINT decision_check CHECK ((num_nulls(answer, who, answered_at) = ANY (ARRAY[0, 3]))),
     CONSTRAINT decision_check1 CHECK (((kind <> 'rejected_batch'::text) OR (batch_id IS NOT NULL))),
-    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['lost_range'::text, 'recreated_topic'::text, 'truncated_log'::text, 'unread_tombstones'::text, 'rejected_batch'::text, 'remerge'::text, 'changed_schema'::text])))
+    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['lost_range'::text, 'recreated_topic'::text, 'truncated_log'::text, 'topic_gone'::text, 'unread_tombstones'::text, 'rejected_batch'::text, 'remerge'::text, 'changed_schema'::text])))
 );
 ALTER TABLE offset_ledger.decision ALTER COLUMN decision_id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME offset_ledger.decision_decision_id_seq
@@ -572,6 +572,11 @@ CREATE TABLE offset_ledger.schema_boundary (
     difference jsonb NOT NULL,
     met_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
+CREATE TABLE offset_ledger.schema_guid (
+    pipeline text NOT NULL,
+    guid uuid NOT NULL,
+    schema_id bigint NOT NULL
+);
 CREATE TABLE offset_ledger.slice (
     batch_id bigint NOT NULL,
     epoch integer NOT NULL,
@@ -746,20 +751,20 @@ CREATE TABLE public.planned (
     _batch_id bigint NOT NULL
 );
 INSERT INTO offset_ledger.batch OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', 'head', 'committed', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 5, 1, 0, '{"rows": 5, "moved": {}, "notes": [], "suite": null, "deleted": 0, "history": [], "reasons": [], "refused": 1, "seconds": 0.01, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.16666666666666666, "great_expectations": {}, "max_quarantined_share": 1.0}', '768', 'uid 0', NULL, '2026-11-24 01:50:16.845323+00', '2026-11-24 01:50:17.443153+00', '2026-11-24 01:50:18.08597+00', '2026-11-24 01:50:18.133655+00', '2026-11-24 01:50:18.17823+00', NULL, NULL, NULL, 'process', '6 offsets, fewer than stage.process_below: 10,000'),
-	(2, 'orders', 'head', 'validated', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 4, 1, 0, '{"rows": 3, "moved": {}, "notes": [], "suite": null, "deleted": 1, "history": [], "reasons": [], "refused": 1, "seconds": 0.01, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.2, "great_expectations": {}, "max_quarantined_share": 1.0}', NULL, 'uid 0', NULL, '2026-11-24 01:50:19.382772+00', '2026-11-24 01:50:19.853959+00', '2026-11-24 01:50:20.232675+00', '2026-11-24 01:50:20.278147+00', NULL, NULL, NULL, NULL, 'process', '5 offsets, fewer than stage.process_below: 10,000'),
-	(3, 'planned', 'head', 'planned', 0, '@topic_id@', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', NULL, NULL, NULL, '0.2.0', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'uid 0', NULL, '2026-11-24 01:50:20.923492+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+	(1, 'orders', 'head', 'committed', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 5, 1, 0, '{"rows": 5, "moved": {}, "notes": [], "suite": null, "deleted": 0, "history": [], "reasons": [], "refused": 1, "seconds": 0.002, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.16666666666666666, "great_expectations": {}, "max_quarantined_share": 1.0}', '768', 'uid 0', NULL, '2026-11-25 18:15:51.070241+00', '2026-11-25 18:15:51.970088+00', '2026-11-25 18:15:55.61881+00', '2026-11-25 18:15:55.820907+00', '2026-11-25 18:15:55.881707+00', NULL, NULL, NULL, 'process', '6 offsets, fewer than stage.process_below: 10,000'),
+	(2, 'orders', 'head', 'validated', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 4, 1, 0, '{"rows": 3, "moved": {}, "notes": [], "suite": null, "deleted": 1, "history": [], "reasons": [], "refused": 1, "seconds": 0.004, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.2, "great_expectations": {}, "max_quarantined_share": 1.0}', NULL, 'uid 0', NULL, '2026-11-25 18:15:58.651114+00', '2026-11-25 18:15:59.590555+00', '2026-11-25 18:16:03.604239+00', '2026-11-25 18:16:03.784243+00', NULL, NULL, NULL, NULL, 'process', '5 offsets, fewer than stage.process_below: 10,000'),
+	(3, 'planned', 'head', 'planned', 0, '@topic_id@', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', NULL, NULL, NULL, '0.2.0', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'uid 0', NULL, '2026-11-25 18:16:05.571232+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.batch_event OVERRIDING SYSTEM VALUE VALUES
-	(1, 1, '2026-11-24 01:50:16.861775+00', NULL, 'planned', 0, 'uid 0', NULL),
-	(2, 1, '2026-11-24 01:50:17.459201+00', 'planned', 'staging', 1, 'uid 0', NULL),
-	(3, 1, '2026-11-24 01:50:18.08714+00', 'staging', 'staged', 1, 'uid 0', NULL),
-	(4, 1, '2026-11-24 01:50:18.135566+00', 'staged', 'validated', 1, 'uid 0', NULL),
-	(5, 1, '2026-11-24 01:50:18.179715+00', 'validated', 'committed', 1, 'uid 0', NULL),
-	(6, 2, '2026-11-24 01:50:19.400994+00', NULL, 'planned', 0, 'uid 0', NULL),
-	(7, 2, '2026-11-24 01:50:19.870577+00', 'planned', 'staging', 1, 'uid 0', NULL),
-	(8, 2, '2026-11-24 01:50:20.233771+00', 'staging', 'staged', 1, 'uid 0', NULL),
-	(9, 2, '2026-11-24 01:50:20.280068+00', 'staged', 'validated', 1, 'uid 0', NULL),
-	(10, 3, '2026-11-24 01:50:20.934667+00', NULL, 'planned', 0, 'uid 0', NULL);
+	(1, 1, '2026-11-25 18:15:51.10781+00', NULL, 'planned', 0, 'uid 0', NULL),
+	(2, 1, '2026-11-25 18:15:52.000764+00', 'planned', 'staging', 1, 'uid 0', NULL),
+	(3, 1, '2026-11-25 18:15:55.619975+00', 'staging', 'staged', 1, 'uid 0', NULL),
+	(4, 1, '2026-11-25 18:15:55.821675+00', 'staged', 'validated', 1, 'uid 0', NULL),
+	(5, 1, '2026-11-25 18:15:55.882498+00', 'validated', 'committed', 1, 'uid 0', NULL),
+	(6, 2, '2026-11-25 18:15:58.697043+00', NULL, 'planned', 0, 'uid 0', NULL),
+	(7, 2, '2026-11-25 18:15:59.643838+00', 'planned', 'staging', 1, 'uid 0', NULL),
+	(8, 2, '2026-11-25 18:16:03.6051+00', 'staging', 'staged', 1, 'uid 0', NULL),
+	(9, 2, '2026-11-25 18:16:03.784733+00', 'staged', 'validated', 1, 'uid 0', NULL),
+	(10, 3, '2026-11-25 18:16:05.600671+00', NULL, 'planned', 0, 'uid 0', NULL);
 INSERT INTO offset_ledger.batch_profile VALUES
 	(1, 1, 6, 5, '{"state": 0, "amount": 2}', '2026-01-01 12:00:05+00', '2026-01-01 12:00:01+00', '2026-01-01 12:00:05+00'),
 	(2, 1, 5, 3, '{"state": 0, "amount": 1}', '2026-01-01 12:00:10+00', '2026-01-01 12:00:01+00', '2026-01-01 12:00:10+00');
@@ -771,60 +776,62 @@ INSERT INTO offset_ledger.batch_range VALUES
 	(3, 'planned', '@topic_id@', 0, 0, 5, 0, 5, 5, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 	(3, 'planned', '@topic_id@', 1, 0, 6, 0, 6, 6, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.beginning VALUES
-	('orders', '@topic_id@', 0, 0, '2026-11-24 01:50:16.845323+00', 0),
-	('orders', '@topic_id@', 1, 0, '2026-11-24 01:50:16.845323+00', 0),
-	('planned', '@topic_id@', 0, 0, '2026-11-24 01:50:20.923492+00', 0),
-	('planned', '@topic_id@', 1, 0, '2026-11-24 01:50:20.923492+00', 0);
+	('orders', '@topic_id@', 0, 0, '2026-11-25 18:15:51.070241+00', 0),
+	('orders', '@topic_id@', 1, 0, '2026-11-25 18:15:51.070241+00', 0),
+	('planned', '@topic_id@', 0, 0, '2026-11-25 18:16:05.571232+00', 0),
+	('planned', '@topic_id@', 1, 0, '2026-11-25 18:16:05.571232+00', 0);
 INSERT INTO offset_ledger.cursor VALUES
-	('orders', '@topic_id@', 0, 3, 0, 1, '2026-11-24 01:50:18.152934+00', '2026-01-01 12:00:03+00', '2026-01-01 12:00:05+00'),
-	('orders', '@topic_id@', 1, 3, 0, 1, '2026-11-24 01:50:18.152934+00', '2026-01-01 12:00:05+00', '2026-01-01 12:00:05+00');
+	('orders', '@topic_id@', 0, 3, 0, 1, '2026-11-25 18:15:55.833948+00', '2026-01-01 12:00:03+00', '2026-01-01 12:00:05+00'),
+	('orders', '@topic_id@', 1, 3, 0, 1, '2026-11-25 18:15:55.833948+00', '2026-01-01 12:00:05+00', '2026-01-01 12:00:05+00');
 INSERT INTO offset_ledger.declared_column VALUES
-	('orders', 'state', '2026-11-24 01:50:18.152934+00'),
-	('orders', 'amount', '2026-11-24 01:50:18.152934+00');
+	('orders', 'state', '2026-11-25 18:15:55.833948+00'),
+	('orders', 'amount', '2026-11-25 18:15:55.833948+00');
 INSERT INTO offset_ledger.migration VALUES
-	(1, '0001_ledger', '2026-11-24 01:50:15.875308+00'),
-	(2, '0002_redrive', '2026-11-24 01:50:15.875308+00'),
-	(3, '0003_dead_letters', '2026-11-24 01:50:15.875308+00'),
-	(4, '0004_quality', '2026-11-24 01:50:15.875308+00'),
-	(5, '0005_decisions', '2026-11-24 01:50:15.875308+00'),
-	(6, '0006_audit', '2026-11-24 01:50:15.875308+00'),
-	(7, '0007_audit_origin', '2026-11-24 01:50:15.875308+00'),
-	(8, '0008_truncated_log', '2026-11-24 01:50:15.875308+00'),
-	(9, '0009_order_of_rows', '2026-11-24 01:50:15.875308+00'),
-	(10, '0010_tombstones', '2026-11-24 01:50:15.875308+00'),
-	(11, '0011_approval', '2026-11-24 01:50:15.875308+00'),
-	(12, '0012_declared_columns', '2026-11-24 01:50:15.875308+00'),
-	(14, '0014_verify_and_dismiss', '2026-11-24 01:50:15.875308+00'),
-	(15, '0015_records_without_timestamp', '2026-11-24 01:50:15.875308+00'),
-	(16, '0016_long_history', '2026-11-24 01:50:15.875308+00'),
-	(17, '0017_prune', '2026-11-24 01:50:15.875308+00'),
-	(18, '0018_stage_failure', '2026-11-24 01:50:15.875308+00'),
-	(19, '0019_schemas', '2026-11-24 01:50:15.875308+00'),
-	(20, '0020_topics', '2026-11-24 01:50:15.875308+00'),
-	(21, '0021_followed_columns', '2026-11-24 01:50:15.875308+00'),
-	(22, '0022_unread_fields', '2026-11-24 01:50:15.875308+00'),
-	(23, '0023_notifications', '2026-11-24 01:50:15.875308+00'),
-	(24, '0024_prune_quarantine', '2026-11-24 01:50:15.875308+00'),
-	(25, '0025_chain_lookups', '2026-11-24 01:50:15.875308+00'),
-	(26, '0026_stage_engine', '2026-11-24 01:50:15.875308+00'),
-	(27, '0027_without_bytes', '2026-11-24 01:50:15.875308+00');
+	(1, '0001_ledger', '2026-11-25 18:15:48.422964+00'),
+	(2, '0002_redrive', '2026-11-25 18:15:48.422964+00'),
+	(3, '0003_dead_letters', '2026-11-25 18:15:48.422964+00'),
+	(4, '0004_quality', '2026-11-25 18:15:48.422964+00'),
+	(5, '0005_decisions', '2026-11-25 18:15:48.422964+00'),
+	(6, '0006_audit', '2026-11-25 18:15:48.422964+00'),
+	(7, '0007_audit_origin', '2026-11-25 18:15:48.422964+00'),
+	(8, '0008_truncated_log', '2026-11-25 18:15:48.422964+00'),
+	(9, '0009_order_of_rows', '2026-11-25 18:15:48.422964+00'),
+	(10, '0010_tombstones', '2026-11-25 18:15:48.422964+00'),
+	(11, '0011_approval', '2026-11-25 18:15:48.422964+00'),
+	(12, '0012_declared_columns', '2026-11-25 18:15:48.422964+00'),
+	(14, '0014_verify_and_dismiss', '2026-11-25 18:15:48.422964+00'),
+	(15, '0015_records_without_timestamp', '2026-11-25 18:15:48.422964+00'),
+	(16, '0016_long_history', '2026-11-25 18:15:48.422964+00'),
+	(17, '0017_prune', '2026-11-25 18:15:48.422964+00'),
+	(18, '0018_stage_failure', '2026-11-25 18:15:48.422964+00'),
+	(19, '0019_schemas', '2026-11-25 18:15:48.422964+00'),
+	(20, '0020_topics', '2026-11-25 18:15:48.422964+00'),
+	(21, '0021_followed_columns', '2026-11-25 18:15:48.422964+00'),
+	(22, '0022_unread_fields', '2026-11-25 18:15:48.422964+00'),
+	(23, '0023_notifications', '2026-11-25 18:15:48.422964+00'),
+	(24, '0024_prune_quarantine', '2026-11-25 18:15:48.422964+00'),
+	(25, '0025_chain_lookups', '2026-11-25 18:15:48.422964+00'),
+	(26, '0026_stage_engine', '2026-11-25 18:15:48.422964+00'),
+	(27, '0027_without_bytes', '2026-11-25 18:15:48.422964+00'),
+	(28, '0028_topic_gone', '2026-11-25 18:15:48.422964+00'),
+	(29, '0029_schema_guids', '2026-11-25 18:15:48.422964+00');
 INSERT INTO offset_ledger.pipeline VALUES
-	('orders', '@cluster_id@', '@topic@', '@topic_id@', 'public.orders', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', '2026-11-24 01:50:16.845323+00', '2026-11-24 01:50:19.382772+00', 'kafka_timestamp', 2, DEFAULT),
-	('planned', '@cluster_id@', '@topic@', '@topic_id@', 'public.planned', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', '2026-11-24 01:50:20.923492+00', '2026-11-24 01:50:20.923492+00', 'kafka_timestamp', 1, DEFAULT);
+	('orders', '@cluster_id@', '@topic@', '@topic_id@', 'public.orders', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', '2026-11-25 18:15:51.070241+00', '2026-11-25 18:15:58.651114+00', 'kafka_timestamp', 2, DEFAULT),
+	('planned', '@cluster_id@', '@topic@', '@topic_id@', 'public.planned', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', '2026-11-25 18:16:05.571232+00', '2026-11-25 18:16:05.571232+00', 'kafka_timestamp', 1, DEFAULT);
 INSERT INTO offset_ledger.quarantine OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', '@topic_id@', 1, 1, '2026-01-01 12:00:05+00', '\x78', NULL, '\x7b227374617465223a20377d', '[{"code": "type", "path": "$.state", "detail": "expected text, got number"}]', 1, '2026-11-24 01:50:18.152934+00', NULL, NULL, NULL, NULL, NULL);
+	(1, 'orders', '@topic_id@', 1, 1, '2026-01-01 12:00:05+00', '\x78', NULL, '\x7b227374617465223a20377d', '[{"code": "type", "path": "$.state", "detail": "expected text, got number"}]', 1, '2026-11-25 18:15:55.833948+00', NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.slice VALUES
-	(1, 1, 0, 0, 3, 0, 0, 0, 2, '2026-01-01 12:00:01+00', '2026-01-01 12:00:03+00', '2026-11-24 01:50:18.043577+00', '{"more": false, "fields": [], "records": 3, "sampled": 3}'),
-	(1, 1, 1, 1, 2, 1, 0, 0, 2, '2026-01-01 12:00:04+00', '2026-01-01 12:00:05+00', '2026-11-24 01:50:18.047441+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
-	(2, 1, 0, 0, 2, 0, 0, 3, 4, '2026-01-01 12:00:01+00', '2026-01-01 12:00:08+00', '2026-11-24 01:50:20.194935+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
-	(2, 1, 1, 1, 2, 1, 0, 3, 5, '2026-01-01 12:00:09+00', '2026-01-01 12:00:10+00', '2026-11-24 01:50:20.197356+00', '{"more": false, "fields": [], "records": 1, "sampled": 1}');
+	(1, 1, 1, 1, 2, 1, 0, 0, 2, '2026-01-01 12:00:04+00', '2026-01-01 12:00:05+00', '2026-11-25 18:15:55.517315+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
+	(1, 1, 0, 0, 3, 0, 0, 0, 2, '2026-01-01 12:00:01+00', '2026-01-01 12:00:03+00', '2026-11-25 18:15:55.522682+00', '{"more": false, "fields": [], "records": 3, "sampled": 3}'),
+	(2, 1, 0, 0, 2, 0, 0, 3, 4, '2026-01-01 12:00:01+00', '2026-01-01 12:00:08+00', '2026-11-25 18:16:03.531481+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
+	(2, 1, 1, 1, 2, 1, 0, 3, 5, '2026-01-01 12:00:09+00', '2026-01-01 12:00:10+00', '2026-11-25 18:16:03.538411+00', '{"more": false, "fields": [], "records": 1, "sampled": 1}');
 INSERT INTO offset_ledger.target_table VALUES
 	('public.orders', 'orders'),
 	('public.planned', 'planned');
 INSERT INTO offset_ledger.topic_look OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', '@topic_id@', '2026-11-24 01:50:16.775165+00', '{3,3}', NULL),
-	(2, 'orders', '@topic_id@', '2026-11-24 01:50:19.315481+00', '{5,6}', NULL),
-	(3, 'planned', '@topic_id@', '2026-11-24 01:50:20.878969+00', '{5,6}', NULL);
+	(1, 'orders', '@topic_id@', '2026-11-25 18:15:50.896252+00', '{3,3}', NULL),
+	(2, 'orders', '@topic_id@', '2026-11-25 18:15:58.541861+00', '{5,6}', NULL),
+	(3, 'planned', '@topic_id@', '2026-11-25 18:16:05.49527+00', '{5,6}', NULL);
 INSERT INTO offset_ledger_staging.b2_e1 VALUES
 	('b', '2026-01-01 12:00:01+00', 'late', NULL, 0, 3, '2026-01-01 12:00:01+00', '\x62', NULL, false, '\x7b227374617465223a20226c617465227d'),
 	('c', '2026-01-01 12:00:08+00', 'sent', 4.00, 0, 4, '2026-01-01 12:00:08+00', '\x63', NULL, false, '\x7b227374617465223a202273656e74222c2022616d6f756e74223a20347d'),
@@ -912,6 +919,8 @@ ALTER TABLE ONLY offset_ledger.redrive_record
     ADD CONSTRAINT redrive_record_pkey PRIMARY KEY (batch_id, quarantine_id);
 ALTER TABLE ONLY offset_ledger.schema_boundary
     ADD CONSTRAINT schema_boundary_pkey PRIMARY KEY (batch_id, partition, schema_id, message);
+ALTER TABLE ONLY offset_ledger.schema_guid
+    ADD CONSTRAINT schema_guid_pkey PRIMARY KEY (pipeline, guid);
 ALTER TABLE ONLY offset_ledger.slice
     ADD CONSTRAINT slice_pkey PRIMARY KEY (batch_id, epoch, slice_no);
 ALTER TABLE ONLY offset_ledger.stage_failure
@@ -1053,6 +1062,8 @@ ALTER TABLE ONLY offset_ledger.redrive_record
     ADD CONSTRAINT redrive_record_quarantine_id_fkey FOREIGN KEY (quarantine_id) REFERENCES offset_ledger.quarantine(quarantine_id);
 ALTER TABLE ONLY offset_ledger.schema_boundary
     ADD CONSTRAINT schema_boundary_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES offset_ledger.batch(batch_id) ON DELETE CASCADE;
+ALTER TABLE ONLY offset_ledger.schema_guid
+    ADD CONSTRAINT schema_guid_pipeline_schema_id_fkey FOREIGN KEY (pipeline, schema_id) REFERENCES offset_ledger.writer_schema(pipeline, schema_id) ON DELETE CASCADE;
 ALTER TABLE ONLY offset_ledger.slice
     ADD CONSTRAINT slice_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES offset_ledger.batch(batch_id);
 ALTER TABLE ONLY offset_ledger.stage_failure
