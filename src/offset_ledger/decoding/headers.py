@@ -22,14 +22,13 @@ def headers_json(headers: pa.Array) -> pa.StringArray:
     """One text a record; null where it has no headers."""
     if headers.null_count == len(headers) or not len(headers.flatten()):
         return pa.nulls(len(headers), pa.string())
-    plain = _plain(headers)
-    if plain is not None:
-        return plain
-    texts = [
-        _encode([[_text(each["key"]), _text(each["value"])] for each in record]).decode() if record else None
-        for record in headers.to_pylist()
-    ]
-    return pa.array(texts, pa.string())
+    pairs = headers.flatten()
+    names, values = (_json_texts(pc.struct_field(pairs, index)) for index in (0, 1))
+    written = pc.binary_join_element_wise("[", names, ",", values, "]", "")
+    lengths = pc.fill_null(pc.list_value_length(headers), 0)  # a null list takes no room among the flattened headers
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, written), ",")
+    return pc.if_else(pc.greater(lengths, 0), pc.binary_join_element_wise("[", joined, "]", ""), None)
 
 
 def wrong_names(headers: pa.Array) -> dict[int, Reason]:
@@ -61,21 +60,16 @@ def _first_names(headers: pa.Array, marked: pa.BooleanArray) -> dict[int, bytes]
     return dict(zip(reversed(places), reversed(names), strict=True))
 
 
-def _plain(headers: pa.ListArray) -> pa.StringArray | None:
-    """Return all at once, where every name and value is text that JSON writes as it is."""
-    pairs = headers.flatten()
-    try:
-        names, values = (pc.struct_field(pairs, index).cast(pa.string()) for index in (0, 1))
-    except pa.ArrowInvalid:
-        return None
-    special = (pc.any(pc.match_substring_regex(texts, _SPECIAL), min_count=0).as_py() for texts in (names, values))
-    if values.null_count or names.null_count or any(special):
-        return None
-    written = pc.binary_join_element_wise('["', names, '","', values, '"]', "")
-    lengths = pc.fill_null(pc.list_value_length(headers), 0)  # a null list takes no room among the flattened headers
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
-    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, written), ",")
-    return pc.if_else(pc.greater(lengths, 0), pc.binary_join_element_wise("[", joined, "]", ""), None)
+def _json_texts(column: pa.BinaryArray) -> pa.StringArray:
+    """The JSON of each name or value; all at once of texts that JSON writes as they are."""
+    texts, _ = utf8(column)
+    odd = pc.fill_null(pc.match_substring_regex(texts, _SPECIAL), True)
+    written = pc.binary_join_element_wise('"', texts, '"', "")
+    if not pc.any(odd, min_count=0).as_py():
+        return written
+    each = column.filter(odd).dictionary_encode()
+    encoded = pa.array([_encode(_text(value)).decode() for value in each.dictionary.to_pylist()], pa.string())
+    return pc.replace_with_mask(written, odd, pc.fill_null(encoded.take(each.indices), "null"))
 
 
 def _text(value: bytes | None) -> str | dict[str, str] | None:

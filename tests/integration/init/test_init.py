@@ -116,9 +116,9 @@ def test_a_topic_whose_schemas_headers_name(
     records = [Record(None, value, (header,), NOON + n, n % 2) for n, value in enumerate(values)]
     publish(records, dict(servers.kafka.extra), topic)
     assert main(["init", "--topic", topic, "--name", "orders", "--registry", "registry_default", "--json"]) == 0
-    (written, _) = json.loads(capsys.readouterr().out)["written"]
+    done = json.loads(capsys.readouterr().out)
     expected = [(f"a{n}", n, schema.schema_id) for n in range(5)]
-    assert loaded(servers, here / written, "event_id, amount, _schema_id") == expected
+    assert loaded(servers, here / done["written"][0], "event_id, amount, _schema_id") == expected
 
 
 def test_a_topic_with_two_kinds_of_records(

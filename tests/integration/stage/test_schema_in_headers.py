@@ -154,7 +154,7 @@ def test_confluents_deserializer_reads_what_is_published_with_headers(
     schema.write_text(AVRO.schema(1))
     key_schema.write_text('"string"')
     file = bench.folder / "orders.jsonl"
-    file.write_text("".join(json.dumps({"id": f"a{n}", "amount": n}) + "\n" for n in range(10)))
+    file.write_text("".join(json.dumps({"id": f"order-{n}", "amount": n}) + "\n" for n in range(10)))
     kafka = Connection("kafka_default", "kafka", extra=dict(bench.servers.kafka.extra))
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", kafka.to_json())
     command = [
@@ -171,6 +171,7 @@ def test_confluents_deserializer_reads_what_is_published_with_headers(
     command += ["--key", "$.id", "--key-schema", str(key_schema), "--register", "--schema-id", "header"]
     command += ["--key-schema-id", "header"]
     assert main(command) == 0
+    # confluent-kafka 2.16 takes no payload of fewer than 6 bytes, although it has no frame.
     deserialize = AvroDeserializer(SchemaRegistryClient({"url": guid_connection.host}))
     found: dict[Any, Any] = {}
     for record in read(dict(bench.servers.kafka.extra), bench.topic).values():
@@ -181,9 +182,9 @@ def test_confluents_deserializer_reads_what_is_published_with_headers(
             deserialize(data, context) for data, context in zip((record.key, record.value), contexts, strict=True)
         )
         found[key] = value
-    assert found == {f"a{n}": {"id": f"a{n}", "amount": n} for n in range(10)}
+    assert found == {f"order-{n}": {"id": f"order-{n}", "amount": n} for n in range(10)}
     bench.ingest()
-    assert {row[:2] for row in bench.table()} == {(f"a{n}", n) for n in range(10)}
+    assert {row[:2] for row in bench.table()} == {(f"order-{n}", n) for n in range(10)}
     monkeypatch.setenv("AIRFLOW_CONN_REGISTRY_DEFAULT", registry_connection.to_json())
     capsys.readouterr()
     assert main(command) == 1
