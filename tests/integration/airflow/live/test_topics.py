@@ -122,7 +122,7 @@ def test_a_topic_that_was_deleted_is_asked_about_once(world: World, runs: Runs, 
     asked = world.trigger("shops")
     question = world.question("shops", asked)
     index = int(question["task_instance"]["map_index"])
-    assert "topic shop.uk is gone" in question["subject"]
+    assert "Topic shop.uk is gone" in question["subject"]
     assert "| cursors, by partition | 0: 1 |" in question["body"]
     path = f"{world.run('shops', asked)}/taskInstances/topic.approve_loss/{index}/hitlDetails"
     world.call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {"why": "closed"}})
