@@ -67,7 +67,9 @@ def test_the_site_builds_strictly(tmp_path: Path) -> None:
     assert (tmp_path / "site" / "reference" / "cli.html").is_file()
     assert searched(tmp_path / "site", "primary key column name")[0].startswith("pipeline-file.html")
     loading = {page.name for page in (tmp_path / "site").glob("*.html") if "mermaid.min.js" in page.read_text()}
-    assert loading == {"index.html", "readme.html", "airflow.html", "state-machine.html"}, "Mermaid is large: with diagrams alone"
+    assert loading == {"index.html", "readme.html", "airflow.html", "state-machine.html"}, (
+        "Mermaid is large: with diagrams alone"
+    )
 
 
 def searched(site: Path, words: str) -> list[str]:
