@@ -200,7 +200,7 @@ def test_every_order_of_arrival_gives_the_newest_record_of_each_key(
         tmp_path, kind.columns(tombstones), deletes=TOMBSTONE if tombstones else OPERATION, publish_at=publish_at
     )
     few = request.config.getoption("--hypothesis-profile") == "fewer"
-    for seed in range(2 if few else 15):
+    for seed in range(2 if few else 6):
         rng = random.Random(f"{kind.file}{tombstones}{seed}")
         batches = history(rng, kind)
         with transaction(session) as cursor:
