@@ -23,8 +23,14 @@ def headers_json(headers: pa.Array) -> pa.StringArray:
     if headers.null_count == len(headers) or not len(headers.flatten()):
         return pa.nulls(len(headers), pa.string())
     pairs = headers.flatten()
-    names, values = (_json_texts(pc.struct_field(pairs, index)) for index in (0, 1))
-    written = pc.binary_join_element_wise("[", names, ",", values, "]", "")
+    columns = [pc.struct_field(pairs, index) for index in (0, 1)]
+    texts = [utf8(column)[0] for column in columns]
+    odd = [pc.match_substring_regex(each, _SPECIAL) for each in texts]
+    if any(each.null_count or pc.any(each, min_count=0).as_py() for each in odd):
+        texts = [_json_texts(*each) for each in zip(columns, texts, odd, strict=True)]
+        written = pc.binary_join_element_wise("[", texts[0], ",", texts[1], "]", "")
+    else:  # JSON writes all of them as they are
+        written = pc.binary_join_element_wise('["', texts[0], '","', texts[1], '"]', "")
     lengths = pc.fill_null(pc.list_value_length(headers), 0)  # a null list takes no room among the flattened headers
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
     joined = pc.binary_join(pa.ListArray.from_arrays(offsets, written), ",")
@@ -60,15 +66,12 @@ def _first_names(headers: pa.Array, marked: pa.BooleanArray) -> dict[int, bytes]
     return dict(zip(reversed(places), reversed(names), strict=True))
 
 
-def _json_texts(column: pa.BinaryArray) -> pa.StringArray:
-    """The JSON of each name or value; all at once of texts that JSON writes as they are."""
-    texts, _ = utf8(column)
-    odd = pc.fill_null(pc.match_substring_regex(texts, _SPECIAL), True)
-    written = pc.binary_join_element_wise('"', texts, '"', "")
-    if not pc.any(odd, min_count=0).as_py():
-        return written
+def _json_texts(column: pa.BinaryArray, texts: pa.StringArray, odd: pa.BooleanArray) -> pa.StringArray:
+    """The JSON of each name or value, one by one of those that are no texts, or odd ones."""
+    odd = pc.fill_null(odd, True)
     each = column.filter(odd).dictionary_encode()
     encoded = pa.array([_encode(_text(value)).decode() for value in each.dictionary.to_pylist()], pa.string())
+    written = pc.binary_join_element_wise('"', texts, '"', "")
     return pc.replace_with_mask(written, odd, pc.fill_null(encoded.take(each.indices), "null"))
 
 
