@@ -27,6 +27,7 @@ from offset_ledger.publishing.record import Record
 from offset_ledger.repair.redrive import parse_choice, plan_redrive
 from offset_ledger.repair.verify import verify
 from offset_ledger.repair.verify_against_topic import compare_with_topic
+from offset_ledger.retry import VARIABLE as RETRY_SECONDS
 from offset_ledger.schema_registry.client import connect_registry
 from tests.fixtures.following import Bench as FollowingBench
 from tests.fixtures.following import ranges
@@ -40,8 +41,13 @@ LATER = UUID(int=1)
 
 
 @pytest.fixture
-def bench(open_bench: Callable[[type[RegistryBench]], RegistryBench], guid_connection: Connection) -> RegistryBench:
+def bench(
+    open_bench: Callable[[type[RegistryBench]], RegistryBench],
+    guid_connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> RegistryBench:
     bench = open_bench(RegistryBench)
+    monkeypatch.setenv(RETRY_SECONDS, "60")  # no server is away
     bench.registry = connect_registry(guid_connection)
     bench.form = AVRO
     bench.settings["format"] = AVRO.name
