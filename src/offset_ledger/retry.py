@@ -75,7 +75,7 @@ def retrying(
         line = f"waiting for {waiting_for} ({type(error).__name__}), {waited:.0f} of {timeout:.0f} s"
         if rewrites(sys.stderr):
             live(line)
-        elif state.attempt_number == 1 or waited - logged >= 10:
+        elif state.attempt_number == 1 or waited - logged >= _LOG_SECONDS:
             logged = waited
             log.warning(line)
 

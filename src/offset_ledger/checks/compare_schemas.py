@@ -145,7 +145,7 @@ def _slots(pipeline: Pipeline) -> list[_Slot]:
         file = f"{column.type.sql}{', null' if column.nullable else ''}"
         paths = (column.path, *column.aliases) if column.path else ()
         slots.append(_Slot(paths, column.name, kind_of(column), column.optional, file))
-    in_key = len(record.key_columns)
+    in_key = record.key_width
     moment = (record.publish_at, *record.publish_at_aliases) if record.publish_at else ()
     publish_at = _Slot(moment, "publish_at", kinds(record)[in_key], False, "timestamp with time zone")
     return [*slots[:in_key], publish_at, *slots[in_key:]]

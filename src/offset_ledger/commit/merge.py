@@ -28,7 +28,7 @@ from offset_ledger.ledger.database import (
     transaction,
     transaction_id,
 )
-from offset_ledger.ledger.row_order import order_columns, row_formats
+from offset_ledger.ledger.row_order import row_formats
 from offset_ledger.ledger.sqlstates import RAISED, REFUSED, in_a_function, meaning, refusal
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts
@@ -41,7 +41,7 @@ def merge_formats(
     """What the named statements leave open; ``emptied`` are columns that were declared before and are not now."""
     names = [sql.Identifier(name) for name, _ in row_columns(record)]
     comma = sql.SQL(", ")
-    assigned = [sql.SQL("{} = s.{}").format(name, name) for name in names[len(record.key_columns) :]]
+    assigned = [sql.SQL("{} = s.{}").format(name, name) for name in names[record.key_width :]]
     assigned += [sql.SQL("{} = NULL").format(sql.Identifier(name)) for name in emptied]
     return {
         "target": target,
@@ -50,7 +50,6 @@ def merge_formats(
         "assignments": comma.join(assigned),
         "values": comma.join(sql.SQL("s.{}").format(name) for name in names),
         "stored": comma.join(sql.SQL("t.{}").format(name) for name in names),
-        "moment": comma.join(sql.Identifier(name) for name in order_columns(record)),
         "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
             comma.join([sql.NULL, *(sql.Identifier("t", name) for name in emptied)])
         ),
@@ -59,14 +58,16 @@ def merge_formats(
 
 
 MERGE_RETURNS_ROWS = 170_000  # as libpq has versions
+_COUNTS = ("inserted", "updated", "deleted", "added")
 
 
 def merge_statement(cursor: Cursor, rule: Merge, names: Mapping[str, sql.Composable]) -> sql.Composable:
     """The statement that merges by this rule on the cursor's server, and counts what it did by partition."""
+    counts = sql.SQL(named_sql("commit/count_written"))
     if cursor.connection.server_version < MERGE_RETURNS_ROWS:
-        return sql.SQL(named_sql(f"commit/update_insert_{rule}")).format(**names)
+        return sql.SQL(named_sql(f"commit/update_insert_{rule}")).format(counts=counts, **names)
     merge = sql.SQL(named_sql(f"commit/merge_{rule}")).format(**names)
-    return sql.SQL(named_sql("commit/merge_counted")).format(merge=merge, **names)
+    return sql.SQL(named_sql("commit/merge_counted")).format(merge=merge, counts=counts, **names)
 
 
 def work_memory(rows: int) -> str:
@@ -116,7 +117,7 @@ def merge(
             return closed
         sums: dict[int, Counter[str]] = defaultdict(Counter)
         for row in written:
-            sums[row["_partition"]].update({name: row[name] for name in ("inserted", "updated", "deleted", "added")})
+            sums[row["_partition"]].update({name: row[name] for name in _COUNTS})
         merged = {partition: MergeCounts(**counts) for partition, counts in sums.items()}
         if not triggers and {p: c.written for p, c in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
             cursor.execute(sql.SQL(named_sql("commit/count_staged")).format(staging=names["staging"]))
@@ -155,9 +156,6 @@ def _merge_classified(
             return None
     _check_rows(tables, partitions, staged_rows)
     return _closed(merged, partitions)
-
-
-_COUNTS = ("inserted", "updated", "deleted", "added")
 
 
 @contextmanager
@@ -279,11 +277,10 @@ def explained(pipeline: Pipeline, tables: StagingTables, triggers: Sequence[str]
             names = f" (triggers: {', '.join(triggers)})" if triggers else ""
             raise refusal(RAISED, error, f"table {target}{names}") from error
         # Other unique constraints are the table's own.
-        key = [column.name for column in pipeline.record.key_columns]
         concurrent = isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected)) or (
             isinstance(error, pg.UniqueViolation)
             and (error.diag.schema_name, error.diag.table_name) == (pipeline.target.schema, pipeline.target.table)
-            and f"({', '.join(key)})=(" in (error.diag.message_detail or "")
+            and f"({', '.join(pipeline.record.key_names)})=(" in (error.diag.message_detail or "")
         )
         if concurrent:
             raise TransientError(

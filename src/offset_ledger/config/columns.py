@@ -13,7 +13,14 @@ from offset_ledger.config.json_path import PATH_PATTERN, format_path, parse_path
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, read_mapping, read_or_note, section
 from offset_ledger.config.located import CORE, Refused, Value, describe, is_null, is_text
 from offset_ledger.config.model import Column, ColumnType, JsonPath
-from offset_ledger.config.names import COLUMN_PATTERN, MAX_COLUMNS, OWN_COLUMNS, SYSTEM_COLUMNS, check_column_name
+from offset_ledger.config.names import (
+    COLUMN_PATTERN,
+    MAX_COLUMNS,
+    OWN_COLUMNS,
+    RESERVED_COLUMNS,
+    SYSTEM_COLUMNS,
+    check_column_name,
+)
 from offset_ledger.config.values import FLAG, TEXT, different, filled_text, matching, one_of, one_or_more, text, word
 
 PATH: Kind[JsonPath] = Kind(lambda value: parse_path(text(value)), {"type": "string", "pattern": PATH_PATTERN})
@@ -157,10 +164,7 @@ LONG_FORM: Kind[Column | None] = section(
 )
 
 
-Names = Collection[str]
-
-
-def _column(value: Value, own: Names = OWN_COLUMNS) -> Column | None:
+def _column(value: Value, own: Collection[str]) -> Column | None:
     try:
         check_column_name(name := value.key, own)
     except Refused as refused:
@@ -174,9 +178,7 @@ def _column(value: Value, own: Names = OWN_COLUMNS) -> Column | None:
     return Column(name, kind, (name,), encoding=ENCODINGS.get(kind.name, ("",))[0])
 
 
-COLUMN = Kind(_column, {"anyOf": [TYPE.schema, LONG_FORM.schema]})
-
-
+_COLUMN_SCHEMA = {"anyOf": [TYPE.schema, LONG_FORM.schema]}
 AUTO, OTHERS = "auto", "*"
 
 
@@ -185,21 +187,25 @@ def _columns(value: Value) -> Attributes:
         return Attributes(columns=(), sampled=True)
     entries = dict(read_mapping(value, COLUMNS.schema["examples"][0]))
     if others := entries.pop(OTHERS, None):
-        read_or_note(Kind(lambda each: one_of(text(each), (AUTO,)), {}), others)
+        read_or_note(word(AUTO), others)
     return Attributes(columns=_declared(value, entries, 0 if others else 1), sampled=others is not None)
 
 
 def _declared(
-    value: Value, entries: Mapping[str, Value], least: int = 1, most: int = MAX_COLUMNS, own: Names = OWN_COLUMNS
+    value: Value,
+    entries: Mapping[str, Value],
+    least: int = 1,
+    most: int = MAX_COLUMNS,
+    own: Collection[str] = OWN_COLUMNS,
 ) -> tuple[Column, ...]:
     if not least <= len(entries) <= most:
         raise Refused(f"{len(entries)} columns, where a table takes 1 to {most}", "declare that many", value.line)
-    kind = Kind(lambda each: _column(each, own), COLUMN.schema)
+    kind = Kind(lambda each: _column(each, own), _COLUMN_SCHEMA)
     return tuple(column for entry in entries.values() for column in read_or_note(kind, entry) if column)
 
 
 _OTHERS = {"const": AUTO, "description": "Other columns besides the declared ones, as auto alone.", "examples": [AUTO]}
-_NAMES = {"pattern": COLUMN_PATTERN, "not": {"enum": [*OWN_COLUMNS, *SYSTEM_COLUMNS]}}
+_NAMES = {"pattern": COLUMN_PATTERN, "not": {"enum": list(RESERVED_COLUMNS)}}
 COLUMNS: Kind[Attributes] = Kind(
     _columns,
     {
@@ -213,7 +219,7 @@ COLUMNS: Kind[Attributes] = Kind(
                 "maxProperties": MAX_COLUMNS,
                 "properties": {OTHERS: _OTHERS},
                 "propertyNames": {"anyOf": [{"const": OTHERS}, _NAMES]},
-                "additionalProperties": COLUMN.schema,
+                "additionalProperties": _COLUMN_SCHEMA,
             },
         ],
         "examples": [{"carrier": "text"}, AUTO],
@@ -230,7 +236,7 @@ KEY_COLUMNS: Kind[tuple[Column, ...]] = Kind(
         "minProperties": 1,
         "maxProperties": _MAX_KEY_COLUMNS,
         "propertyNames": {"pattern": COLUMN_PATTERN, "not": {"enum": [*_OWN_BESIDE_KEY, *SYSTEM_COLUMNS]}},
-        "additionalProperties": COLUMN.schema,
+        "additionalProperties": _COLUMN_SCHEMA,
         "examples": [_KEY_EXAMPLE],
     },
 )

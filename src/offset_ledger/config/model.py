@@ -254,6 +254,16 @@ class RecordShape:
         return (Column("event_id", EVENT_ID, self.event_id or (), aliases=self.event_id_aliases, key=elsewhere),)
 
     @property
+    def key_names(self) -> list[str]:
+        """Return the names of these columns."""
+        return [column.name for column in self.key] or ["event_id"]
+
+    @property
+    def key_width(self) -> int:
+        """Return how many they are: the slots of a row before publish_at."""
+        return len(self.key) or 1
+
+    @property
     def all_columns(self) -> tuple[Column, ...]:
         """Return the columns of the key and those that are declared beside it."""
         return (*self.key_columns, *self.columns)

@@ -34,8 +34,7 @@ class DecodedColumns:
 
 def staging_schema(record: RecordShape) -> pa.Schema:
     """Return the columns of the staged rows, of types that hold every value exactly."""
-    of_key, others = ([column.name for column in columns] for columns in (record.key_columns, record.columns))
-    names = [*of_key, "publish_at", *others]
+    names = [*record.key_names, "publish_at", *(column.name for column in record.columns)]
     declared = [(name, staged_type(kind)) for name, kind in zip(names, kinds(record), strict=True)]
     return pa.schema([*declared, *kafka_fields(record), ("_deleted", pa.bool_()), _VALUE])
 
@@ -136,7 +135,7 @@ def _with_kafka_slots(record: RecordShape, proven: Proven | None, kafka: KafkaCo
     """Put the key and the timestamp where the record's own event_id and publish_at are not wanted."""
     if proven is None or not proven.columns:
         return proven or Proven()
-    places, columns, moment = proven.places, list(proven.columns), len(record.key_columns)
+    places, columns, moment = proven.places, list(proven.columns), record.key_width
     flags = np.ones(len(places), np.bool_)
     if record.is_kafka_key:
         keys = take(kafka.event_keys, places)

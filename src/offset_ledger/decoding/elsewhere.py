@@ -36,14 +36,13 @@ class Elsewhere:
 
     def fill(self, slots: Sequence[pa.Array | None], places: Places, deleted: pa.BooleanArray) -> list[pa.Array | None]:
         """The slots of the records at these places with these columns; those of a delete stay NULL."""
-        filled = list(slots)
+        filled, any_deleted = list(slots), pc.any(deleted, min_count=0).as_py()
         for slot in self.columns.keys() | self.defaults.keys():
             column = self.columns[slot].take(pa.array(places)) if slot in self.columns else filled[slot]
             if (default := self.defaults.get(slot)) is not None:
                 column = pa.nulls(len(places), default.type) if column is None else column
                 column = pc.if_else(column.is_valid(), column, default)
-            is_emptied = slot >= self.in_key and pc.any(deleted, min_count=0).as_py()
-            filled[slot] = pc.if_else(deleted, None, column) if is_emptied else column
+            filled[slot] = pc.if_else(deleted, None, column) if any_deleted and slot >= self.in_key else column
         return filled
 
 
@@ -54,7 +53,7 @@ def columns_elsewhere(
 
     ``in_keys`` are rows and refusals of a batch that has the keys as values, and their places as offsets.
     """
-    elsewhere = Elsewhere(len(record.key_columns))
+    elsewhere = Elsewhere(record.key_width)
     if in_keys:
         rows, refusals = in_keys
         positions = np.full(len(keys), -1)
@@ -88,7 +87,7 @@ def columns_elsewhere(
 
 def check_defaults(record: RecordShape) -> None:
     """Check that what the file writes instead of NULL is a value of each column; raises ConfigurationError."""
-    for column in (*record.key, *record.columns):
+    for column in record.all_columns:
         if column.default is not None:
             _default(column)
 

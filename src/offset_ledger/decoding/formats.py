@@ -45,7 +45,7 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
     decoder = _of_values(source, record, limits, lookup)
     in_keys = [
         replace(each, path=each.key, key=None, default=None, nullable=each.optional)
-        for each in (*record.key, *record.columns)
+        for each in record.all_columns
         if each.key
     ]
     if in_keys:

@@ -145,12 +145,12 @@ def moment_of(microseconds: int) -> datetime | None:
 
 def slot_count(record: RecordShape) -> int:
     """The slots of a row: those of the key, publish_at and the declared columns."""
-    return len(record.all_columns) + 1
+    return record.key_width + 1 + len(record.columns)
 
 
 def row_of(record: RecordShape, slots: list[object], deleted: bool = False) -> DecodedRow:
     """The row of slots that are filled."""
-    in_key = len(record.key_columns)
+    in_key = record.key_width
     publish_at = slots[in_key]
     assert isinstance(publish_at, datetime)
     return DecodedRow(tuple(slots[:in_key]), publish_at, tuple(slots[in_key + 1 :]), deleted)
@@ -194,7 +194,7 @@ def fill_from_kafka(
     if of_kafka and isinstance(timestamp, Reason):
         reasons.append(timestamp)
     elif of_kafka:
-        slots[len(record.key_columns)] = timestamp
+        slots[record.key_width] = timestamp
     return tuple(reasons)
 
 

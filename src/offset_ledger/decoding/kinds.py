@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import Column, ColumnType, RecordShape
+from offset_ledger.config.model import EVENT_ID, Column, ColumnType, RecordShape
 from offset_ledger.decoding.outcome import Code, Mismatch
 
 Flags = npt.NDArray[np.bool_]
@@ -66,9 +66,6 @@ class ColumnKind:
         return ColumnKind(self.name, self.args, self.encoding)
 
 
-EVENT_ID_KIND = ColumnKind("event_id", (), "")
-
-
 def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
     """The kind of every slot of the row: those of the key, publish_at, then the declared columns."""
     publish_at = _kind(_PUBLISH_AT, record.publish_at_encoding)
@@ -83,6 +80,9 @@ def kind_of(column: Column) -> ColumnKind:
 
 def _kind(type_: ColumnType, encoding: str) -> ColumnKind:
     return ColumnKind(type_.name, type_.args, encoding or _DEFAULT_ENCODING.get(type_.name, ""))
+
+
+EVENT_ID_KIND = _kind(EVENT_ID, "")
 
 
 def check_event_id(text: str) -> str:

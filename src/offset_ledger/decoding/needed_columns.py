@@ -171,7 +171,7 @@ class Follower:
 
     def _of_keys(self, record: RecordShape, fields: Fields) -> Iterator[Difference]:
         """The key and its moment, which every row has to have."""
-        for place in filter(lambda each: each.leaf.slot <= len(record.key_columns), places(record)):
+        for place in filter(lambda each: each.leaf.slot <= record.key_width, places(record)):
             path, kind = _place(place.paths, fields), place.leaf.kind
             if text := self._misfit(fields, path, kind, place.leaf.nullable):
                 yield Difference(_shown_path(path), text)

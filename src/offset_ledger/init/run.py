@@ -21,7 +21,7 @@ from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
-from offset_ledger.schema_registry.client import connect_registry, schema_or_problem
+from offset_ledger.schema_registry.client import Registry, connect_registry, schema_or_problem
 from offset_ledger.table.infer import (
     Sample,
     framed_sample,
@@ -82,8 +82,9 @@ def initialize(
     if source.registry is None:
         proposal = propose(wanted, source, sample, json_inferred(sample))
     else:
-        sample = framed_sample(sample, connect_registry(get_connection(source.registry)))
-        schemas = read_schemas(source, sample)
+        answering = connect_registry(get_connection(source.registry))
+        sample = framed_sample(sample, answering)
+        schemas = read_schemas(source, sample, answering)
         kinds = sampled_kinds(sample, schemas.values)
         columns, unreadable = schema_inferred(schemas.source, kinds, schemas.values)
         unusable = [f"{problem}; its records are quarantined" for problem in schemas.unusable.values()]
@@ -154,7 +155,7 @@ class SampledSchemas:
         return lambda ids: {id_: known[id_] for id_ in ids if id_ in known}
 
 
-def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
+def read_schemas(source: Source, sample: Sample, registry: Registry) -> SampledSchemas:
     """The schemas that the records name; the latest of the topic's subject, where there are no records.
 
     Raises:
@@ -162,8 +163,6 @@ def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
         UnusableSchema: nobody can read any of them.
         RegistryUnavailable: the registry does not answer.
     """
-    assert source.registry
-    registry = connect_registry(get_connection(source.registry))
     topic, named = source.topic, sampled_ids(sample.values)
     answers = {id_: schema_or_problem(registry, id_) for id_ in named}
     schemas = [each for each in answers.values() if isinstance(each, WriterSchema)]

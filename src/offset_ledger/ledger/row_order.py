@@ -1,5 +1,7 @@
 """The moment by which rows are ordered: one for all rows of a table, or two clocks would order one event."""
 
+from collections.abc import Sequence
+
 from psycopg2 import sql
 
 from offset_ledger.config.json_path import format_path
@@ -81,22 +83,19 @@ def _any(cursor: Cursor, table: sql.Identifier, condition: str) -> bool:
 TOPIC = ("_topic", 'text COLLATE "C"')  # bytewise, as event ids: the merge needs an order, not a language's
 
 
-def order_columns(record: RecordShape) -> tuple[str, ...]:
-    """The columns by which rows are ordered: the moment, and the place in Kafka."""
-    return ("publish_at", *((TOPIC[0],) if record.topic_names else ()), "_partition", "_offset")
-
-
 def row_formats(record: RecordShape) -> dict[str, sql.Composable]:
-    """The open parts of statements: key, place and order of a staged row ``s`` and of a stored row ``t``.
+    """The open parts of statements: key, place and order of rows, of a staged row ``s`` and of a stored row ``t``.
 
-    ``known`` is NULL where there is no stored row, and ``event`` is the key as text.
+    The order is the moment, then the place in Kafka. ``known`` is NULL where there is no stored row, and ``event`` is
+    the key as text.
     """
-    key = tuple(column.name for column in record.key_columns)
-    order = order_columns(record)
-    place = order[1:]
+    key = record.key_names
+    place = [*([TOPIC[0]] if record.topic_names else []), "_partition", "_offset"]
+    order = ["publish_at", *place]
     equal = sql.SQL("{} = {}")
     return {
-        "key": sql.SQL(", ").join(map(sql.Identifier, key)),
+        "key": _of(None, key),
+        "ordering": _of(None, order),
         "staged_key": _of("s", key),
         "stored_key": _of("t", key),
         "same_key": sql.SQL(" AND ").join(equal.format(sql.Identifier("t", k), sql.Identifier("s", k)) for k in key),
@@ -122,8 +121,8 @@ def rows_of(pipeline: Pipeline) -> sql.Composable:
 def _event(alias: str, record: RecordShape) -> sql.Composable:
     if not record.key:
         return sql.Identifier(alias, "event_id")
-    return sql.SQL("concat_ws(', ', {})").format(_of(alias, tuple(column.name for column in record.key)))
+    return sql.SQL("concat_ws(', ', {})").format(_of(alias, record.key_names))
 
 
-def _of(alias: str, columns: tuple[str, ...]) -> sql.Composable:
-    return sql.SQL(", ").join(sql.Identifier(alias, column) for column in columns)
+def _of(alias: str | None, columns: Sequence[str]) -> sql.Composable:
+    return sql.SQL(", ").join(sql.Identifier(*filter(None, (alias, column))) for column in columns)

@@ -16,7 +16,7 @@ from psycopg2 import sql
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
-from offset_ledger.ledger.row_order import TOPIC, has_strays, ordered_by
+from offset_ledger.ledger.row_order import TOPIC, has_strays, ordered_by, row_formats
 from offset_ledger.model.balance_sheet import Slice, StagedCounts
 from offset_ledger.model.batch import Attempt, Batch, Profile
 from offset_ledger.model.unread import UnreadCounts, together
@@ -69,8 +69,10 @@ def row_columns(record: RecordShape) -> list[tuple[str, str]]:
     """(name, Postgres type) of every column that staging and target have in common, in table order."""
     # A text sorts bytewise in a key: the merge needs an order, not a language's.
     texts = ("event_id", "text", "varchar")
-    bytewise = {column.name: ' COLLATE "C"' for column in record.key_columns if column.type.name in texts}
-    key = [(column.name, column.type.sql + bytewise.get(column.name, "")) for column in record.key_columns]
+    key = [
+        (column.name, column.type.sql + (' COLLATE "C"' if column.type.name in texts else ""))
+        for column in record.key_columns
+    ]
     declared = [(column.name, column.type.sql) for column in record.columns]
     topic = [TOPIC] if record.topic_names else []
     return [*key, _PUBLISH_AT, *declared, *topic, *_of_kafka(record), ("_deleted", "boolean")]
@@ -140,12 +142,13 @@ def staged_columns(cursor: Cursor, pipeline: Pipeline) -> list[tuple[str, str]]:
     """The columns of :func:`row_columns`, the texts of the key with the collation that the target, which exists, gives
     them: what is equal there is equal here.
     """
-    names = [column.name for column in pipeline.record.key_columns]
     place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
-    there = {row[0]: row[1] for row in cursor.run("staging/collations", **place, columns=names)}
-    columns = row_columns(pipeline.record)
-    collated = {name: f"{kind.split(' COLLATE')[0]} COLLATE {there[name]}" for name, kind in columns if name in there}
-    return [(name, collated.get(name, kind)) for name, kind in columns]
+    there = {row[0]: row[1] for row in cursor.run("staging/collations", **place, columns=pipeline.record.key_names)}
+    types = row_types(pipeline.record)
+    return [
+        (name, f"{types[name]} COLLATE {there[name]}" if name in there else kind)
+        for name, kind in row_columns(pipeline.record)
+    ]
 
 
 def definitions(columns: Iterable[tuple[str, str]], topic: str) -> sql.Composable:
@@ -244,8 +247,8 @@ def analyze(cursor: Cursor, tables: StagingTables, record: RecordShape, staged_r
 
     The widths cost a small batch more than its merge can win by them: ANALYZE looks at each of its rows.
     """
-    key = sql.SQL(", ").join(sql.Identifier(column.name) for column in record.key_columns)
-    columns = sql.SQL("") if staged_rows > _SAMPLED_BY_ANALYZE else sql.SQL("({})").format(key)
+    key = sql.SQL("({})").format(row_formats(record)["key"])
+    columns = sql.SQL("") if staged_rows > _SAMPLED_BY_ANALYZE else key
     cursor.execute(sql.SQL("ANALYZE {} {}").format(tables.identifier(tables.rows), columns))
 
 

@@ -32,12 +32,12 @@ def effective(record: RecordShape, followed: Iterable[Column]) -> RecordShape:
     columns = {column.name: column for column in record.columns if column is not REST}
     keys = (*(path for key in record.key_columns for path in (key.path, *key.aliases)), record.publish_at)
     keys += record.publish_at_aliases
+    names = {key.name for key in record.key}
     for each in followed:
         known = columns.get(each.name)
         if known is None:
             read = any(path and touch(path, each.path) for path in keys)
-            in_key = each.name in {key.name for key in record.key}
-            if not read and not in_key and not any(_excludes(column, each) for column in columns.values()):
+            if not read and each.name not in names and not any(_excludes(column, each) for column in columns.values()):
                 columns[each.name] = each
         elif known.path == each.path and widens(known.type.sql, each.type.sql):
             columns[each.name] = replace(known, type=each.type)

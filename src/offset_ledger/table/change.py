@@ -8,7 +8,7 @@ from offset_ledger.errors import TargetLocked, TargetMismatch
 from offset_ledger.ledger import followed_columns, pipelines, row_order
 from offset_ledger.ledger.database import Cursor, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.row_order import check_order, ordered_by, write_order
+from offset_ledger.ledger.row_order import check_order, ordered_by, row_formats, write_order
 from offset_ledger.table.fit import Misfit, misfits, nullable_columns, record_upgrade, remedy, target_columns
 from offset_ledger.table.view import drop_view, to_be_made
 
@@ -167,8 +167,7 @@ def _create(cursor: Cursor, pipeline: Pipeline) -> None:
         elif name not in nullable:
             parts.append(sql.SQL("NOT NULL"))
         definitions.append(sql.SQL(" ").join(parts))
-    key = sql.SQL(", ").join(sql.Identifier(column.name) for column in record.key_columns)
-    definitions.append(sql.SQL("PRIMARY KEY ({})").format(key))
+    definitions.append(sql.SQL("PRIMARY KEY ({})").format(row_formats(record)["key"]))
     cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", [pipeline.target.schema])
     if not cursor.rowcount:  # IF NOT EXISTS would want the right to create schemas also where there is nothing to do
         cursor.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(pipeline.target.schema)))

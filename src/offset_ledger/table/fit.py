@@ -44,7 +44,7 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
         return [Misfit(f"it is {_KINDS.get(relation['relkind'], 'no table')}, and rows go into a table")]
     kinds = dict(target_columns(pipeline.record))
     former = set(no_longer_declared(cursor, pipeline))
-    problems = list(_of_relation(relation, ", ".join(column.name for column in pipeline.record.key_columns)))
+    problems = list(_of_relation(relation, ", ".join(pipeline.record.key_names)))
     for row in _columns(cursor, pipeline):
         name = row["name"]
         if name in kinds:
@@ -82,7 +82,7 @@ def own_uniques(cursor: Cursor, pipeline: Pipeline) -> list[str]:
 
 
 def _key(record: RecordShape) -> list[str]:
-    return sorted(column.name for column in record.key_columns)
+    return sorted(record.key_names)
 
 
 def _place(pipeline: Pipeline) -> dict[str, str]:

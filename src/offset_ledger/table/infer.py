@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from math import ceil
 
 import msgspec
+import pyarrow as pa
 
 from offset_ledger.config.column_types import ENCODINGS
 from offset_ledger.config.json_path import touch
@@ -360,15 +362,17 @@ def _of_registry(pipeline: Pipeline, sample: Sample) -> tuple[Inferred, ...]:
 def framed_sample(sample: Sample, registry: Registry) -> Sample:
     """The sample with frames, where headers name schemas that the registry has."""
 
-    def framed(payload: bytes | None, header: bytes | None) -> bytes | None:
-        if payload is None or header is None:
-            return payload
+    @cache
+    def frame_by(header: bytes) -> bytes:
         try:
             ref, indexes = frame.named_schema(header)
         except Mismatch:
-            return payload
+            return b""
         schema = schema_or_problem(registry, ref)
-        return frame.frame_of(schema.schema_id, indexes) + payload if isinstance(schema, WriterSchema) else payload
+        return frame.frame_of(schema.schema_id, indexes) if isinstance(schema, WriterSchema) else b""
+
+    def framed(payload: bytes | None, header: bytes | None) -> bytes | None:
+        return payload if payload is None or header is None else frame_by(header) + payload
 
     records = []
     for each in sample.records:
@@ -380,10 +384,5 @@ def framed_sample(sample: Sample, registry: Registry) -> Sample:
 
 def sampled_ids(framed: Iterable[bytes]) -> list[int]:
     """The schema ids of these values, ascending; none of a value that names none."""
-    ids = set[int]()
-    for each in framed:
-        try:
-            ids.add(frame.schema_id(each))
-        except Mismatch:
-            continue
-    return sorted(ids)
+    ids = frame.schema_ids(pa.array([*framed], pa.binary()))
+    return sorted({*ids.tolist()} - {frame.NO_SCHEMA})

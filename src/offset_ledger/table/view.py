@@ -37,7 +37,7 @@ def drop_view(cursor: Cursor, pipeline: Pipeline) -> list[str]:
 def _view(cursor: Cursor, pipeline: Pipeline, name: str) -> list[Misfit]:
     """The view, if it is missing or lacks a column; it keeps those that the file does not declare any more."""
     target = pipeline.target
-    key = [column.name for column in pipeline.record.key_columns]
+    key = pipeline.record.key_names
     declared = [column.name for column in pipeline.record.columns if not column.name.startswith("_")]
     view = cursor.run("table/view", file=pipeline.file, schema=target.schema, view=name).fetchone()
     if view and not view["ours"]:

@@ -1,6 +1,6 @@
 -- What the merge makes of the staged rows: each loses to the newest of its key among them, or that one to the stored row.
 WITH s AS (
-    SELECT {key}, {moment}, _deleted, row_number() OVER by_key AS place, first_value(publish_at) OVER by_key AS newest
+    SELECT {key}, {ordering}, _deleted, row_number() OVER by_key AS place, first_value(publish_at) OVER by_key AS newest
     FROM {staging}
     WINDOW by_key AS (PARTITION BY {key} ORDER BY publish_at DESC, _partition DESC, _offset DESC)
 ), compared AS (

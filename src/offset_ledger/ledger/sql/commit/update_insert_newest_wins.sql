@@ -28,10 +28,4 @@ WITH s AS MATERIALIZED (
                      IS DISTINCT FROM ({order}, %(batch_id)s) THEN {stored_event} END
     FROM inserted AS t LEFT JOIN s ON {same_key}
 )
-SELECT _partition,
-       min(wrong) AS wrong,
-       count(*) FILTER (WHERE wrong IS NULL AND NOT _deleted AND action = 'INSERT') AS inserted,
-       count(*) FILTER (WHERE wrong IS NULL AND NOT _deleted AND action = 'UPDATE') AS updated,
-       count(*) FILTER (WHERE wrong IS NULL AND _deleted) AS deleted,
-       count(*) FILTER (WHERE action = 'INSERT') AS added
-FROM written GROUP BY _partition
+{counts}

@@ -15,15 +15,9 @@ WITH s AS MATERIALIZED (
     RETURNING {stored_key}, {stored_order}, t._batch_id
 ), written AS (
     -- INSERT returns the row as it was stored: a trigger may have made another one of it, even of another event id.
-    SELECT s._partition, s._deleted,
+    SELECT 'INSERT' AS action, s._partition, s._deleted,
            CASE WHEN ({stored_order}, t._batch_id)
                      IS DISTINCT FROM ({order}, %(batch_id)s) THEN {stored_event} END AS wrong
     FROM inserted AS t LEFT JOIN s ON {same_key}
 )
-SELECT _partition,
-       min(wrong) AS wrong,
-       count(*) FILTER (WHERE wrong IS NULL AND NOT _deleted) AS inserted,
-       0 AS updated,
-       count(*) FILTER (WHERE wrong IS NULL AND _deleted) AS deleted,
-       count(*) AS added
-FROM written GROUP BY _partition
+{counts}
