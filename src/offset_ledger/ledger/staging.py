@@ -73,9 +73,15 @@ def row_columns(record: RecordShape) -> list[tuple[str, str]]:
     return [*_EVENT, *declared, *topic, *_of_kafka(record), ("_deleted", "boolean")]
 
 
+def staged_columns(record: RecordShape) -> list[tuple[str, str]]:
+    """The same columns as they are staged: those that Postgres judges as texts."""
+    staged = {column.name: column.type.staged for column in record.columns}
+    return [(name, staged.get(name, kind)) for name, kind in row_columns(record)]
+
+
 def row_types(record: RecordShape) -> dict[str, str]:
     """The Postgres type of every column that is copied into the staged rows; the topic is the default of its own."""
-    copied = [column for column in [*row_columns(record), _VALUE] if column != TOPIC]
+    copied = [column for column in [*staged_columns(record), _VALUE] if column != TOPIC]
     return {name: kind.split(" COLLATE")[0] for name, kind in copied}
 
 
@@ -123,12 +129,16 @@ def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) ->
 
 def create(cursor: Cursor, tables: StagingTables, record: RecordShape, topic: str) -> None:
     """Create both UNLOGGED tables, empty, for records of the topic."""
-    wanted = {tables.rows: [*row_columns(record), _VALUE], tables.refused: list(refused_types(record).items())}
+    wanted = {tables.rows: [*staged_columns(record), _VALUE], tables.refused: list(refused_types(record).items())}
     statement = sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = false)")
     for table, columns in wanted.items():
         cursor.execute(statement.format(tables.identifier(table), definitions(columns, topic)))
     comment = sql.SQL("COMMENT ON TABLE {} IS {}")
     cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(ordered_by(record))))
+    for column in record.columns:
+        if column.type.judged:  # the type that the text was taken for
+            name, type_ = sql.Identifier(SCHEMA, tables.rows, column.name), sql.Literal(column.type.sql)
+            cursor.execute(sql.SQL("COMMENT ON COLUMN {} IS {}").format(name, type_))
 
 
 def definitions(columns: Iterable[tuple[str, str]], topic: str) -> sql.Composable:

@@ -22,9 +22,10 @@ from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledger, transaction
 from offset_ledger.ledger.followed_columns import with_columns
+from offset_ledger.ledger.judged import judge, move_refused
 from offset_ledger.ledger.pipelines import read_retirement
 from offset_ledger.ledger.row_order import order_formats, rows_of
-from offset_ledger.ledger.staging import definitions, refused_types, row_columns
+from offset_ledger.ledger.staging import definitions, refused_types, row_columns, staged_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
@@ -126,8 +127,11 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str]) -> sql.Comp
     """
     names = [name for name, _ in row_columns(pipeline.record)]
     actual = {name: sql.Identifier("t", name) if name in stored else sql.SQL("NULL") for name in names}
+    casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in pipeline.record.columns if column.type.judged}
     pairs = [
-        sql.SQL("({}, {}::text, {}::text)").format(sql.Literal(name), actual[name], sql.Identifier("s", name))
+        sql.SQL("({}, {}::text, {}{}::text)").format(
+            sql.Literal(name), actual[name], sql.Identifier("s", name), casts.get(name, sql.SQL(""))
+        )
         for name in names
     ]
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
@@ -173,7 +177,7 @@ def read_again(
     Returns the ranges that were read, which ``topic_ranges`` has too, and how many records they have.
     """
     record, source = pipeline.record, pipeline.source
-    columns, refused = row_columns(record), refused_types(record).items()
+    columns, refused = staged_columns(record), refused_types(record).items()
     with transaction(session) as cursor:
         statement = sql.SQL(named_sql("repair/create_topic_tables"))
         tables = {"columns": definitions(columns, source.topic), "refused": definitions(refused, source.topic)}
@@ -195,6 +199,9 @@ def read_again(
     with transaction(session) as cursor:
         values = [(r.partition, r.from_offset, r.until_offset) for r in remaining]
         execute_values(cursor, named_sql("repair/insert_topic_ranges"), values) if values else None
+        topic_rows = sql.Identifier("topic_rows")
+        refused_inputs = [each.failing_rows(0) for each in judge(cursor, topic_rows, record)]
+        move_refused(cursor, refused_inputs, topic_rows, sql.Identifier("topic_refused"))
         cursor.run("repair/analyze_topic_tables")
     return tuple(remaining), count
 
