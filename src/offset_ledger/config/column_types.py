@@ -73,7 +73,7 @@ def parse_type(text: str) -> ColumnType:
         return ColumnType(text)
     # The number of ``timestamp(3) with time zone`` is in the middle.
     number = r" *(-?(?:0|[1-9][0-9]*)) *"
-    match = re.fullmatch(rf"([a-z][a-z0-9 ]*?)(?: ?\({number}(?:,{number})?\)(| with(?:out)? time zone))?", text)
+    match = re.fullmatch(rf"([a-z][a-z0-9_ ]*?)(?: ?\({number}(?:,{number})?\)(| with(?:out)? time zone))?", text)
     if match is None:
         raise _unknown(text)
     first_words, first, second, rest = match.groups(default="")

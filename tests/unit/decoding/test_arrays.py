@@ -29,8 +29,8 @@ from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.decoding.subjects import fields_of
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from tests.examples import examples
-from tests.unit.decoding.avro.test_avro_oracle import check_proven
-from tests.unit.decoding.avro.test_avro_reader import DECIMAL, ENUM, INTS, column, decoder, reasons, schema_of
+from tests.unit.decoding.avro.test_avro_oracle import check_proven, schema_of
+from tests.unit.decoding.avro.test_avro_reader import DECIMAL, ENUM, INTS, column, decoder, reasons
 from tests.unit.decoding.avro.test_avro_schema import record
 from tests.unit.decoding.decoding_documents import BAD, COLUMNS, GOOD, KAFKA_TIME, LIMITS, kind
 from tests.unit.decoding.protobuf.proofs import check_proofs
