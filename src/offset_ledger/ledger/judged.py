@@ -18,7 +18,7 @@ INPUT_IS_VALID = 160_000
 _ANSWERS = "CASE WHEN NOT pg_input_is_valid({value}, {type}) THEN (pg_input_error_info({value}, {type})).message END"
 _RAISES = "CASE WHEN {value} IS NOT NULL AND {array}::{array_type} IS NULL THEN NULL END"
 _CATCHES = "offset_ledger.input_error({value}, {type})"
-_RAISED_BY_INPUT = ("0A", "22", "23", "54", "P0", "XX")  # classes of SQLSTATEs, as in input_error
+_RAISED_BY_INPUT = ("0A", "22", "23", "42601", "54", "P0", "XX")  # SQLSTATEs and classes of them, as in input_error
 _WORDS, _NUMBER = r"\m(now|today|tomorrow|yesterday)\M", r"^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,4})?$"
 
 
@@ -55,7 +55,7 @@ def _judge(cursor: Cursor, staging: sql.Identifier, column: Column) -> Judged:
             with savepoint(cursor):
                 return _counted(cursor, staging, column, way)
         except psycopg2.Error as error:
-            if (error.pgcode or "")[:2] not in _RAISED_BY_INPUT:
+            if not (error.pgcode or "").startswith(_RAISED_BY_INPUT):
                 raise
     return _counted(cursor, staging, column, _CATCHES)
 

@@ -16,6 +16,7 @@ import psycopg2
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.checks.diff import diff
@@ -392,7 +393,7 @@ def postgres_takes(session: Session, type_: str, text: str) -> bool:
             escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
             cursor.copy_expert("COPY one FROM STDIN", StringIO(f"{escaped}\n"))
             read = cursor.execute("SELECT value::text FROM one").one()[0]
-    except (psycopg2.DataError, psycopg2.IntegrityError, psycopg2.InternalError):
+    except (psycopg2.DataError, psycopg2.IntegrityError, psycopg2.InternalError, pg.SyntaxError):
         return False
     if CLOCK.search(text):
         return bool(CLOCK.search(read))

@@ -7,7 +7,7 @@ BEGIN
                    CASE WHEN type LIKE '%[]' THEN type ELSE type || '[]' END);
     RETURN NULL;
 EXCEPTION WHEN OTHERS THEN
-    IF left(SQLSTATE, 2) NOT IN ('0A', '22', '23', '54', 'P0', 'XX') THEN
+    IF SQLSTATE !~ '^(0A|22|23|42601|54|P0|XX)' THEN
         RAISE;
     END IF;
     RETURN SQLERRM;
