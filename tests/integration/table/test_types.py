@@ -257,6 +257,16 @@ def test_a_generated_column_that_is_declared_is_an_error_before_the_plan(bench: 
     assert rows(bench.session, "SELECT count(*) FROM offset_ledger.batch") == [[0]]
 
 
+def test_a_domain_that_is_not_null_is_a_misfit_of_a_nullable_column(bench: Bench) -> None:
+    bench.execute(TYPES)
+    bench.execute(TABLE)
+    bench.execute("ALTER DOMAIN public.code SET NOT NULL")
+    bench.declare(code="public.code")
+    bench.send({"id": "a"})
+    with pytest.raises(TargetMismatch, match="the domain of column code is NOT NULL, declared nullable"):
+        bench.ingest()
+
+
 def test_virtual_columns_stay_out_of_the_statement(bench: Bench) -> None:
     if bench.session.server_version < 180_000:
         pytest.skip("generated columns of this server are stored")

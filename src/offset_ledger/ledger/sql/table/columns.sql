@@ -7,6 +7,7 @@ SELECT name, quote_ident(name) AS quoted, a.attname IS NOT NULL AS there,
         FROM pg_type AS t LEFT JOIN pg_type AS e ON e.oid = t.typelem AND e.typarray = t.oid
         JOIN pg_namespace AS n ON n.oid = coalesce(e.typnamespace, t.typnamespace) WHERE t.oid = atttypid) AS type,
        coalesce(attnotnull, false) AS not_null,
+       coalesce((SELECT typnotnull FROM pg_type WHERE oid = atttypid), false) AS domain_not_null,
        atthasdef OR attidentity <> '' AS filled,
        coalesce(attgenerated, '') AS generated,
        coalesce(attidentity, '') = 'a' AS always_identity,
