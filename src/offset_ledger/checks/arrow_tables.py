@@ -10,7 +10,7 @@ from offset_ledger.checks.decode_sample import Choice, decode_columns
 from offset_ledger.config.model import Pipeline
 from offset_ledger.decoding.arrow import refusal_schema, staging_schema
 from offset_ledger.decoding.kinds import MOMENT
-from offset_ledger.decoding.texts import uuid_texts
+from offset_ledger.decoding.texts import with_uuid_texts
 from offset_ledger.model.balance_sheet import Dispositions
 
 
@@ -46,10 +46,8 @@ def preview_tables(pipeline: Pipeline, choice: Choice, records: int) -> Preview:
     _, record, decoded = decode_columns(pipeline, choice, records)
     rows = pa.concat_tables([staging_schema(record).empty_table(), *(each.rows for each in decoded)])
     refused = pa.concat_tables([refusal_schema(record).empty_table(), *(each.refusals for each in decoded)])
-    for place, column in enumerate(rows.columns):
-        if pa.types.is_fixed_size_binary(column.type):
-            texts = pa.chunked_array([uuid_texts(chunk) for chunk in column.chunks], _TEXT)
-            rows = rows.set_column(place, rows.column_names[place], texts)
+    texts = [with_uuid_texts(column.combine_chunks()) for column in rows.columns]
+    rows = pa.Table.from_arrays(texts, names=rows.column_names)
     reasons = pa.array([json.loads(text) for text in refused["reasons"].to_pylist()], _REASONS)
     refused = refused.drop_columns("reasons").append_column("reasons", reasons)
     order = [("_partition", "ascending"), ("_offset", "ascending")]

@@ -41,14 +41,16 @@ def merge_formats(
     """What the named statements leave open; ``emptied`` are columns that were declared before and are not now."""
     names = [sql.Identifier(name) for name, _ in row_columns(record)]
     comma = sql.SQL(", ")
-    assigned = [sql.SQL("{} = s.{}").format(name, name) for name in names[record.key_width :]]
+    casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in record.columns if column.type.judged}
+    values = [sql.SQL("s.{}{}").format(name, casts.get(name.string, sql.SQL(""))) for name in names]
+    assigned = [sql.SQL("{} = {}").format(*pair) for pair in zip(names, values, strict=True)][record.key_width :]
     assigned += [sql.SQL("{} = NULL").format(sql.Identifier(name)) for name in emptied]
     return {
         "target": target,
         "staging": staging,
         "columns": comma.join(names),
         "assignments": comma.join(assigned),
-        "values": comma.join(sql.SQL("s.{}").format(name) for name in names),
+        "values": comma.join(values),
         "stored": comma.join(sql.SQL("t.{}").format(name) for name in names),
         "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
             comma.join([sql.NULL, *(sql.Identifier("t", name) for name in emptied)])

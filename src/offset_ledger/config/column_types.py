@@ -5,7 +5,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 
 from offset_ledger.config.located import Refused, quoted
-from offset_ledger.config.model import ColumnType
+from offset_ledger.config.model import JUDGED, ColumnType
 
 ALIASES = {
     "int2": "smallint",
@@ -27,18 +27,24 @@ PLAIN = ("text", *NUMBERS, "boolean", "date", "time", "timestamptz", "uuid", "js
 MAX_VARCHAR = 10_485_760
 MAX_PRECISION = 1000
 ENCODINGS = {"timestamptz": ("rfc3339", "epoch_s", "epoch_ms", "epoch_us"), "bytea": ("base64", "hex")}
+ENCODINGS |= {f"{name}[]": encodings for name, encodings in ENCODINGS.items()}
 
 _UP_TO_1000 = "[1-9][0-9]{0,2}|1000"
+_ARRAY = r"(?: *\[\])?$"
+_NAME = '(?:[a-z_][a-z0-9_$]*|"[A-Za-z0-9_$ -]+")'
+_OF_DATABASE = rf"{_NAME}\.{_NAME}(?:\([A-Za-z0-9]+(?:,[A-Za-z0-9]+)*\))?"
 TYPE_SCHEMA = {
-    "description": "A Postgres type: one of the list, varchar(n), numeric(p,s), or a usual alias such as int8.",
+    "description": "A Postgres type: one of the list, varchar(n), numeric(p,s), a usual alias such as int8, or another "
+    "type of the database with its schema; and the array of each.",
     "type": "string",
     "anyOf": [
-        {"enum": list(PLAIN)},
-        {"pattern": r"^(?:varchar|character varying) ?\( *[1-9][0-9]{0,7} *\)$"},
-        {"pattern": rf"^(?:numeric|decimal|dec) ?\( *(?:{_UP_TO_1000}) *(?:, *(?:0|{_UP_TO_1000}) *)?\)$"},
-        {"pattern": f"^(?:{'|'.join(alias for alias, name in ALIASES.items() if name != 'varchar')})$"},
+        {"enum": [name + brackets for brackets in ("", "[]") for name in (*PLAIN, *JUDGED)]},
+        {"pattern": rf"^(?:varchar|character varying) ?\( *[1-9][0-9]{{0,7}} *\){_ARRAY}"},
+        {"pattern": rf"^(?:numeric|decimal|dec) ?\( *(?:{_UP_TO_1000}) *(?:, *(?:0|{_UP_TO_1000}) *)?\){_ARRAY}"},
+        {"pattern": f"^(?:{'|'.join(alias for alias, name in ALIASES.items() if name != 'varchar')}){_ARRAY}"},
+        {"pattern": f"^{_OF_DATABASE}{_ARRAY}"},
     ],
-    "examples": ["integer", "varchar(3)", "numeric(12,2)"],
+    "examples": ["integer", "varchar(3)", "numeric(12,2)", "text[]", "public.order_status"],
 }
 _ZONELESS = ("timestamp has no zone, so the moment it means depends on who reads it", "write timestamptz")
 _DAYLESS = ("a time with a zone has no day, so the moment it means cannot be told", "write time or timestamptz")
@@ -59,10 +65,15 @@ _REFUSED = {
 def parse_type(text: str) -> ColumnType:
     """The column type under its canonical name; refuses what Postgres or exactness does not allow."""
     if text.endswith("[]"):
-        raise Refused(f"arrays such as {text} are not supported", "write jsonb")
+        if "[" in (item := text[:-2].rstrip()):
+            raise Refused(f"an array has one dimension here, and {text} more", "write one [], or jsonb")
+        of = parse_type(item)
+        return ColumnType(f"{of.name}[]", of.args)
+    if re.fullmatch(_OF_DATABASE, text):
+        return ColumnType(text)
     # The number of ``timestamp(3) with time zone`` is in the middle.
     number = r" *(-?(?:0|[1-9][0-9]*)) *"
-    match = re.fullmatch(rf"([a-z][a-z0-9 ]*?)(?: ?\({number}(?:,{number})?\)(| with(?:out)? time zone))?", text)
+    match = re.fullmatch(rf"([a-z][a-z0-9_ ]*?)(?: ?\({number}(?:,{number})?\)(| with(?:out)? time zone))?", text)
     if match is None:
         raise _unknown(text)
     first_words, first, second, rest = match.groups(default="")
@@ -84,7 +95,7 @@ def parse_type(text: str) -> ColumnType:
             right = "write numeric(p,s) with s digits of p"
             raise Refused(f"the scale {args[1]} is not in 0 to the precision {args[0]}", right)
         return ColumnType(name, args if len(args) != 1 else (args[0], 0))
-    if name not in PLAIN:
+    if name not in PLAIN and name not in JUDGED:
         raise _unknown(text)
     if args and name == "timestamptz":
         raise Refused(f"{text} would round moments", "write timestamptz, which keeps microseconds")
@@ -107,16 +118,19 @@ def _unknown(text: str) -> Refused:
         with suppress(Refused):
             parse_type(lower)
             return Refused(wrong, f"did you mean {lower}?")
-    close = get_close_matches(lower.split("(")[0].strip(), [*PLAIN, *ALIASES, "varchar", *NAMES], n=1, cutoff=0.75)
+    known = [*PLAIN, *ALIASES, "varchar", *NAMES, *JUDGED]
+    close = get_close_matches(lower.split("(")[0].strip(), known, n=1, cutoff=0.75)
     if not close:
-        types = ("text", "varchar(n)", *NUMBERS[:4], "numeric(p,s)", *PLAIN[5:])
-        return Refused(wrong, f"the types are {', '.join(types)}")
+        types = ", ".join(("text", "varchar(n)", *NUMBERS[:4], "numeric(p,s)", *PLAIN[5:], "inet", "interval"))
+        own = "write your own with its schema, such as public.mood"
+        return Refused(wrong, f"the types are {types} and others of Postgres; {own}")
     return Refused(wrong, f"write {native(close[0])}" if close[0] in NAMES else f"did you mean {close[0]}?")
 
 
 def usual_names(name: str) -> list[str]:
     """The type under its canonical name and its aliases."""
-    return [name, *(alias for alias, canonical in ALIASES.items() if canonical == name)]
+    item, brackets, _ = name.partition("[]")
+    return [name, *(alias + brackets for alias, canonical in ALIASES.items() if canonical == item)]
 
 
 _CALLED = {
@@ -132,9 +146,9 @@ _CALLED = {
     "numeric(20,0)": "uint64 ulong",
     "numeric(p,s)": "number decimal128 decimal256 bigdecimal money smallmoney",
     "text": "string str utf8 large_string char varchar2 nvarchar nvarchar2 nchar clob longtext mediumtext tinytext "
-    "enum keyword category interval duration",
+    "enum keyword category duration",
     "boolean": "bit logical",
-    "jsonb": "json object struct record row map dict array list variant hstore",
+    "jsonb": "json object struct record row map dict array list variant",
     "bytea": "bytes binary large_binary varbinary blob longblob fixed fixed_size_binary raw",
     "uuid": "guid uniqueidentifier",
 }

@@ -82,7 +82,7 @@ def _long_form(said: Section) -> Column | None:
 
 def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tuple[str, str, str]]:
     """What the keys of a column cannot say together: the key, what is wrong with it, and what would be right."""
-    name = column.type.name
+    name, brackets, _ = column.type.name.partition("[]")  # what is said of texts is said of those in a list
     is_literal = name in (*NUMBERS, "boolean") or column.encoding.startswith("epoch")
     first, *others = [key for key in PLACES if key in given] or ["path"]
     for key in others:
@@ -96,16 +96,16 @@ def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tupl
         yield "nullable", "a column with a value or a default is never NULL", "keep one of the two"
     if column.coerce and (column.of_text or not is_literal):
         yield "coerce", "it is read from text anyway", "drop it"
-    if column.split is not None and name != "jsonb":
-        yield "split", f"a split text is a list, and the type is {name}", "write type: jsonb"
+    if column.split is not None and not brackets and name != "jsonb":
+        yield "split", f"a split text is a list, and the type is {name}", f"write type: {name}[], or jsonb"
     is_text_read = column.of_text or column.coerce if is_literal else name not in ("jsonb", "bytea")
     if not is_text_read and column.split is None:
         yield "transform", f"{name} is not read from text", "add coerce: true" if is_literal else "drop it"
-    if column.of_text and name == "jsonb" and column.split is None:
-        yield "type", f"a {first} is text and no JSON", "write text, or add split"
+    if column.of_text and (brackets or name == "jsonb") and column.split is None:
+        yield "type", f"a {first} is text and no {'list' if brackets else 'JSON'}", "write text, or add split"
     if column.of_text and name == "bytea":
         yield "encoding", f"the bytes of the {first} are taken as they are", "drop it"
-    pattern, wanted = _CONSTANTS.get(name, ('".*', "a text"))
+    pattern, wanted = _CONSTANTS.get("jsonb" if brackets else name, ('".*', "a text"))
     if column.default is not None and not re.fullmatch(pattern, column.default):
         for key in ("value", "default"):
             yield key, f"expected {wanted} for {name}, found {column.default}", "correct one of the two"

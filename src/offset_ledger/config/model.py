@@ -154,9 +154,23 @@ _FORMAT_TYPE = {
 }
 
 
+_RANGES = ("int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange")
+JUDGED = (
+    *("inet", "cidr", "macaddr", "macaddr8", "interval", *_RANGES),
+    *(name.replace("range", "multirange") for name in _RANGES),
+    *("point", "line", "lseg", "path", "polygon", "circle", "tsvector", "tsquery", "pg_lsn"),
+)
+"""Types of Postgres whose values are staged as texts, which its input functions judge, as those of ``schema.type``."""
+
+
+def is_judged(name: str) -> bool:
+    """Return whether Postgres judges the texts of this type, which is no array."""
+    return "." in name or name in JUDGED
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A Postgres type: ``ColumnType("numeric", (12, 2))`` is ``numeric(12,2)``."""
+    """A Postgres type: ``ColumnType("numeric", (12, 2))`` is ``numeric(12,2)``, ``ColumnType("text[]")`` its array."""
 
     name: str
     args: tuple[int, ...] = ()
@@ -164,8 +178,24 @@ class ColumnType:
     @property
     def sql(self) -> str:
         """The type as Postgres's format_type() prints it."""
-        name = _FORMAT_TYPE.get(self.name, self.name)
-        return f"{name}({','.join(map(str, self.args))})" if self.args else name
+        name = self.name.removesuffix("[]")
+        return spelled(_FORMAT_TYPE.get(name, name) + self.name[len(name) :], self.args)
+
+    @property
+    def judged(self) -> bool:
+        """Return whether Postgres judges the values, which are staged as texts."""
+        return is_judged(self.name.removesuffix("[]"))
+
+    @property
+    def staged(self) -> str:
+        """The type of the staged column."""
+        return f"text{self.name[len(self.name.removesuffix('[]')) :]}" if self.judged else self.sql
+
+
+def spelled(name: str, args: tuple[int, ...]) -> str:
+    """Return a type with its arguments: ``numeric(12,2)``, ``numeric(12,2)[]``."""
+    one, brackets, _ = name.partition("[]")
+    return f"{one}({','.join(map(str, args))}){brackets}" if args else name
 
 
 EVENT_ID = ColumnType("event_id")

@@ -66,8 +66,12 @@ def _check_key(said: Section, record: RecordShape) -> None:
         said.entries["event_id"].note(Refused(wrong, "keep one of the two"))
     declared, entries = {column.name for column in record.columns}, said.entries["key"].entries()
     for column in record.key:
-        if column.type.name == "jsonb":
-            entries[column.name].note(Refused("a key of jsonb would have many texts", "read a single value of it"))
+        if column.type.name == "jsonb" or column.type.name.endswith("[]"):
+            wrong = f"a key of {column.type.sql} would have many texts"
+            entries[column.name].note(Refused(wrong, "read a single value of it"))
+        elif column.type.judged:
+            wrong = f"Postgres reads {column.type.sql} when a batch is validated, and has to know the key before"
+            entries[column.name].note(Refused(wrong, "write text"))
         if column.nullable:
             entries[column.name].note(Refused("a key is never NULL", "drop nullable, or write a default"))
         if column.name in declared:

@@ -11,9 +11,9 @@ from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.elsewhere import Elsewhere, columns_elsewhere
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.kafka_columns import TIMESTAMP, KafkaColumns, kafka_fields, take, timestamp_of
-from offset_ledger.decoding.kinds import event_ids, kinds, moments, staged, staged_type, valid_flags
+from offset_ledger.decoding.kinds import event_ids, kinds, listed, moments, staged, staged_type, valid_flags
 from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Decoder, Proven, Reason, Refusal, Skip, printable
-from offset_ledger.decoding.texts import utf8, uuid_texts
+from offset_ledger.decoding.texts import utf8, with_uuid_texts
 
 _VALUE = ("_value", pa.binary())
 _encode = msgspec.json.Encoder().encode
@@ -120,15 +120,16 @@ def with_too_large(refusals: pa.Table, refused: Iterable[tuple[pa.Table, str]]) 
 
 def with_texts(rows: pa.Table) -> pa.Table:
     """Return rows with decimals, floats and UUIDs as texts, which lose no digit in JSON and are read by people."""
-    columns = []
-    for column in rows.columns:
-        if pa.types.is_decimal(column.type):
-            texts = [None if value is None else f"{value:f}" for value in column.to_pylist()]
-            column = pa.chunked_array([texts], pa.string())
-        elif pa.types.is_fixed_size_binary(column.type):
-            column = pa.chunked_array([uuid_texts(chunk) for chunk in column.chunks], pa.string())
-        columns.append(column.cast(pa.string()) if pa.types.is_floating(column.type) else column)
-    return pa.Table.from_arrays(columns, names=rows.column_names)
+    return pa.Table.from_arrays([_readable(each) for each in rows.columns], names=rows.column_names)
+
+
+def _readable(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_list(column.type):
+        return listed(_readable(column.flatten()), column.to_pylist())
+    if pa.types.is_decimal(column.type):
+        return pa.array([None if value is None else f"{value:f}" for value in column.to_pylist()], pa.string())
+    return column.cast(pa.string()) if pa.types.is_floating(column.type) else with_uuid_texts(column)
 
 
 def _with_kafka_slots(record: RecordShape, proven: Proven | None, kafka: KafkaColumns) -> Proven:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import EVENT_ID, Column, ColumnType, RecordShape
+from offset_ledger.config.model import EVENT_ID, Column, ColumnType, RecordShape, is_judged
 from offset_ledger.decoding.outcome import Code, Mismatch
 
 Flags = npt.NDArray[np.bool_]
@@ -48,7 +48,7 @@ _DEFAULT_ENCODING = {"timestamptz": "rfc3339", "bytea": "base64"}
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """A type with its encoding; ``name`` is Postgres's, or ``event_id``.
+    """A type with its encoding; ``name`` is Postgres's, or ``event_id``; that of an array ends in ``[]``.
 
     A text is changed, split into a list, or coerced, where other values are taken too; nothing of a ``plain`` kind is.
     """
@@ -65,6 +65,17 @@ class ColumnKind:
         """The kind of the values without what is done to texts."""
         return ColumnKind(self.name, self.args, self.encoding)
 
+    @property
+    def judged(self) -> bool:
+        """Return whether the values are texts, of which Postgres says later whether they are values of the type."""
+        return not self.item and is_judged(self.name)
+
+    @property
+    def item(self) -> "ColumnKind | None":
+        """The kind of the elements of an array, with what is done to them where they are texts; None of any other."""
+        name, brackets, _ = self.name.partition("[]")
+        return replace(self, name=name, split=None) if brackets else None
+
 
 def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
     """The kind of every slot of the row: those of the key, publish_at, then the declared columns."""
@@ -79,7 +90,8 @@ def kind_of(column: Column) -> ColumnKind:
 
 
 def _kind(type_: ColumnType, encoding: str) -> ColumnKind:
-    return ColumnKind(type_.name, type_.args, encoding or _DEFAULT_ENCODING.get(type_.name, ""))
+    encoding = encoding or _DEFAULT_ENCODING.get(type_.name.removesuffix("[]"), "")
+    return ColumnKind(type_.name, type_.args, encoding)
 
 
 EVENT_ID_KIND = _kind(EVENT_ID, "")
@@ -96,6 +108,8 @@ def check_event_id(text: str) -> str:
 
 def staged_type(kind: ColumnKind) -> pa.DataType:
     """Return the type of the staged column: text for jsonb, and for a numeric that no Arrow decimal holds exactly."""
+    if kind.item:
+        return pa.list_(staged_type(kind.item))
     if kind.name == "numeric" and kind.args and kind.args[0] <= DECIMAL_DIGITS:
         return pa.decimal128(*kind.args)
     return _STAGED.get(kind.name, pa.string())
@@ -104,6 +118,8 @@ def staged_type(kind: ColumnKind) -> pa.DataType:
 def staged(kind: ColumnKind, values: Sequence[Any]) -> pa.Array:
     """The decoder's Python values as a column of the staged type."""
     type_ = staged_type(kind)
+    if kind.item:
+        return listed(staged(kind.item, in_lists(values)), values)
     if kind.name == "uuid":
         values = [None if value is None else value.bytes for value in values]
     elif kind.name == "numeric" and pa.types.is_string(type_):
@@ -121,6 +137,33 @@ def read_each(values: Sequence[Any], read: Callable[[Any], Any], kind: ColumnKin
             made.append(None)
             flags[place] = False
     return staged(kind, made), flags
+
+
+Lists = Sequence[Sequence[Any] | None]
+
+
+def in_lists(lists: Lists) -> list[Any]:
+    """The elements of all lists, one after the other."""
+    return [element for each in lists if each is not None for element in each]
+
+
+def listed(elements: pa.Array, lists: Lists) -> pa.ListArray:
+    """A column of lists as long as these, whose elements the other column has one after the other."""
+    offsets = np.cumsum([0, *(0 if each is None else len(each) for each in lists)]).astype(np.int32)
+    absent = pa.array([each is None for each in lists], pa.bool_())
+    return pa.ListArray.from_arrays(pa.array(offsets), elements, mask=absent)
+
+
+def list_of(elements: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
+    """Read the elements of one list, None being NULL; the reason against one says which it is."""
+    values = list[Any]()
+    for number, element in enumerate(elements, start=1):
+        try:
+            values.append(None if element is None else read(element))
+        except Mismatch as mismatch:
+            at = f"element {number} of {len(elements)}"
+            raise Mismatch(mismatch.code, f"{at}: {mismatch.detail}") from None
+    return values
 
 
 def event_ids(column: pa.StringArray) -> Flags | None:

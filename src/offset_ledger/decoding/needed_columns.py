@@ -11,7 +11,7 @@ import msgspec
 
 from offset_ledger.config.column_types import ENCODINGS, MAX_PRECISION, parse_type
 from offset_ledger.config.json_path import format_path, touch
-from offset_ledger.config.model import Column, ColumnType, Evolve, JsonPath, RecordShape
+from offset_ledger.config.model import Column, ColumnType, Evolve, JsonPath, RecordShape, spelled
 from offset_ledger.config.names import MAX_COLUMNS, RESERVED_COLUMNS
 from offset_ledger.config.source import Format
 from offset_ledger.decoding.inferred import column_name, column_type, decimal_digits, schema_columns
@@ -65,12 +65,14 @@ _NO_NUMBER = "records are quarantined; write numeric"
 
 def refused(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
     """Return what becomes of the field's records where no value of it can stand in a column of that kind."""
-    if field.type is None:
-        may_be_scalar = is_union(field) or field.shown in ("any value", "null")
-        return None if kind.name == "jsonb" or may_be_scalar else _WHOLE
-    if form is Format.JSON_SCHEMA and field.type.name is TypeName.DECIMAL:
-        return None if kind.name in (*_NUMBERS, "event_id") or kind.encoding in EPOCH_UNITS else _NO_NUMBER
-    why = refusal(field.type, kind)
+    source = field.type or (field.array if kind.item else None)
+    if source is None:
+        may_be_single = is_union(field) or field.shown in ("any value", "null", "array" if kind.item else "")
+        return None if kind.name == "jsonb" or may_be_single else _WHOLE
+    if form is Format.JSON_SCHEMA and not kind.item and source.name is TypeName.DECIMAL:
+        takes = kind.name in (*_NUMBERS, "event_id") or kind.encoding in EPOCH_UNITS or kind.judged
+        return None if takes else _NO_NUMBER
+    why = refusal(source, kind)
     return None if why is None else f"records are quarantined ({why})"
 
 
@@ -101,8 +103,7 @@ def limited(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
 
 def shown(kind: ColumnKind) -> str:
     """The type as a pipeline file writes it."""
-    args = f"({','.join(map(str, kind.args))})" if kind.args else ""
-    return f"{kind.name}{args}"
+    return spelled(kind.name, kind.args)
 
 
 def is_union(field: SchemaField) -> bool:

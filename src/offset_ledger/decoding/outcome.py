@@ -45,6 +45,7 @@ class Code(StrEnum):
     FRAME = "frame"
     UNKNOWN_SCHEMA = "unknown_schema"
     SCHEMA = "schema"
+    INPUT = "input"  # by Postgres, of a text that was staged
 
 
 class Reason(msgspec.Struct, frozen=True):

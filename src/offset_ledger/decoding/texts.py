@@ -46,6 +46,8 @@ def text_form(kind: ColumnKind) -> TextForm | None:
     """Return how texts are values of that kind; None where no text is one."""
     if kind.name == "varchar":
         return TextForm("text", partial(text, limit=kind.args[0]), partial(_text_column, limit=kind.args[0]))
+    if kind.judged:
+        return _FORMS["text", ""]
     return _FORMS.get((kind.name, kind.encoding))
 
 
@@ -155,6 +157,13 @@ def uuid_texts(column: pa.Array) -> pa.StringArray:
     np.cumsum(valid * 36, out=offsets[1:])
     validity = column.is_valid().buffers()[1] if column.null_count else None
     return pa.StringArray.from_buffers(len(column), pa.py_buffer(offsets), pa.py_buffer(written), validity)
+
+
+def with_uuid_texts(column: pa.Array) -> pa.Array:
+    """Return the column with UUIDs, also those in lists, as their texts."""
+    if pa.types.is_list(column.type):
+        return kinds.listed(with_uuid_texts(column.flatten()), column.to_pylist())
+    return uuid_texts(column) if pa.types.is_fixed_size_binary(column.type) else column
 
 
 def base64(value: str) -> bytes:

@@ -65,22 +65,25 @@ class StagingTables:
         return sql.Identifier(SCHEMA, table)
 
 
-def row_columns(record: RecordShape) -> list[tuple[str, str]]:
-    """(name, Postgres type) of every column that staging and target have in common, in table order."""
+def row_columns(record: RecordShape, staged: bool = False) -> list[tuple[str, str]]:
+    """(name, Postgres type) of every column that staging and target have in common, in table order.
+
+    With ``staged``, columns that Postgres judges are texts, as they are staged.
+    """
     # A text sorts bytewise in a key: the merge needs an order, not a language's.
     texts = ("event_id", "text", "varchar")
     key = [
         (column.name, column.type.sql + (' COLLATE "C"' if column.type.name in texts else ""))
         for column in record.key_columns
     ]
-    declared = [(column.name, column.type.sql) for column in record.columns]
+    declared = [(column.name, column.type.staged if staged else column.type.sql) for column in record.columns]
     topic = [TOPIC] if record.topic_names else []
     return [*key, _PUBLISH_AT, *declared, *topic, *_of_kafka(record), ("_deleted", "boolean")]
 
 
 def row_types(record: RecordShape) -> dict[str, str]:
     """The Postgres type of every column that is copied into the staged rows; the topic is the default of its own."""
-    copied = [column for column in [*row_columns(record), _VALUE] if column != TOPIC]
+    copied = [column for column in [*row_columns(record, staged=True), _VALUE] if column != TOPIC]
     return {name: kind.split(" COLLATE")[0] for name, kind in copied}
 
 
@@ -136,18 +139,22 @@ def create(cursor: Cursor, tables: StagingTables, pipeline: Pipeline) -> None:
         cursor.execute(statement.format(tables.identifier(table), definitions(columns, topic)))
     comment = sql.SQL("COMMENT ON TABLE {} IS {}")
     cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(ordered_by(record))))
+    for column in record.columns:
+        if column.type.judged:  # the type that the text was taken for
+            name, type_ = sql.Identifier(SCHEMA, tables.rows, column.name), sql.Literal(column.type.sql)
+            cursor.execute(sql.SQL("COMMENT ON COLUMN {} IS {}").format(name, type_))
 
 
 def staged_columns(cursor: Cursor, pipeline: Pipeline) -> list[tuple[str, str]]:
-    """The columns of :func:`row_columns`, the texts of the key with the collation that the target, which exists, gives
-    them: what is equal there is equal here.
+    """The columns as they are staged, the texts of the key with the collation of the target, which exists: what is
+    equal there is equal here.
     """
     place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
     there = {row[0]: row[1] for row in cursor.run("staging/collations", **place, columns=pipeline.record.key_names)}
     types = row_types(pipeline.record)
     return [
         (name, f"{types[name]} COLLATE {there[name]}" if name in there else kind)
-        for name, kind in row_columns(pipeline.record)
+        for name, kind in row_columns(pipeline.record, staged=True)
     ]
 
 

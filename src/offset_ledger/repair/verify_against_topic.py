@@ -23,6 +23,7 @@ from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledger, transaction
 from offset_ledger.ledger.followed_columns import with_columns
+from offset_ledger.ledger.judged import judge, move_refused
 from offset_ledger.ledger.pipelines import read_retirement
 from offset_ledger.ledger.row_order import row_formats, rows_of
 from offset_ledger.ledger.staging import definitions, refused_types, row_columns, staged_columns
@@ -127,8 +128,11 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str]) -> sql.Comp
     """
     names = [name for name, _ in row_columns(pipeline.record)]
     actual = {name: sql.Identifier("t", name) if name in stored else sql.SQL("NULL") for name in names}
+    casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in pipeline.record.columns if column.type.judged}
     pairs = [
-        sql.SQL("({}, {}::text, {}::text)").format(sql.Literal(name), actual[name], sql.Identifier("s", name))
+        sql.SQL("({}, {}::text, {}{}::text)").format(
+            sql.Literal(name), actual[name], sql.Identifier("s", name), casts.get(name, sql.SQL(""))
+        )
         for name in names
     ]
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
@@ -201,6 +205,9 @@ def read_again(
     with transaction(session) as cursor:
         values = [(r.partition, r.from_offset, r.until_offset) for r in remaining]
         execute_values(cursor, named_sql("repair/insert_topic_ranges"), values) if values else None
+        topic_rows = sql.Identifier("topic_rows")
+        refused_inputs = [each.failing_rows(0) for each in judge(cursor, topic_rows, record)]
+        move_refused(cursor, refused_inputs, topic_rows, sql.Identifier("topic_refused"))
         cursor.run("repair/analyze_topic_tables")
     return tuple(remaining), count
 

@@ -1,12 +1,13 @@
 """COPY of decoded records: binary where its encoder is installed, CSV where there is none for the machine.
 
 A numeric travels as groups of four decimal digits: how many there are, the power of 10,000 of the first, the sign, how
-many digits follow the point, and the groups.
+many digits follow the point, and the groups. An array travels as its elements behind their sizes.
 """
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from pyarrow import csv
 
 from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.arrow import with_too_large
-from offset_ledger.decoding.kinds import content, moments
+from offset_ledger.decoding.kinds import content, moments, valid_flags
 from offset_ledger.decoding.texts import uuid_texts
 from offset_ledger.errors import one_line
 from offset_ledger.ledger.database import Cursor, savepoint
@@ -82,7 +83,9 @@ def copy_binary(types: Mapping[str, str], rows: pa.Table) -> Iterator[bytes]:
     """
     texts = {field.name for field in rows.schema if pa.types.is_string(field.type)}
     of_texts = {name for name in texts if types[name].startswith("numeric")}
-    sent = pa.schema([field.with_type(pa.binary()) if field.name in of_texts else field for field in rows.schema])
+    arrays = {field.name for field in rows.schema if pa.types.is_list(field.type)}
+    own = of_texts | arrays
+    sent = pa.schema([field.with_type(pa.binary()) if field.name in own else field for field in rows.schema])
     builders = {field.name: pgpq.ArrowToPostgresBinaryEncoder.infer_encoder(field) for field in sent}
     for field in sent:
         if types[field.name] == "jsonb":
@@ -91,7 +94,9 @@ def copy_binary(types: Mapping[str, str], rows: pa.Table) -> Iterator[bytes]:
     yield encoder.write_header()
     for batch in rows.to_batches(max(1, PIECE_BYTES * len(rows) // max(rows.nbytes, 1))):
         columns = [
-            numeric_binary(column) if name in of_texts else _with_one_nan(column)
+            array_binary(column, types[name])
+            if name in arrays
+            else (numeric_binary(column) if name in of_texts else _with_one_nan(column))
             for name, column in zip(rows.column_names, batch.columns, strict=True)
         ]
         yield encoder.write_batch(pa.RecordBatch.from_arrays(columns, schema=sent))
@@ -121,6 +126,8 @@ def numeric_binary(texts: pa.StringArray) -> pa.BinaryArray:
     Raises:
         ValueError: a text is no finite number, or one that no numeric can hold.
     """
+    if not len(texts):
+        return pa.array([], pa.binary())
     if not _all(pc.match_substring_regex(texts, _PLAIN)):
         texts = pa.array([None if text is None else _spelled_out(text) for text in texts.to_pylist()], pa.string())
     fits = pc.fill_null(pc.less_equal(pc.binary_length(texts), _MAX_WIDTH), True)
@@ -207,6 +214,83 @@ def _assembled(
     return pa.BinaryArray.from_buffers(pa.binary(), rows, [validity, pa.py_buffer(offsets), pa.py_buffer(words[kept])])
 
 
+_OIDS = {  # of the elements' types, as format_type() prints them; the server compares them with its own
+    "boolean": 16,
+    "bytea": 17,
+    "bigint": 20,
+    "smallint": 21,
+    "integer": 23,
+    "text": 25,
+    "real": 700,
+    "double precision": 701,
+    "character varying": 1043,
+    "date": 1082,
+    "time without time zone": 1083,
+    "timestamp with time zone": 1184,
+    "numeric": 1700,
+    "uuid": 2950,
+    "jsonb": 3802,
+}
+_EPOCH_DAYS = 10_957  # from 1970 to 2000, where Postgres's calendar begins
+_EPOCH = {pa.date32(): _EPOCH_DAYS, pa.timestamp("us", "UTC"): _EPOCH_DAYS * 86_400_000_000}
+
+
+def array_binary(lists: pa.ListArray, type_: str) -> pa.BinaryArray:
+    """Return each array of this type as Postgres sends and takes it; null stays null.
+
+    It is words of four bytes: 1, or 0 without elements, whether a NULL is among them, the element's type, and where
+    there are elements how many and the index of the first; then each element behind its size, -1 for NULL.
+    """
+    name = type_.removesuffix("[]").partition("(")[0]
+    elements = lists.flatten()
+    data = _element_binary(elements, name)
+    absent = ~valid_flags(elements)
+    sizes = np.where(absent, -1, pc.fill_null(pc.binary_length(data), 0).to_numpy().astype(np.int64))
+    framed = pc.binary_join_element_wise(_fixed(sizes, ">i4"), pc.fill_null(data, b""), b"")
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+    offsets = pa.array(np.cumsum([0, *lengths]), pa.int32())
+    with_null = np.bincount(np.repeat(np.arange(len(lists)), lengths)[absent], minlength=len(lists)) > 0
+    words = np.empty((len(lists), 5), ">i4")
+    for place, word in enumerate((lengths > 0, with_null, _OIDS[name], lengths, 1)):
+        words[:, place] = word
+    kept = np.ones(words.shape, np.bool_)
+    kept[:, 3:] = (lengths > 0)[:, None]
+    ends = np.concatenate([[0], np.cumsum(kept.sum(axis=1) * 4)]).astype(np.int32)
+    heads = pa.BinaryArray.from_buffers(pa.binary(), len(lists), [None, pa.py_buffer(ends), pa.py_buffer(words[kept])])
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, framed), b"")
+    return _as_valid(pc.binary_join_element_wise(heads, joined, b""), lists)
+
+
+def _element_binary(column: pa.Array, name: str) -> pa.BinaryArray:
+    """The values of a column of this type as Postgres sends and takes them, without their sizes."""
+    if name == "numeric":
+        return numeric_binary(column.cast(pa.string()))
+    if name == "jsonb":
+        return pc.binary_join_element_wise(b"\x01", column.cast(pa.binary()), b"")
+    if not pa.types.is_primitive(column.type):
+        return column.cast(pa.binary())
+    width = column.type.bit_width
+    if pa.types.is_boolean(column.type) or pa.types.is_floating(column.type):
+        numbers = pc.fill_null(_with_one_nan(column), False)
+    else:
+        numbers = pc.fill_null(column.cast(pa.int64() if width == 64 else pa.int32()), 0)
+    values = numbers.to_numpy(zero_copy_only=False) - _EPOCH.get(column.type, 0)
+    form = f">{'f' if pa.types.is_floating(column.type) else 'i'}{max(width // 8, 1)}"
+    return _as_valid(_fixed(values, form), column)
+
+
+def _fixed(values: npt.NDArray[Any], form: str) -> pa.BinaryArray:
+    """The numbers in that form."""
+    written = values.astype(form)
+    offsets = pa.py_buffer(np.arange(len(values) + 1, dtype=np.int32) * written.itemsize)
+    return pa.BinaryArray.from_buffers(pa.binary(), len(values), [None, offsets, pa.py_buffer(written)])
+
+
+def _as_valid(column: pa.Array, like: pa.Array) -> pa.Array:
+    """The column, null where the other one is."""
+    return pc.if_else(like.is_valid(), column, None) if like.null_count else column
+
+
 _OPTIONS = csv.WriteOptions(include_header=False, batch_size=8192, quoting_style="needed")
 
 
@@ -222,6 +306,8 @@ def copy_csv(table: pa.Table) -> Iterator[bytes]:
 
 def _written(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column as its Postgres type reads it."""
+    if pa.types.is_list(column.type):
+        return pa.chunked_array([_array_texts(chunk) for chunk in column.chunks], pa.string())
     if pa.types.is_binary(column.type):
         return _bytea(column)
     if pa.types.is_fixed_size_binary(column.type):
@@ -233,6 +319,17 @@ def _written(column: pa.ChunkedArray) -> pa.ChunkedArray:
     # Written without their zone and given it back: that way takes a twentieth of the time.
     texts = column.cast(pa.timestamp("us")).cast(pa.string())
     return pc.binary_join_element_wise(texts, "Z", "")
+
+
+def _array_texts(lists: pa.ListArray) -> pa.StringArray:
+    """Arrays as text: each element in quotes, or NULL."""
+    elements = lists.flatten()
+    texts = _written(pa.chunked_array([elements])).cast(pa.string()).combine_chunks()
+    escaped = pc.replace_substring_regex(texts, r'(["\\])', r"\\\1")
+    quoted = pc.fill_null(pc.binary_join_element_wise('"', escaped, '"', ""), "NULL")
+    offsets = pa.array(np.cumsum([0, *pc.fill_null(pc.list_value_length(lists), 0).to_pylist()]), pa.int32())
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, quoted), ",")
+    return _as_valid(pc.binary_join_element_wise("{", joined, "}", ""), lists)
 
 
 def _bytea(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -99,7 +99,10 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
                 "committed; end long transactions on it, or wait for them"
             ) from error
         columns, others = [], []  # a VACUUM may take hours: a later commit sets the comments
-    except (pg.FeatureNotSupported, pg.DependentObjectsStillExist, pg.InsufficientPrivilege) as error:
+    except (
+        *(pg.FeatureNotSupported, pg.DependentObjectsStillExist, pg.InsufficientPrivilege),
+        *(pg.UndefinedObject, pg.InvalidSchemaName),
+    ) as error:
         said = ", ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
         raise TargetMismatch(
             f"pipeline {pipeline.name}: Postgres refuses {needed}: {said}; nothing was "
@@ -171,7 +174,13 @@ def _create(cursor: Cursor, pipeline: Pipeline) -> None:
     cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", [pipeline.target.schema])
     if not cursor.rowcount:  # IF NOT EXISTS would want the right to create schemas also where there is nothing to do
         cursor.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(pipeline.target.schema)))
-    cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(_name(pipeline), sql.SQL(", ").join(definitions)))
+    try:
+        cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(_name(pipeline), sql.SQL(", ").join(definitions)))
+    except (pg.UndefinedObject, pg.InvalidSchemaName) as error:
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: the table cannot be created: {error.diag.message_primary}; create the type or "
+            "the extension that has it, or change the pipeline file"
+        ) from error
 
 
 def _name(pipeline: Pipeline) -> sql.Identifier:

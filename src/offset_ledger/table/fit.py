@@ -148,6 +148,8 @@ def _of_column(row: Mapping[str, Any], kind: str, record: RecordShape) -> Iterat
 
 
 def _allow_null(row: Mapping[str, Any], why: str, checks: list[str]) -> Iterator[Misfit]:
+    if row["domain_not_null"]:
+        yield Misfit(f"the domain of column {row['name']} is NOT NULL, {why}: ALTER DOMAIN {row['type']} DROP NOT NULL")
     if row["not_null"]:
         yield Misfit(f"column {row['name']} is NOT NULL, {why}", f"ALTER COLUMN {row['quoted']} DROP NOT NULL")
     for check in checks:

@@ -9,13 +9,15 @@ import psycopg2
 import psycopg2.extensions
 from psycopg2 import sql
 
+from offset_ledger.config.model import RecordShape
 from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging, one_line
-from offset_ledger.ledger.database import named_sql
+from offset_ledger.ledger.database import named_sql, transaction
+from offset_ledger.ledger.judged import judge
 from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import explained
 from offset_ledger.units import counted, show_share
 from offset_ledger.validate.great_expectations_run import Validation, exception_of, live_rows, run_suite
-from offset_ledger.validate.suite import Suite
+from offset_ledger.validate.suite import Suite, SuiteAction
 from offset_ledger.validate.verdict import ExpectationResult, GateVerdict, observed_text, quarantined_share
 
 Session = psycopg2.extensions.connection
@@ -31,8 +33,11 @@ def run_gate(
     refused: int = 0,
     max_quarantined_share: float = 1.0,
     session: Session | None = None,
+    record: RecordShape | None = None,
 ) -> GateVerdict:
     """The verdict on a staging table of ``row_count`` rows, delete markers included, that nobody writes to any more.
+
+    Postgres judges the columns of ``record`` that it alone can read; the suite does not see the rows that it refuses.
 
     ``arguments`` are those of ``psycopg2.connect`` for Great Expectations, which has sessions of its own, and for ours
     where no ``session`` is given. Without a row to validate (all are delete markers, or there are none) nothing can
@@ -49,10 +54,11 @@ def run_gate(
         nullcontext(session) if session else closing(open_session(arguments)) as session,
     ):
         rows, deleted = _count_rows(session, schema, table, row_count)
-        validation = None
-        if suite is not None and rows:
-            validation = run_suite(suite, arguments, live_rows(session, schema, table))
-        findings = tuple(_findings(session, suite, validation))
+        judged = _judged(session, sql.Identifier(schema, table), record, rows)
+        validation, valid = None, rows - _count(session, [finding for finding, _ in judged])
+        if suite is not None and valid:
+            validation = run_suite(suite, arguments, live_rows(session, schema, table, [each for _, each in judged]))
+        findings = (*(finding for finding, _ in judged), *_findings(session, suite, validation))
         failing = [finding for finding in findings if finding.quarantine_sql]
         # One alone was counted a moment ago.
         quarantined = failing[0].unexpected or 0 if len(failing) == 1 else _count(session, failing)
@@ -106,6 +112,35 @@ def _count_rows(session: Session, schema: str, table: str, expected: int) -> tup
             f"{schema}.{table}: expected {counted(expected, 'row')}, found {rows + deleted}; stage again"
         )
     return rows, deleted
+
+
+def _judged(
+    session: Session, staging: sql.Identifier, record: RecordShape | None, rows: int
+) -> list[tuple[ExpectationResult, str]]:
+    """The columns of which Postgres refuses texts, each with why in SQL; without such a column nothing is asked."""
+    if record is None or not any(column.type.judged for column in record.columns):
+        return []
+    with transaction(session) as cursor:
+        judged = judge(cursor, staging, record)
+    return [
+        (
+            ExpectationResult(
+                line=0,
+                type="input",
+                columns=(each.name,),
+                action=SuiteAction.QUARANTINE,
+                text=f"{each.name} is a value of {each.type}",
+                success=False,
+                evaluated=rows,
+                unexpected=each.failing,
+                unexpected_percent=100 * each.failing / rows,
+                quarantine_sql=each.coordinates_sql,
+                reasons_sql=each.reasons_sql,
+            ),
+            each.error,
+        )
+        for each in judged
+    ]
 
 
 def _findings(session: Session, suite: Suite | None, validation: Validation | None) -> Iterator[ExpectationResult]:

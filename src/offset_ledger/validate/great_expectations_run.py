@@ -37,9 +37,10 @@ Session = psycopg2.extensions.connection
 VIEW = "staged"
 
 
-def live_rows(session: Session, schema: str, table: str) -> str:
-    """The query of the rows to validate: all but the delete markers, whose columns are NULL."""
-    return sql.SQL(named_sql("validate/live_rows")).format(staging=sql.Identifier(schema, table)).as_string(session)
+def live_rows(session: Session, schema: str, table: str, errors: Sequence[str] = ()) -> str:
+    """The query of the rows to validate: neither delete markers, whose columns are NULL, nor rows with an error."""
+    staging, also = sql.Identifier(schema, table), [sql.SQL(f" AND {error} IS NULL") for error in errors]
+    return sql.SQL(named_sql("validate/live_rows")).format(staging=staging, also=sql.Composed(also)).as_string(session)
 
 
 @contextmanager

@@ -14,9 +14,10 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, database, staging
-from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledger, transaction
+from offset_ledger.ledger.database import Cursor, Session, open_ledger, transaction
 from offset_ledger.ledger.fencing import fenced, wait_for
 from offset_ledger.ledger.followed_columns import with_columns
+from offset_ledger.ledger.judged import failing_rows, move_refused
 from offset_ledger.ledger.sessions import session_arguments
 from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
 from offset_ledger.model.batch import Attempt, Batch, Origin
@@ -69,6 +70,7 @@ def validate(
                 row_count=batch.rows or 0,
                 refused=batch.refused or 0,
                 max_quarantined_share=limit,
+                record=pipeline.record,
             )
             wait_for(session, [batch_id], lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
             batch, settled = _settle(session, pipeline, batch, verdict, origin)
@@ -163,19 +165,8 @@ def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[Expectat
     parts = []
     for place, finding in enumerate(failed):
         reason = {"path": ", ".join(finding.columns), "code": finding.type, "detail": finding.text}
-        part = sql.SQL(named_sql("validate/failing_rows")).format(
-            place=sql.Literal(place),
-            reason=sql.Literal(json.dumps(reason)),
-            failing=sql.SQL(finding.quarantine_sql or ""),
-            name=sql.Identifier(f"f{place}"),
-        )
-        parts.append(part)
-    statement = sql.SQL(named_sql("validate/move_to_quarantine")).format(
-        failing=sql.SQL(" UNION ALL ").join(parts),
-        staging=tables.identifier(tables.rows),
-        refused=tables.identifier(tables.refused),
-    )
-    cursor.execute(statement)
-    moved = {str(row[0]): row[1] for row in cursor.fetchall()}
+        written = sql.SQL("reason") if finding.reasons_sql else sql.Literal(json.dumps(reason))
+        parts.append(failing_rows(place, finding.reasons_sql or finding.quarantine_sql or "", written))
+    moved = move_refused(cursor, parts, tables.identifier(tables.rows), tables.identifier(tables.refused))
     log.info("quarantined %d rows by %d expectations", sum(moved.values()), len(failed))
     return moved

@@ -41,11 +41,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ExpectationResult:
-    """The outcome of one expectation.
+    """The outcome of one expectation, or of judging the texts of a column (``type`` is then ``input``).
 
     ``quarantine_sql`` selects ``_partition, _offset`` of each failing row; only a failed quarantine expectation has it.
-    Execute it without parameters, so that percent signs stay as they are. ``exception`` is the message of an exception
-    inside Great Expectations; the expectation has then failed, whatever else the result says.
+    ``reasons_sql`` also selects the ``reason`` of each, where they have reasons of their own. Execute them without
+    parameters, so that percent signs stay as they are. ``exception`` is the message of an exception inside Great
+    Expectations; the expectation has then failed, whatever else the result says.
     """
 
     line: int
@@ -60,6 +61,7 @@ class ExpectationResult:
     observed: str | None = None
     exception: str | None = None
     quarantine_sql: str | None = None
+    reasons_sql: str | None = None
 
     @property
     def rejects(self) -> bool:

@@ -24,10 +24,11 @@ from hypothesis import strategies as st
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from offset_ledger.config.model import Tombstone
+from offset_ledger.config.model import Column, ColumnType, Tombstone
 from offset_ledger.decoding.arrow import decode_batch, staging_schema
+from offset_ledger.decoding.json.conversions import conversion as json_conversion
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.kinds import ColumnKind, staged
+from offset_ledger.decoding.kinds import ColumnKind, kind_of, staged
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.decoding.typed.conversions import arrow_type, conversion
 from offset_ledger.decoding.typed.types import TypeName, ValueType
@@ -35,7 +36,7 @@ from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.staging import copy_into
 from offset_ledger.stage.copy_rows import copy_form
 from tests.examples import examples
-from tests.unit.decoding.decoding_documents import COLUMNS, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents
+from tests.unit.decoding.decoding_documents import COLUMNS, GOOD, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents, kind
 from tests.unit.decoding.test_decoding_batch import ALL_LITERALS, batch_of, good_value, value_with
 
 OWN = {"_partition": "integer", "_offset": "bigint", "_timestamp": "timestamptz", "_key": "bytea", "_headers": "jsonb"}
@@ -262,7 +263,7 @@ INTEGERS = st.integers(-(10**27), 10**27) | st.integers(-10_001, 10_001)
 OF_ANY_YEAR = FORMS | {"timestamptz": "timestamptz_send({})"}
 
 
-def copied(session: connection, type_: str, values: pa.Array) -> list[Any]:
+def copied(session: connection, type_: str, values: pa.Array, forms: dict[str, str] = OF_ANY_YEAR) -> list[Any]:
     """What a column of that type holds after COPY in either format, in the order of the values."""
     types = {"n": "integer", "v": type_}
     table = pa.table([pa.array(range(len(values)), pa.int32()), values], names=["n", "v"])
@@ -270,7 +271,7 @@ def copied(session: connection, type_: str, values: pa.Array) -> list[Any]:
         cursor.execute(f"CREATE TEMP TABLE typed (n integer, v {type_})")
         session.commit()
     try:
-        binary, csv = (stored_by(session, "typed", types, table, "n", binary, OF_ANY_YEAR) for binary in (True, False))
+        binary, csv = (stored_by(session, "typed", types, table, "n", binary, forms) for binary in (True, False))
     finally:
         with session.cursor() as cursor:
             cursor.execute("DROP TABLE typed")
@@ -325,6 +326,37 @@ def test_every_moment_survives_copy(session: connection, values: list[int | None
     moments = [FIRST, LAST, 0, None, *values]
     found = copied(session, "timestamptz", pa.array(moments, pa.timestamp("us", "UTC")))
     assert found == [None if value is None else struct.pack(">q", value - YEAR_2000) for value in moments]
+
+
+def in_sql(value: Any) -> Any:
+    """An element as psycopg2 writes it."""
+    if isinstance(value, bytes):
+        return f"\\x{value.hex()}"
+    return value.isoformat() if isinstance(value, date | time) else str(value) if value is not None else None
+
+
+@pytest.mark.parametrize("each", COLUMNS, ids=lambda each: each.name)
+@examples(20)
+@given(data=st.data())
+def test_every_array_survives_copy(session: connection, each: Column, data: st.DataObject) -> None:
+    """Postgres's own reading of the texts is the oracle: the same array to the last byte."""
+    element = st.none() | st.sampled_from(GOOD[kind(each)]).map(str.encode)
+    if each.type.name == "text":
+        element |= TEXTS.map(lambda text: json.dumps(text).encode())
+    lists = data.draw(st.lists(st.none() | st.lists(element, max_size=9), max_size=6))
+    read = json_conversion(kind_of(each)).read
+    values = [None if some is None else [None if raw is None else read(raw) for raw in some] for some in lists]
+    type_ = ColumnType(f"{each.type.name}[]", each.type.args)
+    column = staged(kind_of(replace(each, type=type_)), [None, *values])[1:]  # a slice, too, is read from its start
+    form = {type_.sql.split("(")[0].split(" ")[0]: "array_send({})"}
+    found = copied(session, type_.sql, column, form)
+    with session.cursor() as cursor:
+        for stored_array, some in zip(found, values, strict=True):
+            texts = None if some is None else list(map(in_sql, some))
+            cursor.execute(f"SELECT array_send(%s::text[]::{type_.sql})", [texts])
+            ((expected,),) = cursor.fetchall()
+            assert stored_array == (expected if expected is None else bytes(expected)), some
+    session.rollback()
 
 
 @examples(50)

@@ -75,7 +75,7 @@ ONLY_PARSER = {
     "{type: text, header: a, aliases: [$.d]}": ".aliases: a header has no aliases; drop it",
     "{type: text, coerce: true}": ".coerce: it is read from text anyway; drop it",
     "{type: integer, header: a, coerce: true}": ".coerce: it is read from text anyway; drop it",
-    "{type: text, split: ','}": ".split: a split text is a list, and the type is text; write type: jsonb",
+    "{type: text, split: ','}": ".split: a split text is a list, and the type is text; write type: text[], or jsonb",
     "{type: integer, transform: trim}": ".transform: integer is not read from text; add coerce: true",
     "{type: jsonb, transform: trim}": ".transform: jsonb is not read from text; drop it",
     "{type: jsonb, header: a}": ".type: a header is text and no JSON; write text, or add split",

@@ -470,6 +470,10 @@ KEYS = {
     "{event_id: uuid}": None,
     "{}": "record.key: 0 columns, where a table takes 1 to 32; declare that many",
     "{k: jsonb}": "record.key.k: a key of jsonb would have many texts; read a single value of it",
+    "{k: 'bigint[]'}": "record.key.k: a key of bigint[] would have many texts; read a single value of it",
+    "{k: inet}": (
+        "record.key.k: Postgres reads inet when a batch is validated, and has to know the key before; write text"
+    ),
     "{k: {type: text, nullable: true}}": "record.key.k: a key is never NULL; drop nullable, or write a default",
     "{c: text}": "record.key.c: c is a column of record.columns too; drop it there: a key is a column",
     "{d: {type: text, path: $.c}}": "record.key.d: $.c is read by record.columns.c already; drop one of them",
@@ -708,7 +712,7 @@ def test_parsing_imports_nothing_heavy() -> None:
         *((each, "smallint") for each in ("int16", "short", "tinyint", "byte", "uint8", "ShortType")),
         *((each, "numeric(20,0)") for each in ("uint64", "bigint unsigned")),
         *((each, "numeric(p,s)") for each in ("number", "decimal128", "money", "DecimalType")),
-        *((each, "text") for each in ("string", "str", "String", "StringType", "enum", "clob", "interval")),
+        *((each, "text") for each in ("string", "str", "String", "StringType", "enum", "clob", "duration")),
         *((each, "varchar(n) or text") for each in ("nvarchar(50)", "string(20)", "VARCHAR2(10)")),
         *((each, "boolean") for each in ("bit", "BooleanType")),
         *(
@@ -740,6 +744,8 @@ def test_a_type_of_another_system_is_answered_with_the_one_that_takes_its_values
         ("datetme", "write timestamptz"),
         ("flaot64", "write double precision"),
         ("geometry", "the types are text, "),
+        ("int4rnage", "did you mean int4range?"),
+        ("INET", "did you mean inet?"),
         ("Timestamp", "did you mean timestamptz?"),
     ],
 )
@@ -747,3 +753,21 @@ def test_a_type_that_is_written_wrong_is_answered_with_what_was_meant(written: s
     with pytest.raises(Refused) as raised:
         parse_type(written)
     assert right in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["public.mood", 'public."Order Status"', "gis.geometry(Point,4326)", "inet", "tstzrange", "a.b[]", "inet[]"],
+)
+def test_types_that_postgres_reads_are_named_as_it_does(written: str) -> None:
+    assert (parse_type(written).sql, parse_type(written).judged) == (written, True)
+    assert parse_type(written).staged == ("text[]" if written.endswith("[]") else "text")
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["public.mood; DROP", "public.", ".mood", 'public."a\'b"', "public.mood(1", "a.b.c", "interval(3)", "Public.x"],
+)
+def test_no_other_text_is_a_type_of_the_database(written: str) -> None:
+    with pytest.raises(Refused):
+        parse_type(written)

@@ -69,6 +69,7 @@ def test_the_verdict_is_json_without_the_raw_result() -> None:
             "observed": None,
             "exception": None,
             "quarantine_sql": None,
+            "reasons_sql": None,
         }
     ]
 

@@ -38,7 +38,7 @@ from offset_ledger.decoding.outcome import Code, Decoder, Mismatch, Proven, Reas
 from offset_ledger.decoding.shape import Node
 from offset_ledger.decoding.typed.conversions import Convert, conversion
 from offset_ledger.decoding.typed.decoder import Found, Malformed, TypedDecoder
-from offset_ledger.decoding.typed.types import SchemaProblem, TypeName, ValueType
+from offset_ledger.decoding.typed.types import SchemaProblem, TypeName
 from offset_ledger.model.writer_schema import WriterSchema
 
 
@@ -260,18 +260,18 @@ class _Compiler:
             case Array():
                 refusal = _no_members(type_, node)
                 skipped = _Steps((self._parts.skip(type_), refusal)).take_steps if refusal else None
-                return self._whole(type_, TypeName.ARRAY, node, skipped)
+                return self._whole(type_, node, skipped)
             case Map():
                 if not node.members:
-                    return self._whole(type_, TypeName.OBJECT, node, None)
+                    return self._whole(type_, node, None)
                 steps = {name: self.fill(type_.values, member) for name, member in node.members.items()}
                 absent = {name: _absent(each, Code.MISSING, "got nothing") for name, each in node.members.items()}
                 entries = _FillEntries(steps, self._parts.skip(type_.values), absent).fill_entries
-                return self._whole(type_, TypeName.OBJECT, node, entries)
+                return self._whole(type_, node, entries)
             case Record():
                 if (type_, id(node)) not in self._records:
                     fields = self._fields(type_, node) if node.members else None
-                    self._records[type_, id(node)] = self._whole(type_, TypeName.OBJECT, node, fields)
+                    self._records[type_, id(node)] = self._whole(type_, node, fields)
                 return self._records[type_, id(node)]
 
     def _fields(self, record: Record, node: Node) -> Step:
@@ -288,13 +288,12 @@ class _Compiler:
         fields = Fields(record, step_for).take_fields
         return _Steps((fields, *absent)).take_steps if absent else fields
 
-    def _whole(self, type_: AvroType, name: TypeName, node: Node, parts: Step | None) -> Step:
+    def _whole(self, type_: AvroType, node: Node, parts: Step | None) -> Step:
         """Fills the leaves with the whole value, by reading it a second time where paths lead on into its parts."""
         steps: list[Step] = []
         for leaf in node.leaves:
-            read = self._parts.value(type_) if leaf.kind.name == "jsonb" else self._parts.skip(type_)
-            convert = conversion(ValueType(name, shown(type_)), leaf.kind).convert
-            steps.append(_Fill(read, ((leaf.slot, convert),), node.path).fill)
+            read, source = self._parts.whole(type_, leaf.kind)
+            steps.append(_Fill(read, ((leaf.slot, conversion(source, leaf.kind).convert),), node.path).fill)
         steps += [parts] if parts else []
         if not steps:
             return self._parts.skip(type_)

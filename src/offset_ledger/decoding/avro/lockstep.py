@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from offset_ledger.decoding.avro.byte_reader import ByteReader
 from offset_ledger.decoding.avro.schema import Array, AvroType, Map, Record, Scalar, Union
 from offset_ledger.decoding.avro.steps import Parts, Step
-from offset_ledger.decoding.kinds import Flags, content, staged_type, valid_flags
+from offset_ledger.decoding.kinds import Flags, content, staged, staged_type, valid_flags
 from offset_ledger.decoding.lockstep import Cursors, masked
 from offset_ledger.decoding.outcome import Mismatch, Proven
 from offset_ledger.decoding.shape import Leaf, Node
-from offset_ledger.decoding.typed.conversions import Build, conversion, json_text
+from offset_ledger.decoding.typed.conversions import Build, Convert, conversion
 from offset_ledger.decoding.typed.types import TypeName
 
 MAX_STEPS = 1000
@@ -129,11 +129,11 @@ class _Compiler:
         """Takes the step, and fills the leaves with all that it passes over."""
         if not leaves:
             return step
-        if any(leaf.kind.name != "jsonb" for leaf in leaves):
+        if any(leaf.kind.name != "jsonb" and not leaf.kind.item for leaf in leaves):
             raise NotInLockstep("values that have to be asked one by one")
-        slots = tuple(leaf.slot for leaf in leaves)
-        self.filled.update(slots)
-        return FillDocuments(step, self._parts.value(type_), slots)
+        self.filled.update(leaf.slot for leaf in leaves)
+        wholes = ((leaf, *self._parts.whole(type_, leaf.kind)) for leaf in leaves)
+        return FillWhole(step, tuple((leaf, read, conversion(of, leaf.kind).convert) for leaf, read, of in wholes))
 
     def _union(self, union: Union, node: Node | None, depth: int, in_items: bool) -> WalkStep:
         branches: list[WalkStep] = []
@@ -215,31 +215,30 @@ class FillColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class FillDocuments:
-    """Fills the slots with the JSON of what a step passes over, which the exact reader reads one by one."""
+class FillWhole:
+    """Fills the leaves with all that a step passes over, JSON or lists, which the exact reader reads one by one."""
 
     pass_over: WalkStep
-    read: Step
-    slots: tuple[int, ...]
+    fills: tuple[tuple[Leaf, Step, Convert], ...]
 
     def __call__(self, walk: Walk, where: Where) -> None:
         start = walk.cursors.places()
         self.pass_over(walk, where)
-        spans = walk.cursors.since(start, where)
-        documents: list[str | None] = [None] * len(spans)
-        for place, span in enumerate(spans.to_pylist()):
-            if span is None:
-                continue
-            reader = ByteReader(span)
-            try:
-                value = self.read(reader)
-                documents[place] = None if reader.against else json_text(value)
-            except Mismatch:
-                continue
-        column = pa.array(documents, pa.string())
-        walk.cursors.check(valid_flags(column), where)
-        for slot in self.slots:
-            walk.columns[slot].append(column)
+        spans = walk.cursors.since(start, where).to_pylist()
+        for leaf, read, convert in self.fills:
+            values: list[object] = [None] * len(spans)
+            for place, span in enumerate(spans):
+                if span is None:
+                    continue
+                reader = ByteReader(span)
+                try:
+                    value = read(reader)
+                    values[place] = None if reader.against else convert(value)
+                except Mismatch:
+                    continue
+            column = staged(leaf.kind, values)
+            walk.cursors.check(valid_flags(column), where)
+            walk.columns[leaf.slot].append(column)
 
 
 def leave(walk: Walk, where: Where) -> None:

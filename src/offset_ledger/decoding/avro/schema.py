@@ -283,6 +283,19 @@ def full_name(type_: AvroType) -> str:
     return type_.name if isinstance(type_, Record) else type(type_).__name__.lower()
 
 
+def item_type(type_: AvroType) -> ValueType | None:
+    """Return the type of the items of an array of single values, which may be null; None of any other type."""
+    if not isinstance(type_, Array):
+        return None
+    values = [each for each in branches_of(type_.items) if not is_null(each)]
+    return values[0].value if len(values) == 1 and isinstance(values[0], Scalar) else None
+
+
+def is_null(type_: AvroType) -> bool:
+    """Return whether the type has no value but null."""
+    return isinstance(type_, Scalar) and type_.wire == "null"
+
+
 def shown(type_: AvroType) -> str:
     """Return what Avro calls the type."""
     if isinstance(type_, Scalar):
@@ -351,9 +364,9 @@ class _At:
         path, *aliases = islice(every, 1 + MAX_ALIASES)
         return _At(path, tuple(dict.fromkeys(aliases)), self.nullable)
 
-    def field(self, type_: ValueType | None, shown_: str) -> SchemaField:
+    def field(self, type_: ValueType | None, shown_: str, array: ValueType | None = None) -> SchemaField:
         """The field here."""
-        return SchemaField(self.path, type_, shown_, self.nullable, self.aliases)
+        return SchemaField(self.path, type_, shown_, self.nullable, self.aliases, array)
 
 
 def _members(record: Record, at: _At, within: tuple[Record, ...]) -> Iterator[SchemaField]:
@@ -363,12 +376,12 @@ def _members(record: Record, at: _At, within: tuple[Record, ...]) -> Iterator[Sc
 
 def _field(type_: AvroType, at: _At, within: tuple[Record, ...]) -> Iterator[SchemaField]:
     match type_:
-        case Scalar() if type_.value.name is TypeName.NULL:
+        case Scalar() if is_null(type_):
             yield replace(at, nullable=True).field(None, type_.value.shown)
         case Scalar():
             yield at.field(type_.value, type_.value.shown)
         case Union():
-            values = [each for each in type_.branches if not (isinstance(each, Scalar) and each.wire == "null")]
+            values = [each for each in type_.branches if not is_null(each)]
             at = replace(at, nullable=at.nullable or len(values) < len(type_.branches))
             if len(values) == 1:
                 yield from _field(values[0], at, within)
@@ -376,5 +389,7 @@ def _field(type_: AvroType, at: _At, within: tuple[Record, ...]) -> Iterator[Sch
                 yield at.field(None, f"union of {', '.join(map(shown, values))}" if values else "null")
         case Record() if type_.fields and type_ not in within and len(at.path) < MAX_NESTED_RECORDS:
             yield from _members(type_, at, (*within, type_))
+        case Array():
+            yield at.field(None, shown(type_), ValueType(TypeName.ARRAY, shown(type_), item=item_type(type_)))
         case _:
             yield at.field(None, shown(type_))

@@ -5,16 +5,17 @@ object that is called would take two of Python's frames, and records are nested 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from offset_ledger.decoding.avro.byte_reader import ByteReader
-from offset_ledger.decoding.avro.schema import Array, AvroType, Field, Map, Record, Scalar, Union, shown
+from offset_ledger.decoding.avro.schema import Array, AvroType, Field, Map, Record, Scalar, Union, item_type, shown
+from offset_ledger.decoding.kinds import ColumnKind
 from offset_ledger.decoding.outcome import Code, Mismatch, step_of
 from offset_ledger.decoding.typed.conversions import Convert, json_value
 from offset_ledger.decoding.typed.decoder import Malformed
-from offset_ledger.decoding.typed.types import TypeName
+from offset_ledger.decoding.typed.types import TypeName, ValueType
 
 Step = Callable[[ByteReader], Any]
 
@@ -253,3 +254,19 @@ class Parts:
             case Map():
                 values = self.value(type_.values)
                 return ReadMap(lambda _: values).read_map
+
+    def whole(self, type_: AvroType, kind: ColumnKind) -> tuple[Step, ValueType]:
+        """Return what reads the value for a column of that kind, and the type of what it gives.
+
+        A value that no such column takes is passed over.
+        """
+        source = ValueType(TypeName.ARRAY if isinstance(type_, Array) else TypeName.OBJECT, shown(type_))
+        if kind.name == "jsonb":
+            return self.value(type_), source
+        if not kind.item or not isinstance(type_, Array) or (item := item_type(type_)) is None:
+            return self.skip(type_), source
+        step = TakeBranch(type_.items, self._single).take_branch if isinstance(type_.items, Union) else None
+        return Items(step or self._single(type_.items)).read_list, replace(source, item=item)
+
+    def _single(self, type_: AvroType) -> Step:
+        return read_scalar(type_) if isinstance(type_, Scalar) else self.skip(type_)

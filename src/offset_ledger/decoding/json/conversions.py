@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from types import GenericAlias
 from typing import Annotated, Any
 
 import msgspec
@@ -30,6 +31,7 @@ _SEPARATOR = b"\x01"  # JSON has no control characters but blanks
 _LITERAL = re.compile(r"true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _TRANSFORMS: Mapping[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "trim": str.strip}
 _encode = msgspec.json.Encoder().encode
+_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _string = msgspec.json.Decoder(str).decode
 
 
@@ -47,6 +49,8 @@ class Conversion:
 
 def conversion(kind: ColumnKind) -> Conversion:
     """Return how values of that kind are read."""
+    if kind.item:
+        return _of_lists(kind, conversion(kind.item))
     if kind != kind.plain:
         of_json, of_text = conversion(kind.plain).read, from_text(kind)
 
@@ -68,6 +72,8 @@ def conversion(kind: ColumnKind) -> Conversion:
             )
         case "real":
             return Conversion(partial(_floating, single=True), msgspec.Raw, lambda values: _floats(values, 6))
+        case _ if kind.judged:
+            return Conversion(_judged, msgspec.Raw, lambda values: kinds.read_each(_raws(values), _judged, kind))
         case "double precision":
             return Conversion(_floating, msgspec.Raw, lambda values: _floats(values, 15))
     if kind.name in INTEGER_BITS:
@@ -90,10 +96,36 @@ def conversion(kind: ColumnKind) -> Conversion:
     )
 
 
+def _of_lists(kind: ColumnKind, item: Conversion) -> Conversion:
+    of_text = None if kind.split is None else from_text(kind)
+
+    def read(raw: bytes) -> list[Any]:
+        if of_text:
+            values: list[Any] = of_text(string(raw))
+            return values
+        jsonb.check_size(raw)
+        return kinds.list_of(_raws(_elements(expect(raw, "array", "array"))), item.read)
+
+    def build(values: Values) -> Built:
+        elements, flags = item.build(kinds.in_lists(values))
+        column = kinds.listed(elements, values)
+        if flags is None:
+            return column, None
+        sure = np.ones(len(values), np.bool_)
+        sure[pc.list_parent_indices(column).filter(pa.array(~flags)).to_numpy()] = False
+        return column, sure
+
+    if of_text:
+        return Conversion(read, msgspec.Raw, lambda values: kinds.read_each(_raws(values), read, kind))
+    element = msgspec.Raw if item.wire is msgspec.Raw else item.wire | None
+    return Conversion(read, GenericAlias(list, (element,)), build)
+
+
 def from_text(kind: ColumnKind) -> Callable[[str], Any]:
     """Return how a text becomes a value of that kind: changed, then split, or read as text or as what JSON writes."""
     form = text_form(kind.plain)
     in_json = None if form or kind.split is not None else conversion(kind.plain)
+    element = from_text(kind.item) if kind.item else None
 
     def changed(value: str) -> str:
         for step in kind.transform:
@@ -103,6 +135,8 @@ def from_text(kind: ColumnKind) -> Callable[[str], Any]:
     def read(value: str) -> Any:
         if kind.split is not None:
             parts = value.split(kind.split) if value else []
+            if element:
+                return kinds.list_of(parts, element)
             return jsonb.document(_encode([changed(part) for part in parts]))
         value = changed(value)
         if form:
@@ -180,6 +214,13 @@ def _floating(raw: bytes, single: bool = False) -> float:
     name = "real" if single else "double precision"
     code = Code.PRECISION if shortest not in ("0.0", "-0.0", "inf", "-inf") else Code.RANGE
     raise Mismatch(code, f"expected {name}, got {shown(raw)}, which it cannot hold")
+
+
+def _judged(raw: bytes) -> str:
+    """A text, or a number or boolean as it is written."""
+    if json_kind(raw) in ("number", "boolean"):
+        return raw.decode()
+    return text(string(raw, "text, a number or a boolean"))
 
 
 def _event_ids(values: Values) -> Built:

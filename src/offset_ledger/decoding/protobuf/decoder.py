@@ -140,7 +140,8 @@ def schema_fields(schema: WriterSchema, message: str | None = None) -> tuple[Sch
             else:
                 type_ = values.type_of(field)
                 whole = type_.name in (TypeName.ARRAY, TypeName.OBJECT)
-                yield SchemaField(at, None if whole else type_, type_.shown, absent)
+                array = type_ if type_.item else None
+                yield SchemaField(at, None if whole else type_, type_.shown, absent, array=array)
 
     return at_most(fields(message_type, (), False, (message_type.full_name,)))
 

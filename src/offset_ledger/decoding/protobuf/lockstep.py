@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.kinds import ColumnKind, Flags, staged_type, valid_flags
+from offset_ledger.decoding.kinds import Flags, staged, staged_type, valid_flags
 from offset_ledger.decoding.lockstep import Cursors, masked
 from offset_ledger.decoding.outcome import Mismatch, Places, Proven
 from offset_ledger.decoding.protobuf.parse import Parser
@@ -216,9 +216,6 @@ def _pass_packed(field: Field, state: Walk, here: Flags) -> None:
     state.read_on(here)
 
 
-_JSONB = ColumnKind("jsonb", (), "")
-
-
 class Documents:
     """Reads fields of one schema as the exact reader does, which has no less room for those of a message together."""
 
@@ -226,26 +223,27 @@ class Documents:
         self._parser, self._values, self._count = Parser(schema), Values(schema), 0
 
     def step(self, pass_over: Step, message: Message, field: Field, leaves: list[Leaf]) -> Step:
-        """Takes a step over a field, and fills the leaves with the JSON of what it passed.
+        """Takes a step over a field, and fills the leaves with the JSON, or the list, of what it passed.
 
         Raises:
-            Unprovable: a leaf is no jsonb.
+            Unprovable: a leaf is neither a jsonb nor an array, or they differ.
         """
-        if any(leaf.kind != _JSONB for leaf in leaves):
+        kind = leaves[0].kind
+        if any(leaf.kind != kind for leaf in leaves) or (kind.name != "jsonb" and not kind.item):
             raise Unprovable
         nullable = all(leaf.nullable for leaf in leaves)
-        get, convert = self._values.getter(field), conversion(self._values.type_of(field), _JSONB).convert
+        get, convert = self._values.getter(field), conversion(self._values.type_of(field), kind).convert
         self._count += 1
 
-        def read(span: bytes) -> tuple[str | None, bool]:
-            """The JSON of the field in some bytes, and whether it certainly is what it should be."""
+        def read(span: bytes) -> tuple[object, bool]:
+            """The value of the field in some bytes, and whether it certainly is what it should be."""
             self._values.room = SPARE_FILLED // self._count
             try:
                 value = get(self._parser.parse_some(span, message))
-                text = None if value is None else str(convert(value))
+                made = None if value is None else convert(value)
             except Mismatch:
                 return None, False
-            return text, nullable or text is not None
+            return made, nullable or made is not None
 
         def step(state: Walk) -> None:
             starts = state.tag_starts()
@@ -253,7 +251,7 @@ class Documents:
             spans = state.cursors.between(starts, state.tag_starts(), state.exists)
             known = {None: (None, False), b"": read(b"")}  # no message; one without the field
             readings = [known.get(span) or read(span) for span in spans.to_pylist()]
-            column = pa.array([text for text, _ in readings], pa.string())
+            column = staged(kind, [value for value, _ in readings])
             state.cursors.check(np.array([sure for _, sure in readings], np.bool_), state.exists)
             state.slots.update(dict.fromkeys((leaf.slot for leaf in leaves), column))
 

@@ -47,7 +47,7 @@ class Values:
             key, value = self._schema.message(str(field.message)).fields
             return ValueType(TypeName.OBJECT, f"map<{key.shown}, {value.shown}>")
         if field.repeated:
-            return ValueType(TypeName.ARRAY, f"repeated {field.shown}")
+            return ValueType(TypeName.ARRAY, f"repeated {field.shown}", item=self._single(field)[0])
         return self._single(field)[0]
 
     def getter(self, field: Field) -> Get:
@@ -56,7 +56,10 @@ class Values:
         A field of explicit presence that is not set has no value, whatever default a proto2 file declares; one of
         implicit presence has the zero of its type, and a repeated one is empty.
         """
-        return self._repeated(field) if field.repeated else _of_single(field, self._single(field)[1])
+        value, number = self._single(field)[1], field.number
+        if field.repeated and not field.map:
+            return lambda parsed: [value(item) for item in parsed.get(number, ())]
+        return self._repeated(field) if field.map else _of_single(field, value)
 
     def _single(self, field: Field) -> tuple[ValueType, Value]:
         if field.scalar:

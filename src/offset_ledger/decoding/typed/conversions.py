@@ -49,6 +49,7 @@ _REASONS = {
     TypeName.LOCAL_TIMESTAMP: ": a local timestamp has no time zone",
     TypeName.DURATION: ": no column takes a duration",
 }
+_NO_TEXT = (TypeName.NULL, TypeName.BYTES, TypeName.DURATION, TypeName.ARRAY, TypeName.OBJECT)
 _ARROW = {
     TypeName.BOOLEAN: pa.bool_(),
     TypeName.TEXT: pa.string(),
@@ -92,11 +93,13 @@ class _Refuse:
 
 def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
     """Return how a value of that type becomes a value of that kind; a pair that never fits refuses every value."""
+    if kind.item and kind.split is None:
+        return _of_lists(source, kind.item)
     if kind != kind.plain:
         if source.name is TypeName.TEXT:
             read = from_text(kind)
             return Conversion(read, lambda column: kinds.read_each(column.to_pylist(), read, kind))
-        if not kind.coerce:
+        if kind.item or not kind.coerce:
             return Conversion(_refuse(source, "text"))
         kind = kind.plain
     if kind.name == "jsonb":
@@ -111,8 +114,20 @@ def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
         return Conversion(form.read, form.build)
     if make := _TABLE.get((kind.name, source.name)):
         return make(source, kind)
+    if kind.judged and source.name not in _NO_TEXT:
+        in_json = json_value(source)
+        return Conversion(lambda value: _text_of(in_json(value)))
     is_count = kind.encoding in EPOCH_UNITS and source.name is TypeName.TEXT
     return Conversion(_refuse(source, "integer" if is_count else _WANTED.get(kind.name, kind.name)))
+
+
+def _of_lists(source: ValueType, kind: ColumnKind) -> Conversion:
+    if source.name is not TypeName.ARRAY or source.item is None:
+        return Conversion(_refuse(source, "array of single values"))
+    convert = conversion(source.item, kind).convert
+    if isinstance(convert, _Refuse):
+        return Conversion(_Refuse(f"elements: {convert.detail}"))
+    return Conversion(lambda values: kinds.list_of(values, convert))
 
 
 def refusal(source: ValueType, kind: ColumnKind) -> str | None:
@@ -304,6 +319,9 @@ def json_value(source: ValueType) -> Convert:
             return lambda value: str(UUID(bytes=value))
         case TypeName.DURATION:
             return _refuse(source, "jsonb")
+        case TypeName.ARRAY if source.item is not None:
+            of_item = json_value(source.item)
+            return lambda values: [None if value is None else of_item(value) for value in values]
         case _:
             return _same
 
@@ -312,6 +330,11 @@ def _json_float(value: float) -> float:
     if not math.isfinite(value):
         raise Mismatch(Code.RANGE, f"expected a number of JSON, got {value}")
     return value
+
+
+def _text_of(value: object) -> str:
+    """A value that JSON writes as a text, a number or a boolean, for Postgres to read."""
+    return f"{value:f}" if isinstance(value, Decimal) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def json_text(value: object) -> str:

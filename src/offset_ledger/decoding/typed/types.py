@@ -28,7 +28,7 @@ class TypeName(StrEnum):
     LOCAL_TIMESTAMP = "local timestamp"  # int: as TIMESTAMP, in a time zone that nobody knows
     UUID = "uuid"  # bytes: 16
     DURATION = "duration"  # bytes: months, days and milliseconds, which no column takes
-    ARRAY = "array"  # list of JSON values
+    ARRAY = "array"  # list of values of the type ``item``, of JSON values without one
     OBJECT = "object"  # dict of JSON values, from a record, a message or a map
 
 
@@ -42,6 +42,7 @@ class ValueType:
     signed: bool = True
     scale: int = 0
     nanoseconds: int = 0
+    item: "ValueType | None" = None
 
 
 MAX_FIELDS = 10_000
@@ -55,7 +56,7 @@ class SchemaField:
     """A value without fields of its own; ``type`` is None where only a jsonb takes it, ``shown`` is the schema's word.
 
     ``nullable`` is whether it can be null or missing, by itself or with what it stands in. ``aliases`` are the paths
-    that it had before, as the schema says.
+    that it had before, as the schema says. ``array`` is the type of a list, which an array takes too.
     """
 
     path: JsonPath
@@ -63,6 +64,7 @@ class SchemaField:
     shown: str
     nullable: bool
     aliases: tuple[JsonPath, ...] = ()
+    array: ValueType | None = None
 
 
 def at_most(fields: Iterator[SchemaField]) -> tuple[SchemaField, ...]:

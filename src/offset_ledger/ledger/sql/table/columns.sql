@@ -1,7 +1,13 @@
--- Every column of the table, and every one that it should have: those of the pipeline file first.
+-- Every column of the table, and every one that it should have: those of the pipeline file first. A type that is not
+-- Postgres's own has its schema, whatever the search_path is.
 SELECT name, quote_ident(name) AS quoted, a.attname IS NOT NULL AS there,
-       format_type(atttypid, atttypmod) AS type,
+       (SELECT CASE n.nspname WHEN 'pg_catalog' THEN format_type(atttypid, atttypmod)
+                    ELSE concat(quote_ident(n.nspname), '.', quote_ident(coalesce(e.typname, t.typname)),
+                                substring(format_type(atttypid, atttypmod) FROM '\([^)]*\)'), CASE WHEN e.oid > 0 THEN '[]' END) END
+        FROM pg_type AS t LEFT JOIN pg_type AS e ON e.oid = t.typelem AND e.typarray = t.oid
+        JOIN pg_namespace AS n ON n.oid = coalesce(e.typnamespace, t.typnamespace) WHERE t.oid = atttypid) AS type,
        coalesce(attnotnull, false) AS not_null,
+       coalesce((SELECT typnotnull FROM pg_type WHERE oid = atttypid), false) AS domain_not_null,
        atthasdef OR attidentity <> '' AS filled,
        coalesce(attgenerated, '') AS generated,
        coalesce(attidentity, '') = 'a' AS always_identity,

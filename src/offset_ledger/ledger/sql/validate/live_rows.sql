@@ -1,1 +1,1 @@
-SELECT * FROM {staging} WHERE NOT _deleted
+SELECT * FROM {staging} AS s WHERE NOT _deleted{also}
