@@ -151,7 +151,10 @@ SOURCE: Kind[Source] = section(
             choice(OnExpired), "What happens when retention deleted offsets that the cursor still needs."
         ),
         "transactional": Key(
-            FLAG, "Producers use transactions: control records and aborted batches may leave gaps.", (True,)
+            FLAG,
+            "Producers use transactions: control records and aborted batches may leave gaps. By default the record "
+            "batches say so themselves.",
+            (True,),
         ),
         "compacted": Key(
             FLAG, "The topic was compacted earlier and is not any more: the records removed then left gaps.", (True,)

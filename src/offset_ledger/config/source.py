@@ -65,6 +65,8 @@ class Source:
     Records name their schema where there is a ``registry``, the id of its connection. Else those of a format with a
     schema have that of the file ``schema``; ``message`` is the full name of a Protobuf message in it.
 
+    Where ``transactional`` is None, the record batches say whether a gap is of transactions.
+
     A file with several topics has ``topics``, or a regular expression ``topic_pattern``, and no ``topic``.
     """
 
@@ -73,7 +75,7 @@ class Source:
     start: StartAt = StartAt.EARLIEST
     start_timestamp: datetime | None = None
     on_expired: OnExpired = OnExpired.FAIL
-    transactional: bool = False
+    transactional: bool | None = None
     compacted: bool = False
     format: Format = Format.JSON
     key_format: KeyFormat = KeyFormat.TEXT

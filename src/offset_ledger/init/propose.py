@@ -205,7 +205,7 @@ def propose(
         publish_at_aliases=_with_aliases(everything, publish_at),
     )
     key_format = Source().key_format if record.event_id else source.key_format
-    source = replace(source, transactional=sample.gaps, key_format=key_format)
+    source = replace(source, key_format=key_format)
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
     unsure = [*doubts, *_of_sample(sample, record), *left_out(room), *refused]
     suite = suite_document(wanted.name, record.columns, seen.values) if wanted.suite else None
@@ -251,7 +251,7 @@ def _of_sample(sample: Sample, record: RecordShape) -> list[str]:
     if sample.compacted:
         lines.append("the topic is compacted")
     if sample.gaps:
-        lines.append("the topic has offsets without a record: source.transactional is true")
+        lines.append("offsets lack a record: unless by transactions or compaction, set source.compacted: true")
     return lines
 
 
@@ -298,11 +298,6 @@ def _source(source: Source) -> Iterator[str]:
     yield "source:"
     yield f"  connection: {_scalar(source.connection)}"
     yield f"  topic: {_scalar(source.topic)}"
-    if source.transactional:
-        yield _comment(
-            "offsets without a record, by transactions; write compacted: true if the topic was compacted earlier", 2
-        )
-        yield "  transactional: true"
     if source.format is not Format.JSON:
         yield f"  format: {source.format}"
     if source.registry:

@@ -15,12 +15,13 @@ from kafka.structs import OffsetAndMetadata
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, UnknownTopic
-from offset_ledger.kafka import offsets, topics
+from offset_ledger.kafka import offsets, topics, transactions
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import is_transient, unavailable
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts, oldest_records
 from offset_ledger.kafka.python_client import Admin, kafka_python_arguments
 from offset_ledger.model.moments import FirstAt, moment_or_none
+from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.retention import SizedLog
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.retry import retrying
@@ -136,6 +137,10 @@ class KafkaClient:
         A leader that does not know the epoch yet is asked again.
         """
         return self.ask(lambda admin: offsets.epoch_ends(admin, topic, epochs)) if epochs else {}
+
+    def has_transaction(self, topic: str, offsets: OffsetRange) -> bool:
+        """Return whether these offsets have a record batch of a transaction, or its marker."""
+        return self.ask(lambda admin: transactions.has_transaction(admin, topic, offsets))
 
     def group_offsets(self, group: str, topic: str) -> dict[int, int]:
         """The offsets that a consumer group has committed for the topic, by partition."""

@@ -1,4 +1,4 @@
-"""Open transactions: as the partitions have them, and as their coordinators have them."""
+"""Transactions: the open ones as partitions and coordinators have them, and those that a log has records of."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,11 +6,18 @@ from typing import NamedTuple
 
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
+from kafka.protocol.consumer import FetchRequest, IsolationLevel
+from kafka.record import MemoryRecords
 
 from offset_ledger.kafka.python_client import Admin
+from offset_ledger.kafka.topics import describe_available_topic, leaders
+from offset_ledger.model.ranges import OffsetRange
+
+_Fetched = FetchRequest.FetchTopic.FetchPartition
 
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 _COORDINATORS = "__transaction_state"
+_FETCHED_BYTES = 1 << 20
 
 
 class OpenWrite(NamedTuple):
@@ -42,6 +49,37 @@ def open_writes(admin: Admin, topic: str, partitions: Iterable[int]) -> dict[Ope
         for producer in state.active_producers
         if producer.current_transaction_start_offset >= 0
     }
+
+
+def has_transaction(admin: Admin, topic: str, offsets: OffsetRange) -> bool:
+    """Return whether these offsets have a record batch or a marker of a transaction: each batch says so of itself."""
+    leader = leaders(describe_available_topic(admin, topic))[offsets.partition]
+    position = offsets.from_offset
+    while position < offsets.until_offset:
+        place = _Fetched(partition=offsets.partition, fetch_offset=position, partition_max_bytes=_FETCHED_BYTES)
+        request = FetchRequest(
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=_FETCHED_BYTES,
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            session_id=0,
+            session_epoch=-1,  # no session
+            topics=[(topic, [place])],
+            forgotten_topics_data=[],
+            rack_id="",
+            max_version=12,  # the last one with names of topics
+        )
+        (answer,) = admin.send(request, leader).responses[0].partitions
+        if answer.error_code:
+            raise kafka_errors.for_code(answer.error_code)(f"{topic} {offsets.partition}")
+        before, records = position, MemoryRecords(answer.records)
+        while batch := records.next_batch():
+            if batch.magic >= 2 and batch.is_transactional:
+                return True
+            position = batch.next_offset
+        if position == before:
+            return False
+    return False
 
 
 def coordinated_transactions(

@@ -144,6 +144,12 @@ def gap_reason(compacted: bool, transactional: bool) -> str | None:
     return " or ".join(reasons) or None
 
 
+def with_gaps(ranges: Sequence[OffsetRange], slices: Iterable[Slice]) -> list[OffsetRange]:
+    """Return the ranges that have fewer records than offsets."""
+    counts = by_partition(slices)
+    return [r for r in ranges if counts.get(r.partition, StagedCounts()).total < r.width]
+
+
 def close(offsets: OffsetRange, staged: StagedCounts, merged: MergeCounts, reason: str | None) -> Dispositions:
     """Close the balance sheet of one range.
 
@@ -176,7 +182,7 @@ def check_gap(offsets: OffsetRange, gap: int, reason: str | None) -> None:
     """Raise UnexplainedGap where offsets are missing and no reason makes that legal on this topic."""
     if gap and reason is None:
         raise UnexplainedGap(
-            f"range {offsets}: {gap} of {offsets.width} offsets gave no record, and nothing explains it: set "
-            "source.transactional: true if the topic's producers use transactions, source.compacted: true if it was "
-            "compacted earlier (cleanup.policy is without compact now); if neither is so, records are lost"
+            f"range {offsets}: {gap} of {offsets.width} offsets gave no record, and nothing explains it, no "
+            "transaction and no compaction; set source.compacted: true if the topic was compacted earlier "
+            "(cleanup.policy is without compact now); if it was not, records are lost"
         )

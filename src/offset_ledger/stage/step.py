@@ -23,11 +23,11 @@ from offset_ledger.ledger.completeness import is_whole
 from offset_ledger.ledger.database import Session, open_ledger, transaction
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.balance_sheet import StagedCounts, gap_reason
+from offset_ledger.model.balance_sheet import StagedCounts, gap_reason, with_gaps
 from offset_ledger.model.batch import Attempt, Batch, Origin
 from offset_ledger.model.engine import EngineChoice, choose
 from offset_ledger.model.log_checks import check_truncation
-from offset_ledger.model.ranges import total_width
+from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.snapshot import TopicSnapshot, topic_of
 from offset_ledger.model.states import CLAIMABLE, State
 from offset_ledger.retry import retrying
@@ -154,13 +154,21 @@ class TopicStager:
                 "stage the batch again"
             ) from error
         after = self.topic.check(batch, read=self._gap_reason(before) is None)
+        reason = self._gap_reason(before, after)
+        if reason is None and self.pipeline.source.transactional is None:
+            with transaction(session) as cursor:
+                gaps = with_gaps(batch.ranges, staging.manifest(cursor, tables))
+            if gaps:
+                self.topic.check(batch)  # what retention deletes would be a gap of transactions too
+                reason = gap_reason(False, all(map(self.topic.has_transaction, gaps)))
         retention = tombstone_retention(self.pipeline, batch, before, after)
-        return Written(slices, self._gap_reason(before, after), retention)
+        return Written(slices, reason, retention)
 
     def _gap_reason(self, *snapshots: TopicSnapshot) -> str | None:
         """Return why offsets of the topic may lack a record, by the pipeline file and these snapshots."""
         source = self.pipeline.source
-        return gap_reason(source.compacted or any(each.compacted for each in snapshots), source.transactional)
+        compacted = source.compacted or any(each.compacted for each in snapshots)
+        return gap_reason(compacted, source.transactional is True)
 
 
 def stage_with(
@@ -275,6 +283,10 @@ class TopicChecks:
 
     def __exit__(self, *_: object) -> None:
         self._opened.close()
+
+    def has_transaction(self, offsets: OffsetRange) -> bool:
+        """Return whether these offsets, which were checked just now, have records or markers of a transaction."""
+        return self._kafka is not None and self._kafka.has_transaction(self._topic, offsets)
 
     def check(self, batch: Batch, read: bool = False) -> TopicSnapshot:
         """Check that the topic still has the planned ranges: a reader by itself reads a recreated topic silently.

@@ -31,7 +31,6 @@ source:
   connection: kafka_default
   topic: {topic}
   on_expired: {on_expired}
-  transactional: {transactional}
   compacted: {compacted}
 record:
   event_id: key

@@ -48,7 +48,7 @@ def problems(path: Path) -> list[str]:
 def test_connections_have_the_names_of_airflow(tmp_path: Path) -> None:
     pipeline = parse_pipeline(written(tmp_path, FILE))
     assert pipeline.connections == ("kafka_default", "postgres_default")
-    assert (pipeline.source.transactional, pipeline.source.start) == (False, StartAt.EARLIEST)
+    assert (pipeline.source.transactional, pipeline.source.start) == (None, StartAt.EARLIEST)
 
 
 def test_the_values_of_the_file_win_key_by_key_over_those_of_the_folder(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_flights_is_what_its_columns_promise() -> None:
         owner="data-platform",
         tags=("flights", "demo"),
         schedule="*/15 * * * *",
-        source=Source("kafka_default", "flights.events", transactional=True),
+        source=Source("kafka_default", "flights.events"),
         record=RecordShape(
             event_id=("event_id",),
             publish_at=("publish_at",),
