@@ -80,6 +80,7 @@ STOPS = {
 }
 # Whose session a claim has ended looks the outcome up on its way to the end.
 _NO_END = tuple(stop for doing, stops in STOPS.items() if doing not in (LOOKED, UNSURE) for stop in stops)
+_WORKS = {(VALIDATING, BatchState.STAGED), (COMMITTING, BatchState.VALIDATED)}
 CHOSEN_BY_LIMIT = ("plan", "run")
 """What a plan with a limit takes of each partition is the code's to choose; the model allows every share."""
 
@@ -231,8 +232,9 @@ class Bench:
     def _refreshed(self, actor: Actor, was: Attempt) -> Actor:
         """A step reads the pipeline file when it begins, and the model when it ends: an edited file is another step."""
         batch = self.state.db.batch(was.batch)
-        fresh = batch is None or batch.epoch != was.epoch or was.doing not in (VALIDATING, COMMITTING)
-        if fresh or self.state.file == actor.file:
+        own = batch is not None and batch.epoch == was.epoch
+        works = own and (was.doing, batch.state) in _WORKS  # where others were faster, the file is not read any more
+        if not works or self.state.file == actor.file:
             return actor
         actor.kill()
         again = self._start(was.batch, was.doing)

@@ -141,6 +141,10 @@ STORIES = {
         LAST_COPY, "plan", "claim", "stage slice", "seal", "reject", "approve", "crash", "claim", "stage slice", "seal",
         "recreate", ("edit", ("decodes", "all")), "reject",
     ),
+    "another attempt validates, and then the file changes": (
+        EVERYTHING, "produce", ("look", (0,)), "plan", "claim", "stage slice", "seal", "take up", "validate",
+        ("edit", ("order", "timestamp")), "take up", "end",
+    ),
     "one delivery takes over from another": (LETTERS, "run", "read back", "read back", "send", "mark"),
 }  # fmt: skip
 
