@@ -93,7 +93,7 @@ def run_migrate(arguments: Namespace) -> Outcome:
     Option("--registry", metavar="CONNECTION", help="Airflow connection id of the records' schema registry"),
     Option("--event-id", metavar="PATH", help="what identifies an event, such as $.id, or key (default: proposed)"),
     Option("--name", help="of the pipeline (default: that of the file, or the last part of the topic's)"),
-    Option("--table", metavar="SCHEMA.TABLE", help="the target table (default: public.<name>)"),
+    Option("--table", metavar="SCHEMA.TABLE", help="the target; if it exists, by its columns (default: public.<name>)"),
     Option("--records", type=from_1, default=1000, help="how many records to sample (1000)"),
     Option("--output", metavar="FILE", help="default: dags/pipelines/<name>.yaml; - prints it"),
     Option("--force", action="store_true", help="overwrite files that are there"),

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Column, ColumnType, JsonPath, Limits, RecordShape, Tombstone
+from offset_ledger.config.model import Column, ColumnType, JsonPath, Limits, RecordShape, Tombstone, spelled
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.framed import Lookup
@@ -24,6 +24,8 @@ from offset_ledger.decoding.kafka_columns import fill_from_kafka
 from offset_ledger.decoding.kinds import EPOCH, MAX_EVENT_ID_BYTES
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, printable
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.init.match import Matched, match
+from offset_ledger.table.existing import ExistingTable
 from offset_ledger.table.infer import Sample
 from offset_ledger.units import counted
 
@@ -136,12 +138,16 @@ def choose_publish_at(proposed: Sequence[Proposed]) -> Choice:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The names that the caller gives; no suite is named without ``suite``, and no ``event_id`` is to be chosen."""
+    """The names that the caller gives; no suite is named without ``suite``, and no ``event_id`` is to be chosen.
+
+    The columns are those of the table, where it is ``existing``.
+    """
 
     name: str
     table: str
     suite: bool
     event_id: str | None = None
+    existing: ExistingTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,17 +182,27 @@ def propose(
     if not everything:
         raise ConfigurationError(f"the sampled records of {sample.topic} have no member to make a column of")
     seen = _seen(source, sample, everything, lookup)
-    if wanted.event_id:
+    matched = Matched((), (), ())
+    if wanted.existing:
+        has_keys = None not in seen.keys and bool(seen.keys)
+        matched = match(wanted.existing, everything, seen.values, has_keys)
+        seen = replace(seen, values=_renamed(seen.values, everything, matched.columns))
+    if matched.key:
+        names = ", ".join(each.name for each in matched.key)
+        event_id = Choice(None, f"the rows of {wanted.table} are known by {names}")
+    elif wanted.event_id:
         event_id = _given(wanted.event_id, everything, seen)
     else:
         event_id = choose_event_id(everything, seen, sample.compacted or sample.tombstones > 0)
-    deletes = sample.tombstones > 0 and event_id.path is None
+    of_kafka_key = event_id.path is None and all(each.key is not None for each in matched.key)
+    deletes = sample.tombstones > 0 and of_kafka_key
+    read = {event_id.path, *(each.column.path for each in matched.columns), *(each.path for each in matched.key)}
     if deletes:
         publish_at = Choice(None, "tombstones have no other moment than Kafka's")
     else:
-        publish_at = choose_publish_at([each for each in everything if each.column.path != event_id.path])
+        publish_at = choose_publish_at([each for each in everything if each.column.path not in read])
     taken = {event_id.path, publish_at.path}
-    proposed = tuple(
+    proposed = matched.columns or tuple(
         replace(each, doubt=_NUMBER if each.column.path in taken else each.doubt)
         for each in everything
         if each.column.path not in taken or each.column.type.name in ("bigint", "numeric")
@@ -203,16 +219,17 @@ def propose(
         schema_ids=source.registry is not None,
         event_id_aliases=_with_aliases(everything, event_id),
         publish_at_aliases=_with_aliases(everything, publish_at),
+        key=matched.key,
     )
-    key_format = Source().key_format if record.event_id else source.key_format
+    key_format = source.key_format if of_kafka_key else Source().key_format
     source = replace(source, key_format=key_format)
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
-    unsure = [*doubts, *_of_sample(sample, record), *left_out(room), *refused]
+    unsure = [*doubts, *matched.doubts, *_of_sample(sample, record), *left_out(room), *refused]
     suite = suite_document(wanted.name, record.columns, seen.values) if wanted.suite else None
     head = [f"Proposed by offset-ledger init from {counted(len(sample.records), 'record')} of {sample.topic}.", *unsure]
     name = wanted.name if suite else None
     text = render(wanted.name, head, source, record, proposed, (event_id, publish_at), wanted.table, name)
-    unsure = [f"event_id: {event_id.why}", f"publish_at: {publish_at.why}", *unsure]
+    unsure = [f"{'key' if matched.key else 'event_id'}: {event_id.why}", f"publish_at: {publish_at.why}", *unsure]
     unsure += [f"column {each.column.name}: {each.doubt}" for each in proposed if each.doubt]
     return Proposal(text, source, record, suite, tuple(unsure))
 
@@ -231,6 +248,14 @@ def _seen(source: Source, sample: Sample, proposed: Sequence[Proposed], lookup: 
             reasons = fill_from_kafka(RecordShape(None, None, ()), slots, _key(decoder, each.key), EPOCH)
             keys.append(None if reasons else str(slots[0]))
     return Seen(values, keys)
+
+
+def _renamed(
+    values: Mapping[str, Sequence[object]], proposed: Sequence[Proposed], columns: Sequence[Proposed]
+) -> dict[str, Sequence[object]]:
+    """The values by the names that the columns of a table have."""
+    names = {each.column.path: each.column.name for each in proposed}
+    return {**values, **{each.column.name: values[names[each.column.path]] for each in columns}}
 
 
 def _key(decoder: Decoder, key: bytes | None) -> bytes | Reason | None:
@@ -311,7 +336,11 @@ def _source(source: Source) -> Iterator[str]:
 def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str]:
     event_id, publish_at = choices
     yield _comment(event_id.why, 2)
-    yield f"  event_id: {_place(record.event_id, record.event_id_aliases, 'key')}"
+    if record.key:
+        yield "  key:"
+        yield from (f"    {_scalar(each.name)}: {_column(each)}" for each in record.key)
+    else:
+        yield f"  event_id: {_place(record.event_id, record.event_id_aliases, 'key')}"
     yield _comment(publish_at.why, 2)
     yield f"  publish_at: {_place(record.publish_at, record.publish_at_aliases, 'kafka_timestamp')}"
     if record.tombstone is not Tombstone.QUARANTINE:
@@ -322,12 +351,16 @@ def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str
 
 
 def _column(column: Column) -> str:
-    arguments = f"({','.join(map(str, column.type.args))})" if column.type.args else ""
-    type_ = f"{column.type.name}{arguments}"
+    type_ = spelled(column.type.name, column.type.args)
     parts = [f"type: {_scalar(type_)}" if " " not in type_ else f"type: {type_}"]
-    parts += [f"path: {_path(column.path, '')}"] if column.path != (column.name,) else []
+    if column.key is not None:
+        parts.append("key: $")
+    elif column.path != (column.name,):
+        parts.append(f"path: {_path(column.path, '')}")
     parts += _aliases(column.aliases)
     parts += ["nullable: true"] if column.nullable else []
+    parts += [f"encoding: {column.encoding}"] if column.encoding.startswith("epoch") else []
+    parts += ["coerce: true"] if column.coerce else []
     return type_ if len(parts) == 1 else f"{{{', '.join(parts)}}}"
 
 
@@ -398,9 +431,10 @@ def _of_texts(column: Column, texts: Sequence[str]) -> _Entry:
 
 
 def _of_numbers(column: Column, known: Sequence[Any]) -> Iterator[_Entry]:
-    if not all(isfinite(value) and abs(value) < _LARGEST for value in known):
+    numbers = [each for each in known if isinstance(each, int | float | Decimal)]
+    if len(numbers) < len(known) or not all(isfinite(each) and abs(each) < _LARGEST for each in numbers):
         return
-    lowest, highest = min(known), max(known)
+    lowest, highest = min(numbers), max(numbers)
     low = 0 if lowest >= 0 else -_above(-lowest)
     if _PART_OF_NAME.search(f"_{column.name}"):  # numbers that count on
         if low == 0:

@@ -20,8 +20,10 @@ from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.init.propose import Proposal, Wanted, propose
+from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
 from offset_ledger.schema_registry.client import Registry, connect_registry, schema_or_problem
+from offset_ledger.table.existing import ExistingTable, read_existing
 from offset_ledger.table.infer import (
     Sample,
     framed_sample,
@@ -58,7 +60,8 @@ def initialize(
 ) -> Initialized:
     """Write a pipeline file for the topic, and a suite under expectations/; nothing, where ``output`` is ``-``.
 
-    Without a name the pipeline is named like the file, or like the last part of the topic.
+    Without a name the pipeline is named like the file, or like the last part of the topic. A ``table`` that exists
+    says what columns there are, of what types, and by what key it knows its rows.
 
     Raises:
         ConfigurationError: a file is there and not ``force``, or the topic has nothing to infer columns from.
@@ -77,7 +80,8 @@ def initialize(
     if not force and (there := [str(each) for each in (path, suite) if each and each.exists()]):
         raise ConfigurationError(f"{' and '.join(there)} would be overwritten; name another --output, or add --force")
     sample = read_sample(get_connection(connection), topic, records)
-    wanted = Wanted(name, table or f"public.{name}", suite is not None, event_id)
+    existing = read_table(table) if table else None
+    wanted = Wanted(name, table or f"public.{name}", suite is not None, event_id, existing)
     source = Source(connection, topic, registry=registry)
     if source.registry is None:
         proposal = propose(wanted, source, sample, json_inferred(sample))
@@ -93,6 +97,12 @@ def initialize(
     check_proposal(proposal)
     written = _write(proposal, path, suite) if path and suite else ()
     return Initialized(name, len(sample.records), proposal, written)
+
+
+def read_table(name: str) -> ExistingTable | None:
+    """Read the table, ``schema.table`` in the database of postgres_default; None where it does not exist."""
+    with connect(get_connection("postgres_default")) as session, transaction(session) as cursor:
+        return read_existing(cursor, *split_table(name))
 
 
 def check_proposal(proposal: Proposal) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ import pytest
 from offset_ledger.cli.main import main
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection
-from offset_ledger.ledger.database import connect, rows
+from offset_ledger.errors import TargetMismatch
+from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.model.batch import Origin
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
@@ -194,3 +197,97 @@ def test_the_name_is_that_of_the_file_and_the_event_id_the_given_one(
     ]
     found = loaded(servers, path, "event_id, payment_id, event_id_2")
     assert sorted(found) == sorted((str(n), n, f"e{n}") for n in range(60))
+
+
+EXISTING = """
+CREATE TYPE public.state AS ENUM ('new', 'paid');
+CREATE TABLE public.orders (
+  row_id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, tenant uuid NOT NULL, number integer NOT NULL,
+  state public.state NOT NULL, amount numeric(9,2), tags text[], placed timestamptz NOT NULL, customer_id bigint,
+  twice numeric GENERATED ALWAYS AS (2 * amount) STORED, added timestamptz NOT NULL DEFAULT now(), note text,
+  UNIQUE (tenant, number))
+"""
+TENANTS = ("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
+
+
+def orders() -> list[dict[str, Any]]:
+    return [
+        {
+            "tenant": TENANTS[n % 2], "number": n // 2, "state": ("new", "paid")[n % 2], "amount": f"{n}.25",
+            "tags": ["a", f"b{n}"], "placed": NOON + n, "customer": {"id": n % 5}, "source": "web",
+        }
+        for n in range(60)
+    ]  # fmt: skip
+
+
+def test_a_table_that_exists_says_what_columns_there_are(
+    servers: Servers, topic: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with connect(servers.postgres) as session, transaction(session) as cursor:
+        cursor.execute(EXISTING)
+    send(servers, topic, *(json.dumps(each).encode() for each in orders()))
+    assert main(["init", "--topic", topic, "--table", "public.orders", "--output", "dags/pipelines/orders.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert "  key: the rows of public.orders are known by tenant, number" in said
+    assert "  public.orders has no column for $.source" in said
+    assert "  column placed: numbers of the sample, read as moments" in said
+    path = here / "dags/pipelines/orders.yaml"
+    columns = "\n".join(
+        [
+            "    state: public.state",
+            '    amount: {type: "numeric(9,2)", nullable: true, coerce: true}',
+            '    tags: {type: "text[]", nullable: true}',
+            "    # numbers of the sample, read as moments",
+            "    placed: {type: timestamptz, encoding: epoch_ms}",
+            "    customer_id: {type: bigint, path: $.customer.id, nullable: true}",
+        ]
+    )
+    assert f"  columns:\n{columns}\n\n" in path.read_text()
+    assert "  key:\n    tenant: uuid\n    number: integer\n" in path.read_text()
+
+    pipeline = parse_pipeline(path)
+    with pytest.raises(TargetMismatch) as refused, connect(servers.postgres) as session:
+        list(ingest(pipeline, Origin("test"), True, quiet))
+    (alter,) = re.findall(r"run: (ALTER TABLE .*); or change", str(refused.value))
+    with connect(servers.postgres) as session, transaction(session) as cursor:
+        cursor.execute(alter)
+    list(ingest(pipeline, Origin("test"), True, quiet))
+    with connect(servers.postgres) as session:
+        stored = rows(
+            session,
+            "SELECT tenant::text, number, state::text, amount::text, tags, placed, customer_id FROM public.orders",
+        )
+        assert rows(session, "SELECT FROM offset_ledger.quarantine") == []
+    at, named = datetime.fromtimestamp(NOON / 1000, UTC), ("tenant", "number", "state", "amount", "tags")
+    assert sorted(tuple(row) for row in stored) == sorted(
+        (*map(d.get, named), at + timedelta(milliseconds=n), d["customer"]["id"]) for n, d in enumerate(orders())
+    )
+
+
+def test_a_table_with_one_text_as_its_key_is_known_by_the_kafka_key(
+    servers: Servers, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with connect(servers.postgres) as session, transaction(session) as cursor:
+        cursor.execute("CREATE TABLE public.orders (code varchar(9) PRIMARY KEY, n integer NOT NULL)")
+    send(servers, topic, *(json.dumps({"n": n}).encode() for n in range(3)))
+    assert main(["init", "--topic", topic, "--table", "public.orders", "--output", "-"]) == 0
+    assert '  key:\n    code: {type: "varchar(9)", key: $}\n' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("(a bigint PRIMARY KEY, n integer)", r"knows its rows by \(a\), and no sampled record has values"),
+        ("(n integer)", "knows its rows by no primary key or unique index"),
+        ("(n integer PRIMARY KEY)", "has no column beside its key"),
+    ],
+)
+def test_a_table_that_the_records_do_not_fit_is_one_line(
+    servers: Servers, topic: str, here: Path, capsys: pytest.CaptureFixture[str], table: str, problem: str
+) -> None:
+    with connect(servers.postgres) as session, transaction(session) as cursor:
+        cursor.execute(f"CREATE TABLE public.orders {table}")
+    send(servers, topic, *(json.dumps({"n": n}).encode() for n in range(3)))
+    assert main(["init", "--topic", topic, "--table", "public.orders"]) == 1
+    assert re.fullmatch(f".*{problem}.*\n", capsys.readouterr().err)
+    assert not list(here.rglob("*.yaml"))

@@ -1,0 +1,107 @@
+"""The columns of a table that exists, each with the value of the records that it is named after."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from offset_ledger.config.column_types import ENCODINGS, NUMBERS, parse_type
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.located import Refused
+from offset_ledger.config.model import Column, ColumnType
+from offset_ledger.config.names import OWN_COLUMNS, check_column_name
+from offset_ledger.decoding.inferred import Proposed, column_name
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.table.existing import ExistingColumn, ExistingTable
+
+_LITERALS = (*NUMBERS, "boolean")
+_EPOCHS = ((10**14, "epoch_us"), (10**11, "epoch_ms"), (0, "epoch_s"))
+"""The least number of this century, nearly, in each unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The columns of the key, none where the table is known by event_id; the others; and what was unsure, in lines."""
+
+    key: tuple[Column, ...]
+    columns: tuple[Proposed, ...]
+    doubts: tuple[str, ...]
+
+
+def match(
+    table: ExistingTable, inferred: Sequence[Proposed], values: Mapping[str, Sequence[object]], has_keys: bool
+) -> Matched:
+    """Match columns and values by their names; ``values`` has those of the sample by the proposed column.
+
+    The key of the rows is the first one whose columns are all in the records. Of one column it is the Kafka key, where
+    all records have one.
+
+    Raises:
+        ConfigurationError: the table has no key that the records have.
+    """
+    named, columns, doubts = _by_name(inferred), dict[str, Column](), list[str]()
+    own = [each for each in table.columns if each.name not in OWN_COLUMNS and not each.name.startswith("_")]
+    for each in own:
+        if of := named.get(each.name):
+            try:
+                check_column_name(each.name)
+                columns[each.name] = _declared(each, of.column, values[of.column.name])
+            except Refused as refused:
+                doubts.append(f"column {each.name} of {table.name} is left out: {refused}")
+    key = tuple(replace(each, nullable=False) for each in _key(table, columns, has_keys))
+    in_key, read = {each.name for each in key}, {each.path for each in columns.values()}
+    others = [each for name, each in columns.items() if name not in in_key]
+    if not others:
+        raise ConfigurationError(
+            f"table {table.name} has no column beside its key that is named like a value of the records; the records "
+            f"have {', '.join(format_path(each.column.path) for each in inferred[:5])}"
+        )
+    needed = [each.name for each in own if not (each.nullable or each.filled or each.name in {*columns, *in_key})]
+    unread = [format_path(each.column.path) for each in inferred if each.column.path not in read]
+    doubts += [f"{', '.join(needed)} of {table.name} may not be NULL, and no value is named so"] if needed else []
+    doubts += [f"{table.name} has no column for {', '.join(unread)}"] if unread else []
+    return Matched(key, tuple(Proposed(each, _doubt(each)) for each in others), tuple(doubts))
+
+
+def _by_name(inferred: Sequence[Proposed]) -> dict[str, Proposed]:
+    """The values by their names, and by the last part of their paths where that is of one alone."""
+    by_last = defaultdict(list)
+    for each in inferred:
+        by_last[column_name(each.column.path[-1:])].append(each)
+    last = {name: those[0] for name, those in by_last.items() if len(those) == 1}
+    return last | {each.column.name: each for each in inferred}
+
+
+def _declared(column: ExistingColumn, inferred: Column, values: Sequence[object]) -> Column:
+    """The column with the type that the table has, read from what the records have."""
+    type_ = parse_type(column.type)
+    encoding = ENCODINGS.get(type_.name, ("",))[0]
+    numbers = [abs(value) for value in values if isinstance(value, int)]
+    if type_.name == "timestamptz" and numbers:
+        encoding = next(name for least, name in _EPOCHS if max(numbers) >= least)
+    coerce = inferred.type.name == "text" and type_.name in _LITERALS
+    return replace(inferred, name=column.name, type=type_, nullable=column.nullable, encoding=encoding, coerce=coerce)
+
+
+def _may_be_key(type_: ColumnType) -> bool:
+    return not (type_.judged or type_.name == "jsonb" or type_.name.endswith("[]"))
+
+
+def _doubt(column: Column) -> str:
+    return "numbers of the sample, read as moments" if column.encoding.startswith("epoch") else ""
+
+
+def _key(table: ExistingTable, columns: Mapping[str, Column], has_keys: bool) -> Sequence[Column]:
+    for key in table.keys:
+        if key == ("event_id",):
+            return ()
+        if all(name in columns and _may_be_key(columns[name].type) for name in key):
+            return [columns[name] for name in key]
+    texts = {each.name: each.type for each in table.columns if each.type.startswith(("text", "character varying"))}
+    for key in table.keys:
+        if has_keys and len(key) == 1 and key[0] in texts:
+            return [Column(key[0], parse_type(texts[key[0]]), (), key=())]
+    there = " or ".join(f"({', '.join(key)})" for key in table.keys) or "no primary key or unique index"
+    raise ConfigurationError(
+        f"table {table.name} knows its rows by {there}, and no sampled record has values of these names; create a "
+        "unique index on columns that the records have, or write record.key yourself, with the path of each"
+    )
