@@ -431,7 +431,7 @@ def _of_texts(column: Column, texts: Sequence[str]) -> _Entry:
 
 
 def _of_numbers(column: Column, known: Sequence[Any]) -> Iterator[_Entry]:
-    numbers = [each for each in known if isinstance(each, int | float | Decimal)]
+    numbers: list[Any] = [each for each in known if isinstance(each, int | float | Decimal)]
     if len(numbers) < len(known) or not all(isfinite(each) and abs(each) < _LARGEST for each in numbers):
         return
     lowest, highest = min(numbers), max(numbers)
