@@ -32,7 +32,7 @@ CYCLES_A_BENCH = 25
 
 
 SEVERAL = "several"
-STARTS = ("timestamp", "clock", SEVERAL)
+STARTS = ("timestamp", "clock", SEVERAL, "composite")
 
 
 def new_bench(lab: Lab, start: str) -> Bench:

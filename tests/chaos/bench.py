@@ -43,13 +43,17 @@ PLAIN = {"acks": "all", "retries": 0, "enable_idempotence": False, "linger_ms": 
 STEPS = ("plan", "stage", "validate", "commit", "report")
 
 # What orders the records of an event: their timestamps in Kafka, or the producer's clock. Where that clock orders, a
-# delete is a record with a moment of its own, which a tombstone lacks. A remerge leads from the clock to them.
+# delete is a record with a moment of its own, which a tombstone lacks. A remerge leads from the clock to them. Where
+# the key is composite, rows are known by two columns of the Kafka key.
 _DELETES = 'delete_when: {path: $.op, equals: "d"}'
 ORDERS = {
     "timestamp": "publish_at: kafka_timestamp\n  tombstone: delete",
     "clock": f"publish_at: $.at\n  {_DELETES}",
     "remerged": f"publish_at: kafka_timestamp\n  {_DELETES}",
+    "composite": "publish_at: kafka_timestamp\n  tombstone: delete",
 }
+_PLAIN_KEY = "event_id: key"
+_COMPOSITE_KEY = "key: {tenant: {type: text, key: $.tenant}, number: {type: integer, key: $.number}}"
 
 HOUR, DAY = 3_600_000, 86_400_000
 FIRST, LAST = -62_135_596_800_000, 253_402_300_799_000  # the first and the last second that a calendar has
@@ -62,9 +66,9 @@ ELSEWHERE = "SET timezone = 'Asia/Kolkata'", "SET datestyle = 'SQL, DMY'"
 
 PIPELINE = """
 pipeline: orders
-source: {{connection: kafka_default, {topics}, start: {start}, transactional: {transactional}{format}}}
+source: {{connection: kafka_default, {topics}, start: {start}, transactional: {transactional}{format}{key_format}}}
 record:
-  event_id: key
+  {key}
   {order}
   columns:
     state: text
@@ -139,7 +143,13 @@ class Bench:
         path = self.folder / "orders.yaml"
         added = "".join(self.added.lines())
         topics = f"topics: [{', '.join(self.topics)}]" if self.neighbour else f"topic: {self.topic}"
-        text = PIPELINE.format(topics=topics, order=ORDERS[self.order], columns=added, **self.settings)
+        key, key_format = _PLAIN_KEY, ""
+        if self.order == "composite":
+            key, key_format = _COMPOSITE_KEY, ", key_format: json"
+        order = ORDERS[self.order]
+        text = PIPELINE.format(
+            topics=topics, key=key, key_format=key_format, order=order, columns=added, **self.settings
+        )
         if not path.exists() or path.read_text() != text:
             draft = path.with_suffix(f".{threading.get_ident()}")
             draft.write_text(text)
@@ -165,7 +175,11 @@ class Bench:
         The producer's clock and the record's timestamp know nothing of each other; either may jump.
         """
         self.serial += 1
-        event_id, mark = f"e{random.randrange(ids)}", f"m{self.serial}"
+        identity, mark = random.randrange(ids), f"m{self.serial}"
+        event_id = key = f"e{identity}"
+        if self.order == "composite":
+            tenant, number = f"t{identity % 3}", identity // 3
+            event_id, key = f"{tenant}, {number}", json.dumps({"number": number, "tenant": tenant})
         sent_at, at = (NOON + 1000 * random.randrange(50) for _ in range(2))
         if random.random() < 0.1:
             sent_at += random.choice(LATE_OR_EARLY)
@@ -178,10 +192,10 @@ class Bench:
         if self.schemas:
             value = self.schemas.framed(random, kind, value)
         if kind is Kind.TOMBSTONE:
-            if self.order == "timestamp":
+            if "tombstone" in ORDERS[self.order]:
                 value = None
             mark, values, more = None, (None, None), ()
-        sent = Record(event_id.encode(), value, (), sent_at, random.randrange(self.partitions))
+        sent = Record(key.encode(), value, (), sent_at, random.randrange(self.partitions))
         orders = at if self.order == "clock" else sent_at
         texts = tuple(None if each is None else str(each) for each in (*values, *more))
         return sent, Produced(event_id, orders, mark, kind, value, texts, sent_at)

@@ -151,9 +151,10 @@ def target_rows(session: Session, pipeline: Pipeline) -> list[Row]:
     read = [each.source.topic for each in pipelines(pipeline)]
     of_topic = sql.SQL("{} * (array_position({}, _topic) - 1)").format(sql.Literal(SPAN), sql.Literal(read))
     query = sql.SQL(
-        "SELECT event_id, (extract(epoch FROM publish_at) * 1000)::bigint, state, _partition + {}, _offset, _deleted{}"
-        " FROM {}"
+        "SELECT concat_ws(', ', {}), (extract(epoch FROM publish_at) * 1000)::bigint, state, _partition + {}, _offset,"
+        " _deleted{} FROM {}"
     ).format(
+        sql.SQL(", ").join(map(sql.Identifier, pipeline.record.key_names)),
         of_topic if len(read) > 1 else sql.Literal(0),
         sql.Composed(others),
         sql.Identifier(pipeline.target.schema, pipeline.target.table),
