@@ -35,11 +35,11 @@ _COUNTS = (*Dispositions.__dataclass_fields__, "in_redrive")
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows under the names of their columns, moments in UTC to the second; without counts that are 0 in every row."""
+    """Rows under the names of their columns, moments in UTC to the second; without counts that every row lacks."""
     from tabulate import tabulate
 
     rows = list(rows)
-    counts = [name for name in _COUNTS if all(row.get(name) == 0 for row in rows)]
+    counts = [name for name in _COUNTS if not any(row.get(name) for row in rows)]
 
     def cell(value: Any) -> Any:
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z" if isinstance(value, datetime) else value
