@@ -154,6 +154,7 @@ def test_a_table_leaves_out_the_effects_that_no_row_has() -> None:
         {"partition": 0, "inserted": 0, "gap": 2, "skipped": 0},
     ]
     assert table(rows).splitlines()[0].split() == ["partition", "inserted", "gap"]
-    assert table([*rows, {"partition": 1, "inserted": None, "gap": None, "skipped": None}]).split()[2] == "gap"
+    still_open = {"partition": 1, "inserted": None, "gap": None, "skipped": None}
+    assert table([*rows, still_open]).splitlines()[0].split() == ["partition", "inserted", "gap"]
     assert table([{"records": 1, "in_redrive": 0}]).splitlines()[0].split() == ["records"]
     assert table([{"records": 0, "in_redrive": 2}]).splitlines()[0].split() == ["records", "in_redrive"]
