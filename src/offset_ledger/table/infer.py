@@ -187,6 +187,7 @@ MAX_NESTED = 8
 FEW_VALUES = 20
 MANY_NAMES = 20
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 NARROWED = ("uuid", "date", "time", "timestamptz")
 _TYPES = {"number": ("bigint", "numeric"), "text": (*NARROWED, "text"), "boolean": ("boolean",)}
 _MOMENT_NAME = re.compile(r"(?:^|_)(?:at|ts|time|timestamp|date|millis|ms)$|time")
@@ -223,9 +224,21 @@ def _member(path: JsonPath, sampled: Sequence[bytes], nullable: bool) -> Iterato
         *narrow, last = _TYPES[kinds[0]]
         type_ = next((each for each in narrow if takes_all(each, values)), last)
         yield Inferred(path, type_, nullable, _doubt(path, type_, values))
+    elif kinds == ["array"] and (array := _array_type(values)):
+        yield Inferred(path, array, nullable)
     else:
         doubt = f"{' and '.join(kinds)} in the sample" if len(kinds) > 1 else ""
         yield Inferred(path, "jsonb", nullable, doubt if kinds else "null in every sampled record")
+
+
+def _array_type(arrays: Sequence[bytes]) -> str | None:
+    """Return the type that takes these lists; None where their elements are not all of one kind, or none is there."""
+    elements = [bytes(each) for array in arrays for each in _elements(array) if bytes(each) != b"null"]
+    kinds = {json_kind(each) for each in elements}
+    if len(kinds) != 1 or not (types := _TYPES.get(kinds.pop())):
+        return None
+    few = len(elements) < FEW_VALUES
+    return next((f"{each}[]" for each in types if not (few and each in NARROWED) and takes_all(each, elements)), None)
 
 
 def _no_record(path: JsonPath, objects: Sequence[bytes]) -> str | None:
