@@ -404,6 +404,7 @@ def _leave_tablespace(bench: Bench, name: str) -> None:
             ):
                 bench.superuser(f'ALTER INDEX "{schema}"."{index}" SET TABLESPACE pg_default')
             bench.superuser(f"DROP TABLESPACE {name}")
+            bench.superuser("CHECKPOINT")  # a recovery from before would look for its folder
             return
         time.sleep(0.5)
     raise RuntimeError(f"tablespace {name} could not be dropped")
