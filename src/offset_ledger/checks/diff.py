@@ -12,7 +12,7 @@ from offset_ledger.checks.compare_schemas import (
     sampled_lines,
     unread_lines,
 )
-from offset_ledger.config.model import Column, Pipeline
+from offset_ledger.config.model import Column, OnConflict, Pipeline
 from offset_ledger.config.source import Format, SubjectStrategy
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding import subjects
@@ -130,7 +130,9 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
             clauses = ", ".join(change.clause or change.statement for change in changes)
             return "to be changed", f"{table} fits after the next commit, which makes: {clauses}"
         extras = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]
-        extras += [f"the unique index {name}" for name in own_uniques(cursor, pipeline)]
+        fails = pipeline.target.on_conflict is OnConflict.FAIL
+        uniques = [each for each in own_uniques(cursor, pipeline) if fails or each.excludes]
+        extras += [f"the {'exclusion constraint' if each.excludes else 'unique index'} {each.name}" for each in uniques]
         note = f", and has {', '.join(extras)}: a row that these change or refuse stops a commit" if extras else ""
         return "fits", f"{table} fits{note}"
 

@@ -3,8 +3,9 @@
 MERGE says what it did with each row from PostgreSQL 17 on; before that an UPDATE and an INSERT in one statement do.
 """
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,7 +15,7 @@ from psycopg2 import errors as pg
 from psycopg2 import sql
 from psycopg2.extras import DictRow
 
-from offset_ledger.config.model import Merge, Pipeline, RecordShape
+from offset_ledger.config.model import Merge, OnConflict, Pipeline, RecordShape
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import IncompleteStaging, LedgerViolation, OffsetLedgerError, TargetMismatch, TransientError
 from offset_ledger.ledger.database import (
@@ -29,10 +30,12 @@ from offset_ledger.ledger.database import (
     transaction_id,
 )
 from offset_ledger.ledger.row_order import row_formats
-from offset_ledger.ledger.sqlstates import RAISED, REFUSED, in_a_function, meaning, refusal
+from offset_ledger.ledger.sqlstates import RAISED, REFUSED, Meaning, in_a_function, meaning, refusal
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts
+from offset_ledger.table.conflicts import find_conflicts
 from offset_ledger.table.fit import enabled_triggers, no_longer_declared, record_columns
+from offset_ledger.units import counted
 
 
 def merge_formats(
@@ -278,13 +281,11 @@ def explained(pipeline: Pipeline, tables: StagingTables, triggers: Sequence[str]
         if may_be_raised and (in_a_function(error) or (triggers and error.diag.context)):
             names = f" (triggers: {', '.join(triggers)})" if triggers else ""
             raise refusal(RAISED, error, f"table {target}{names}") from error
-        # Other unique constraints are the table's own.
-        concurrent = isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected)) or (
-            isinstance(error, pg.UniqueViolation)
-            and (error.diag.schema_name, error.diag.table_name) == (pipeline.target.schema, pipeline.target.table)
-            and f"({', '.join(pipeline.record.key_names)})=(" in (error.diag.message_detail or "")
-        )
-        if concurrent:
+        # Other unique constraints are the table's own; that of the key may have partition columns too.
+        columns = re.search(r"\((.*?)\)=\(", error.diag.message_detail or "")
+        named = {name.strip('"') for name in columns[1].split(", ")} if columns else set()
+        of_key = isinstance(error, pg.UniqueViolation) and named.issuperset(pipeline.record.key_names)
+        if of_key or isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected)):
             raise TransientError(
                 f"another writer changed {target} during the merge ({type(error).__name__}); nothing was committed; "
                 "let only its pipeline write this table, and try again"
@@ -299,10 +300,17 @@ def explained(pipeline: Pipeline, tables: StagingTables, triggers: Sequence[str]
                 f"table {target} expects a timestamp of every record, and one has none; nothing was committed; "
                 f"run ALTER TABLE {target} ALTER COLUMN _timestamp DROP NOT NULL, and try again"
             ) from error
+        if isinstance(error, pg.CheckViolation) and not error.diag.constraint_name:
+            raise TargetMismatch(_no_partition(pipeline, error)) from error
         known = meaning(error.pgcode, str(error)) or (None if lost else REFUSED)
         if known is None or not issubclass(known.kind, (LedgerViolation, TargetMismatch)):
             raise
-        raise refusal(known, error, f"table {target}", largest(pipeline, tables, error)) from error
+        hint = largest(pipeline, tables, error)
+        if isinstance(error, pg.UniqueViolation):
+            known, hint = _conflict(pipeline, tables)
+        elif isinstance(error, pg.ExclusionViolation):
+            known = replace(known, advice=f"{known.advice}; target.on_conflict is about unique constraints alone")
+        raise refusal(known, error, f"table {target}", hint) from error
 
 
 _TOO_LARGE = "54"
@@ -310,19 +318,12 @@ _SECONDS = 5
 
 
 def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) -> str:
-    """The event with the most bytes in the columns of the index that refused one; empty where none can be named.
-
-    In a session of its own: the transaction of the merge has failed.
-    """
+    """The event with the most bytes in the columns of the index that refused one; empty where none can be named."""
     if (error.pgcode or "")[:2] != _TOO_LARGE:
         return ""
     index = {"schema": error.diag.schema_name, "name": error.diag.constraint_name}
-    database = get_connection(pipeline.target.connection)
-    with (
-        suppress(OffsetLedgerError, psycopg2.Error),
-        connect(database, timeout=_SECONDS) as session,
-        transaction(session) as cursor,
-    ):
+
+    def ask(cursor: Cursor) -> str:
         cursor.run("commit/columns_of_index", **index)
         names = [sql.Identifier("s", row[0]) for row in cursor.fetchall()] or [sql.Identifier("s")]
         sizes = sql.SQL(" + ").join(sql.SQL("coalesce(pg_column_size({}), 0)").format(name) for name in names)
@@ -331,4 +332,56 @@ def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) ->
         cursor.execute(query.format(staging=tables.identifier(tables.rows), size=sizes, event=event))
         key, partition, offset = cursor.one()
         return f"the largest is event {key!r}, record {partition}:{offset}"
+
+    return _ask_beside(pipeline, ask)
+
+
+def _ask_beside(pipeline: Pipeline, ask: Callable[[Cursor], str]) -> str:
+    """The answer of a session of its own, for the transaction of the merge has failed; empty where it fails too."""
+    with (
+        suppress(OffsetLedgerError, psycopg2.Error),
+        connect(get_connection(pipeline.target.connection), timeout=_SECONDS) as session,
+        transaction(session) as cursor,
+    ):
+        set_local(cursor, "lock_timeout", f"{_SECONDS}s")  # that transaction has its locks still
+        return ask(cursor)
     return ""
+
+
+def _conflict(pipeline: Pipeline, tables: StagingTables) -> tuple[Meaning, str]:
+    """What to do about values that another row has, and the records that bring them."""
+
+    def ask(cursor: Cursor) -> str:
+        if not find_conflicts(cursor, pipeline, tables.identifier(tables.rows)):
+            return ""
+        records = cursor.run("conflicts/first_records").fetchall()
+        listed = ", ".join(f"{pipeline.source.topic} {row[0]}:{row[1]}" for row in records)
+        return f"{counted(records[0][2], 'record')}: {listed}{', ...' if records[0][2] > len(records) else ''}"
+
+    advice = "correct the row that has the values, drop the constraint, or write target.on_conflict: quarantine"
+    if pipeline.target.on_conflict is OnConflict.QUARANTINE:
+        abandon = f"offset-ledger batch abandon {tables.batch_id} --why ..."
+        advice = f"the table has changed since the batch was validated: {abandon}, and its offsets are planned again"
+    return replace(REFUSED, advice=advice), _ask_beside(pipeline, ask)
+
+
+_PARTITION_KEY = re.compile(r"\((.*?)\) = \((.*)\)")
+_BOUNDS = {"l": "IN ({})", "r": "FROM ({}) TO (...)", "h": "WITH (MODULUS ..., REMAINDER ...)"}
+
+
+def _no_partition(pipeline: Pipeline, error: psycopg2.Error) -> str:
+    """The partition that a row lacks, and what creates it."""
+    table = f"{error.diag.schema_name}.{error.diag.table_name}"
+    values = _PARTITION_KEY.search(error.diag.message_detail or "")
+
+    def ask(cursor: Cursor) -> str:
+        strategy = cursor.execute(
+            "SELECT partstrat FROM pg_partitioned_table WHERE partrelid = to_regclass(%s)", [table]
+        ).one()[0]
+        literal = sql.Literal(values[2] if values and ", " not in values[1] else "...").as_string(cursor)
+        return f": CREATE TABLE ... PARTITION OF {table} FOR VALUES {_BOUNDS[strategy].format(literal)}"
+
+    return (
+        f"table {table} has no partition for {values[0] if values else 'a row'}; nothing was committed; create it"
+        f"{_ask_beside(pipeline, ask)}; or let target.partitions create those of a date or timestamptz column"
+    )

@@ -128,7 +128,7 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
     tables = StagingTables(batch.attempt)
     pipeline = with_columns(cursor, pipeline, batch.batch_id)
     staging.check_columns(cursor, tables, pipeline.record)  # file and table may have changed since the claim
-    change_target(cursor, pipeline, batch.batch_id)
+    change_target(cursor, pipeline, batch.batch_id, tables.identifier(tables.rows))
     followed_columns.settle(cursor, pipeline.name, batch.batch_id)
     staged = sealed_counts(cursor, batch)
     row_counts.count_once(cursor, pipeline, origin)

@@ -329,6 +329,34 @@ class ColumnsFrom(StrEnum):
     SCHEMA = "schema"
 
 
+class OnConflict(StrEnum):
+    """The consequence of a record that would break a unique constraint of the table besides its key."""
+
+    FAIL = "fail"
+    QUARANTINE = "quarantine"
+
+
+class Period(StrEnum):
+    """The length of the periods of a range partition, in UTC."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    YEAR = "year"
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """The range partitions that commits create: one for each period, and those ``ahead`` of today.
+
+    ``by`` is the column that the pipeline partitions a new table by; of one that exists, the table knows it.
+    """
+
+    every: Period
+    ahead: int = 1
+    by: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The table that rows are merged into."""
@@ -339,6 +367,8 @@ class Target:
     merge: Merge = Merge.NEWEST_WINS
     evolve: Evolve = Evolve.NONE
     columns_from: ColumnsFrom = ColumnsFrom.FILE
+    on_conflict: OnConflict = OnConflict.FAIL
+    partitions: Partitions | None = None
     view: str | None = None  # in the schema of the table
 
 

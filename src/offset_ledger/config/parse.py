@@ -15,7 +15,7 @@ from offset_ledger.config.keys import Section
 from offset_ledger.config.located import Mistakes, Refused, Value, line_of, quoted, read_file
 from offset_ledger.config.model import Evolve, Limits, Pipeline, Quality, RecordShape
 from offset_ledger.config.schema import FILE
-from offset_ledger.config.sections import check_quality
+from offset_ledger.config.sections import check_partitions, check_quality
 from offset_ledger.config.source import KeyFormat, Source
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 
@@ -181,6 +181,9 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
             columns.note(
                 Refused("auto keeps the columns that columns_from: schema would add to", "write one of the two")
             )
+    by = file.at("target", "partitions", "by")
+    if by and pipeline.record and "record" in said.given:
+        check_partitions(by, pipeline.record)
     if "quality" in said.entries:
         check_quality(said.entries["quality"], pipeline)
     return pipeline

@@ -196,6 +196,38 @@ TABLE = Kind(
     {"type": "string", "pattern": names.TABLE_PATTERN, "not": {"pattern": names.RESERVED_SCHEMA_PATTERN}},
 )
 
+PARTITIONS: Kind[model.Partitions] = section(
+    model.Partitions,
+    "Range partitions by a date or timestamptz column, which commits create.",
+    {
+        "every": Key(choice(model.Period), "The length of a partition; periods begin at midnight UTC.", ("day",)),
+        "ahead": Key(whole_number(1000), "How many periods after the present one have a partition."),
+        "by": Key(
+            Kind(text, {"type": "string", "pattern": names.COLUMN_PATTERN}),
+            "The column: publish_at, or one of the file that is not nullable; that of the table, if it exists.",
+            ("publish_at",),
+        ),
+    },
+    ("every",),
+)
+
+
+def check_partitions(by: Value, record: model.RecordShape) -> None:
+    """Note a partition column that a row may lack, or that is neither a date nor a moment."""
+    if not is_text(by.node) or by.node.value == "publish_at":
+        return
+    column = next((column for column in record.all_columns if column.name == by.node.value), None)
+    right = "write publish_at, or a column of type date or timestamptz that is not nullable"
+    if column is None:
+        by.note(Refused(f"{quoted(by.node.value)} is no column of the file", right))
+    elif column.type.name not in ("date", "timestamptz"):
+        by.note(Refused(f"{column.name} is {column.type.sql}", right))
+    elif column in record.columns and column.nullable:
+        by.note(Refused(f"{column.name} is nullable", right))
+    elif column in record.columns and record.deletes:
+        by.note(Refused(f"delete markers have no {column.name}", "write publish_at, or put the column into record.key"))
+
+
 TARGET: Kind[model.Target] = section(
     model.Target,
     "The table that rows are merged into.",
@@ -220,6 +252,12 @@ TARGET: Kind[model.Target] = section(
             "What decides about columns: the file, or the schemas that records name too (schema), where a new field "
             "becomes a column; needs source.registry and evolve.",
         ),
+        "on_conflict": Key(
+            choice(model.OnConflict),
+            "What a record leads to that would break a unique constraint besides the key: the batch fails, or the "
+            "record is quarantined.",
+        ),
+        "partitions": PARTITIONS,
         "view": Key(
             or_null(matching(names.COLUMN_PATTERN, "the name of a view", "write a-z, 0-9 and _, such as orders_now")),
             "A view beside the table, without deleted rows and without columns that begin with _.",

@@ -46,6 +46,7 @@ class Code(StrEnum):
     UNKNOWN_SCHEMA = "unknown_schema"
     SCHEMA = "schema"
     INPUT = "input"  # by Postgres, of a text that was staged
+    CONFLICT = "conflict"  # with a unique constraint of the table
 
 
 class Reason(msgspec.Struct, frozen=True):

@@ -4,11 +4,11 @@ from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.config.model import Evolve, Pipeline
-from offset_ledger.errors import TargetLocked, TargetMismatch
+from offset_ledger.errors import ConfigurationError, TargetLocked, TargetMismatch
 from offset_ledger.ledger import followed_columns, pipelines, row_order
 from offset_ledger.ledger.database import Cursor, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.row_order import check_order, ordered_by, row_formats, write_order
+from offset_ledger.ledger.row_order import check_order, ordered_by, write_order
 from offset_ledger.table.fit import Misfit, misfits, nullable_columns, record_upgrade, remedy, target_columns
 from offset_ledger.table.view import drop_view, to_be_made
 
@@ -38,7 +38,7 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
     return _prepare(cursor, pipeline) is None
 
 
-def _prepare(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
+def _prepare(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None = None) -> list[Misfit] | None:
     """The changes that are left to the commit; None where the table was created."""
     pipeline = with_columns(cursor, pipeline)
     target = pipelines.take_table(cursor, pipeline)
@@ -55,15 +55,16 @@ def _prepare(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
         to_be_made(cursor, pipeline)  # by the first commit, if nothing else has the name of the view
         return None
     record_upgrade(cursor, pipeline)
-    changes = [*_check_fit(cursor, pipeline), *to_be_made(cursor, pipeline)]
+    changes = [*_check_fit(cursor, pipeline), *to_be_made(cursor, pipeline, staging)]
     check_order(cursor, pipeline, _name(pipeline))
     if row_order.read_orders(cursor, pipeline) != {wanted := ordered_by(pipeline.record)}:
         write_order(cursor, pipeline, wanted)
     return changes
 
 
-def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
-    """Create, check or change the target table with its view and comments, in the transaction that commits the batch.
+def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int, staging: sql.Identifier | None = None) -> None:
+    """Create, check or change the target table with its view, its comments and the partitions that the staged rows
+    need, in the transaction that commits the batch.
 
     Each change is entered in the ledger.
 
@@ -72,15 +73,15 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
             because a view uses it for example.
         TargetLocked: others read or write the table, and did not end in time; worth another try.
     """
-    changes = _prepare(cursor, pipeline)
+    changes = _prepare(cursor, pipeline, staging)
     if changes is None:
-        changes = to_be_made(cursor, pipeline)
+        changes = to_be_made(cursor, pipeline, staging)
     if not changes:
         return
     columns = [change for change in changes if change.clause]
     clauses = ", ".join(change.clause for change in columns)
     table, name = _name(pipeline), f"{pipeline.target.schema}.{pipeline.target.table}"
-    needed = f"ALTER TABLE {name} {clauses}" if columns else "the view or the comments of the pipeline file"
+    needed = f"ALTER TABLE {name} {clauses}" if columns else "the view, comments or partitions of the pipeline file"
     try:
         cursor.execute("SET LOCAL lock_timeout = %s", [LOCK_TIMEOUT])
         # In a subtransaction: its id is in the rows that are rewritten, the transaction's in those of the batch.
@@ -89,7 +90,7 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
             rights = drop_view(cursor, pipeline) if widened else []
             if columns:
                 cursor.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(clauses)))
-            others = to_be_made(cursor, pipeline)
+            others = to_be_made(cursor, pipeline, staging)
             for statement in [*(change.statement for change in others), *rights]:
                 cursor.execute(statement)
     except pg.LockNotAvailable as error:
@@ -101,7 +102,7 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
         columns, others = [], []  # a VACUUM may take hours: a later commit sets the comments
     except (
         *(pg.FeatureNotSupported, pg.DependentObjectsStillExist, pg.InsufficientPrivilege),
-        *(pg.UndefinedObject, pg.InvalidSchemaName),
+        *(pg.UndefinedObject, pg.InvalidSchemaName, pg.InvalidObjectDefinition, pg.DuplicateTable),
     ) as error:
         said = ", ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
         raise TargetMismatch(
@@ -127,6 +128,7 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
     exists = is_there(cursor, target)
     _check_committed(cursor, pipeline, target, exists)
     if not exists:
+        _partitioned_by(pipeline)
         return None
     changes = _check_fit(cursor, pipeline)
     check_order(cursor, pipeline, _name(pipeline))
@@ -170,17 +172,37 @@ def _create(cursor: Cursor, pipeline: Pipeline) -> None:
         elif name not in nullable:
             parts.append(sql.SQL("NOT NULL"))
         definitions.append(sql.SQL(" ").join(parts))
-    definitions.append(sql.SQL("PRIMARY KEY ({})").format(row_formats(record)["key"]))
+    by = _partitioned_by(pipeline)
+    key = dict.fromkeys([*record.key_names, *by])
+    definitions.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
     cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", [pipeline.target.schema])
     if not cursor.rowcount:  # IF NOT EXISTS would want the right to create schemas also where there is nothing to do
         cursor.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(pipeline.target.schema)))
     try:
-        cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(_name(pipeline), sql.SQL(", ").join(definitions)))
+        cursor.execute(
+            sql.SQL("CREATE TABLE {} ({}){}").format(
+                _name(pipeline),
+                sql.SQL(", ").join(definitions),
+                sql.SQL("").join(sql.SQL(" PARTITION BY RANGE ({})").format(sql.Identifier(name)) for name in by),
+            )
+        )
     except (pg.UndefinedObject, pg.InvalidSchemaName) as error:
         raise TargetMismatch(
             f"pipeline {pipeline.name}: the table cannot be created: {error.diag.message_primary}; create the type or "
             "the extension that has it, or change the pipeline file"
         ) from error
+
+
+def _partitioned_by(pipeline: Pipeline) -> list[str]:
+    """The column that a new table is partitioned by, if any."""
+    if (wanted := pipeline.target.partitions) is None:
+        return []
+    if wanted.by is None:
+        raise ConfigurationError(
+            f"pipeline {pipeline.name}: table {pipeline.target.schema}.{pipeline.target.table} does not exist, and the "
+            "pipeline file does not say what it is partitioned by; add target.partitions.by, or create the table"
+        )
+    return [wanted.by]
 
 
 def _name(pipeline: Pipeline) -> sql.Identifier:

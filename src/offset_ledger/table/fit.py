@@ -9,6 +9,7 @@ from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.staging import catalog_type, row_columns
 from offset_ledger.model.followed_columns import widens
 
+RANGE_TYPES = ("date", "timestamp with time zone")
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
 
@@ -44,9 +45,12 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
         return [Misfit(f"it is {_KINDS.get(relation['relkind'], 'no table')}, and rows go into a table")]
     kinds = dict(target_columns(pipeline.record))
     former = set(no_longer_declared(cursor, pipeline))
-    problems = list(_of_relation(relation, ", ".join(pipeline.record.key_names)))
+    divided = dict(_of_partitions(relation, pipeline))
+    problems = [*_of_relation(relation, pipeline.record.key_names), *divided.values()]
     for row in _columns(cursor, pipeline):
         name = row["name"]
+        if name in divided and row["there"]:
+            continue
         if name in kinds:
             misfits = _of_column(row, kinds[name], pipeline.record)
         elif name in former:
@@ -76,9 +80,25 @@ def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     return [row["tgname"] for row in cursor.run("table/triggers", **_place(pipeline))]
 
 
-def own_uniques(cursor: Cursor, pipeline: Pipeline) -> list[str]:
-    """The names of unique and exclusion constraints and indexes of the target other than that of the key."""
-    return [row[0] for row in cursor.run("table/uniques", **_place(pipeline), key=_key(pipeline.record))]
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """A unique or exclusion constraint or index: its columns and expressions, in ``parts`` with their collations.
+
+    It ``waits`` where Postgres judges it after the statement, and not row by row.
+    """
+
+    name: str
+    excludes: bool
+    waits: bool
+    nulls_are_equal: bool
+    predicate: str
+    columns: list[str]
+    parts: list[str]
+
+
+def own_uniques(cursor: Cursor, pipeline: Pipeline) -> list[Unique]:
+    """The unique and exclusion constraints and indexes of the target that rows of different keys may break."""
+    return [Unique(*row) for row in cursor.run("table/uniques", **_place(pipeline), key=_key(pipeline.record))]
 
 
 def _key(record: RecordShape) -> list[str]:
@@ -96,7 +116,33 @@ def remedy(table: str, problems: list[Misfit]) -> str:
     return "; ".join([*statements, *([f"ALTER TABLE {table} {clauses}"] if clauses else [])])
 
 
-def _of_relation(row: Mapping[str, Any], key: str) -> Iterator[Misfit]:
+def _of_partitions(row: Mapping[str, Any], pipeline: Pipeline) -> Iterator[tuple[str, Misfit]]:
+    """What does not fit in the partitioning of the table, by column: each has to be in every row."""
+    record, wanted, ranges_of = pipeline.record, pipeline.target.partitions, row["ranges_of"]
+    kinds, declared = dict(target_columns(record)), {column.name for column in record.columns}
+    for name in row["parted_by"]:
+        if name in record.key_names:
+            continue
+        if not name:
+            wrong = "an expression, over which Postgres has no unique index: partition it by columns"
+        elif name not in kinds:
+            wrong = f"{name}, which the pipeline file does not declare: add it to record.key or record.columns"
+        elif name in declared and record.deletes:
+            wrong = f"{name}, and a delete marker has no value for it: put it into record.key"
+        elif name in declared & nullable_columns(record):
+            wrong = f"{name}, which is declared nullable: declare it without nullable"
+        else:
+            continue
+        yield name, Misfit(f"it is partitioned by {wrong}", column=name)
+    if wanted and not (ranges_of and catalog_type(kinds.get(ranges_of, "")) in RANGE_TYPES):
+        text = "it is not partitioned by ranges of one declared date or timestamptz column: leave out target.partitions"
+        yield "", Misfit(text)
+    elif wanted and wanted.by not in (None, ranges_of):
+        yield "", Misfit(f"it is partitioned by {ranges_of}: leave out target.partitions.by, which is {wanted.by}")
+
+
+def _of_relation(row: Mapping[str, Any], key_names: list[str]) -> Iterator[Misfit]:
+    key = ", ".join(key_names)
     for name, kind in row["stores"]:
         it = "it" if name == row["name"] else f"partition {name}"
         if kind == "u":
@@ -115,7 +161,8 @@ def _of_relation(row: Mapping[str, Any], key: str) -> Iterator[Misfit]:
         statement = f"DROP RULE {rule} ON {row['name']}"
         yield Misfit(f"it has the rule {rule}, and MERGE takes no rules", statement=statement)
     if not row["unique_key"]:
-        yield Misfit(f"{key} has no primary key or unique index of its own", f"ADD UNIQUE ({key})")
+        unique = ", ".join([*key_names, *(name for name in row["parted_by"] if name and name not in key_names)])
+        yield Misfit(f"{key} has no primary key or unique index of its own", f"ADD UNIQUE ({unique})")
 
 
 def _of_column(row: Mapping[str, Any], kind: str, record: RecordShape) -> Iterator[Misfit]:

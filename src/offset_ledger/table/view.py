@@ -1,4 +1,4 @@
-"""What makes the table readable for others: comments with the descriptions of the pipeline file, and its view."""
+"""What the pipeline makes around the table: partitions, comments with the descriptions of its file, and its view."""
 
 from psycopg2 import sql
 
@@ -6,16 +6,19 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.table.fit import Misfit
+from offset_ledger.table.partitions import missing_partitions
 
 
-def to_be_made(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
-    """Return what the next commit makes beside the columns of the table, which exists: the view, and comments.
+def to_be_made(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None = None) -> list[Misfit]:
+    """Return what the next commit makes beside the columns of the table, which exists: partitions, also for the staged
+    rows, the view, and comments.
 
     Raises:
         TargetMismatch: something else has the name of the view.
     """
     target, columns = pipeline.target, (*pipeline.record.key, *pipeline.record.columns)
-    made = _view(cursor, pipeline, target.view) if target.view else []
+    made = missing_partitions(cursor, pipeline, staging)
+    made += _view(cursor, pipeline, target.view) if target.view else []
     descriptions = {"": pipeline.description} | {column.name: column.description for column in columns}
     texts = {"file": pipeline.file, "names": [*descriptions], "texts": [*descriptions.values()]}
     for row in cursor.run("table/comments", schema=target.schema, table=target.table, **texts):

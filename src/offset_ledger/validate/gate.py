@@ -1,7 +1,7 @@
 """Validate one staging table: what fails is quarantined, rejects the batch or is only reported, as the suite says."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 
@@ -9,12 +9,13 @@ import psycopg2
 import psycopg2.extensions
 from psycopg2 import sql
 
-from offset_ledger.config.model import RecordShape
+from offset_ledger.config.model import OnConflict, Pipeline
 from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging, one_line
 from offset_ledger.ledger.database import named_sql, transaction
-from offset_ledger.ledger.judged import judge
+from offset_ledger.ledger.judged import Judged, judge
 from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import explained
+from offset_ledger.table.conflicts import Conflict, find_conflicts
 from offset_ledger.units import counted, show_share
 from offset_ledger.validate.great_expectations_run import Validation, exception_of, live_rows, run_suite
 from offset_ledger.validate.suite import Suite, SuiteAction
@@ -33,11 +34,13 @@ def run_gate(
     refused: int = 0,
     max_quarantined_share: float = 1.0,
     session: Session | None = None,
-    record: RecordShape | None = None,
+    pipeline: Pipeline | None = None,
 ) -> GateVerdict:
     """The verdict on a staging table of ``row_count`` rows, delete markers included, that nobody writes to any more.
 
-    Postgres judges the columns of ``record`` that it alone can read; the suite does not see the rows that it refuses.
+    Postgres judges the columns of the pipeline that it alone can read; the suite does not see the rows that it refuses.
+    With ``on_conflict: quarantine``, conflicts are looked for last, among the rows that are not quarantined yet; in a
+    ``session`` that is given, their coordinates stay there.
 
     ``arguments`` are those of ``psycopg2.connect`` for Great Expectations, which has sessions of its own, and for ours
     where no ``session`` is given. Without a row to validate (all are delete markers, or there are none) nothing can
@@ -54,11 +57,12 @@ def run_gate(
         nullcontext(session) if session else closing(open_session(arguments)) as session,
     ):
         rows, deleted = _count_rows(session, schema, table, row_count)
-        judged = _judged(session, sql.Identifier(schema, table), record, rows)
+        judged = _judged(session, sql.Identifier(schema, table), pipeline, rows)
         validation, valid = None, rows - _count(session, [finding for finding, _ in judged])
         if suite is not None and valid:
             validation = run_suite(suite, arguments, live_rows(session, schema, table, [each for _, each in judged]))
         findings = (*(finding for finding, _ in judged), *_findings(session, suite, validation))
+        findings += tuple(_conflicts(session, sql.Identifier(schema, table), pipeline, rows + deleted, findings))
         failing = [finding for finding in findings if finding.quarantine_sql]
         # One alone was counted a moment ago.
         quarantined = failing[0].unexpected or 0 if len(failing) == 1 else _count(session, failing)
@@ -115,32 +119,59 @@ def _count_rows(session: Session, schema: str, table: str, expected: int) -> tup
 
 
 def _judged(
-    session: Session, staging: sql.Identifier, record: RecordShape | None, rows: int
+    session: Session, staging: sql.Identifier, pipeline: Pipeline | None, rows: int
 ) -> list[tuple[ExpectationResult, str]]:
     """The columns of which Postgres refuses texts, each with why in SQL; without such a column nothing is asked."""
-    if record is None or not any(column.type.judged for column in record.columns):
+    if pipeline is None or not any(column.type.judged for column in pipeline.record.columns):
         return []
     with transaction(session) as cursor:
-        judged = judge(cursor, staging, record)
+        judged = judge(cursor, staging, pipeline.record)
     return [
-        (
-            ExpectationResult(
-                line=0,
-                type="input",
-                columns=(each.name,),
-                action=SuiteAction.QUARANTINE,
-                text=f"{each.name} is a value of {each.type}",
-                success=False,
-                evaluated=rows,
-                unexpected=each.failing,
-                unexpected_percent=100 * each.failing / rows,
-                quarantine_sql=each.coordinates_sql,
-                reasons_sql=each.reasons_sql,
-            ),
-            each.error,
-        )
+        (_by_postgres("input", (each.name,), f"{each.name} is a value of {each.type}", each, rows), each.error)
         for each in judged
     ]
+
+
+def _by_postgres(
+    type_: str, columns: tuple[str, ...], text: str, refused: Judged | Conflict, rows: int
+) -> ExpectationResult:
+    return ExpectationResult(
+        line=0,
+        type=type_,
+        columns=columns,
+        action=SuiteAction.QUARANTINE,
+        text=text,
+        success=False,
+        evaluated=rows,
+        unexpected=refused.failing,
+        unexpected_percent=100 * refused.failing / rows,
+        quarantine_sql=refused.coordinates_sql,
+        reasons_sql=refused.reasons_sql,
+    )
+
+
+def _conflicts(
+    session: Session,
+    staging: sql.Identifier,
+    pipeline: Pipeline | None,
+    rows: int,
+    findings: Sequence[ExpectationResult],
+) -> Iterator[ExpectationResult]:
+    """The unique constraints that rows would break which no finding quarantines."""
+    if not rows or pipeline is None or pipeline.target.on_conflict is OnConflict.FAIL:
+        return
+    refused = [sql.SQL(each.quarantine_sql) for each in findings if each.quarantine_sql]
+    valid: sql.Composable = staging
+    if refused:
+        query = sql.SQL(named_sql("conflicts/valid_rows"))
+        valid = query.format(staging=staging, refused=sql.SQL(" UNION ").join(refused))
+    try:
+        with transaction(session) as cursor:
+            conflicts = find_conflicts(cursor, pipeline, valid)
+    except psycopg2.DataError:  # an expression of the table refuses a value: the commit says so
+        return
+    for each in conflicts:
+        yield _by_postgres("conflict", each.columns, f"{each.name} keeps rows of different keys apart", each, rows)
 
 
 def _findings(session: Session, suite: Suite | None, validation: Validation | None) -> Iterator[ExpectationResult]:

@@ -70,7 +70,7 @@ def validate(
                 row_count=batch.rows or 0,
                 refused=batch.refused or 0,
                 max_quarantined_share=limit,
-                record=pipeline.record,
+                pipeline=pipeline,
             )
             wait_for(session, [batch_id], lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
             batch, settled = _settle(session, pipeline, batch, verdict, origin)

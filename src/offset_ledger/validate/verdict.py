@@ -41,7 +41,8 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ExpectationResult:
-    """The outcome of one expectation, or of judging the texts of a column (``type`` is then ``input``).
+    """The outcome of one expectation, of judging the texts of a column (``type`` is then ``input``), or of a unique
+    constraint of the table (``conflict``).
 
     ``quarantine_sql`` selects ``_partition, _offset`` of each failing row; only a failed quarantine expectation has it.
     ``reasons_sql`` also selects the ``reason`` of each, where they have reasons of their own. Execute them without

@@ -1,0 +1,1 @@
+SELECT count(*) FROM pg_temp.conflicting WHERE place = %(place)s

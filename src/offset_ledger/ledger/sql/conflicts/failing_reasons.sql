@@ -1,0 +1,1 @@
+SELECT _partition, _offset, reason FROM pg_temp.conflicting WHERE place = {place}

@@ -1,0 +1,112 @@
+"""Records that would break a unique constraint of the table besides its key, found before the merge."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from psycopg2 import sql
+
+from offset_ledger.config.model import Merge, Pipeline
+from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.row_order import row_formats
+from offset_ledger.ledger.staging import row_columns
+from offset_ledger.table.fit import Unique, no_longer_declared, own_uniques
+
+_COMMA, _AND = sql.SQL(", "), sql.SQL(" AND ")
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A constraint that so many staged records would break.
+
+    In the session, ``coordinates_sql`` selects ``_partition, _offset`` of each, ``reasons_sql`` also its ``reason``.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    failing: int
+    coordinates_sql: str
+    reasons_sql: str
+
+
+def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable) -> list[Conflict]:
+    """Find the staged records that would win their key, and whose values a row of another key has.
+
+    Of two records that bring the same values, the later one by the order loses. Without a record that loses, an older
+    one of its key may win, and is looked at too. A row of the table gives its values up for a constraint that waits for
+    the end of the statement; any other refuses them row by row, also where the same merge would change that row.
+    """
+    uniques = [each for each in own_uniques(cursor, pipeline) if not each.excludes]
+    if not uniques:
+        return []
+    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    names = {"target": target, "staging": staging, **row_formats(pipeline.record)}
+    names["first_key"] = _COMMA.join(
+        sql.SQL("first_value({}) OVER _of_value").format(sql.Identifier(name)) for name in pipeline.record.key_names
+    )
+    first_wins = pipeline.target.merge is Merge.SKIP_EXISTING
+    newest_first = sql.SQL("" if first_wins else " DESC")
+    names["by_rule"] = sql.SQL("publish_at{0}, _partition{0}, _offset{0}").format(newest_first)
+    of_each = [{**names, **_formats(place, unique, target)} for place, unique in enumerate(uniques, 1)]
+    written = "{known} IS NULL" if first_wins else "{known} IS NULL OR ({order}) > ({stored_order})"
+    formats = {
+        **names,
+        **_image(cursor, pipeline),
+        "written": sql.SQL(written).format(**names),
+        "claimed": _COMMA.join(each["claimed"] for each in of_each),
+        "contended": sql.SQL(" UNION ").join(_statement("contended", each) for each in of_each),
+        "claims": sql.SQL(" UNION ALL ").join(_statement("claims", each) for each in of_each),
+        "runs": _COMMA.join(_statement("run", each) for each in of_each),
+        "names": sql.Literal([unique.name for unique in uniques]),
+        "paths": sql.Literal([", ".join(unique.columns) for unique in uniques]),
+    }
+    cursor.execute(_statement("create", formats))
+    while cursor.execute(_statement("insert_losers", formats)).rowcount:
+        cursor.run("conflicts/delete_losers")
+    conflicts = list[Conflict]()
+    for place, unique in enumerate(uniques, 1):
+        of_place = {"place": sql.Literal(place)}
+        queries = (_statement(f"failing_{of}", of_place).as_string(cursor) for of in ("coordinates", "reasons"))
+        if failing := cursor.run("conflicts/count", place=place).one()[0]:
+            conflicts.append(Conflict(unique.name, tuple(unique.columns), failing, *queries))
+    return conflicts
+
+
+def _statement(name: str, formats: Mapping[str, sql.Composable]) -> sql.Composable:
+    return sql.SQL(named_sql(f"conflicts/{name}")).format(**formats)
+
+
+def _image(cursor: Cursor, pipeline: Pipeline) -> dict[str, sql.Composable]:
+    """The columns of the table as the merge of a staged row ``s`` leaves them, and the generated ones after these."""
+    staged = {name for name, _ in row_columns(pipeline.record)}
+    emptied = no_longer_declared(cursor, pipeline)
+    image, generated = list[sql.Composable](), list[sql.Composable]([sql.SQL("*")])
+    for row in cursor.run("conflicts/columns", schema=pipeline.target.schema, table=pipeline.target.table):
+        name = row["name"]
+        if row["generated"]:
+            generated.append(sql.SQL("({}) AS {}").format(sql.SQL(row["generated"]), sql.Identifier(name)))
+        else:
+            value = sql.SQL("NULL") if name in emptied else sql.Identifier("s" if name in staged else "t", name)
+            image.append(sql.SQL("{}::{} AS {}").format(value, sql.SQL(row["type"]), sql.Identifier(name)))
+    return {"image": _COMMA.join(image), "generated": _COMMA.join(generated)}
+
+
+def _formats(place: int, unique: Unique, target: sql.Composable) -> dict[str, sql.Composable]:
+    """The open parts of statements about one constraint; its values have names that no column of a user has."""
+    values = [sql.Identifier(f"_value_{place}_{n}") for n in range(len(unique.parts))]
+    parts = [sql.SQL("{} AS {}").format(sql.SQL(part), value) for part, value in zip(unique.parts, values, strict=True)]
+    holds = sql.Identifier(f"_holds_{place}")
+    held = sql.SQL("({})").format(sql.SQL(unique.predicate))
+    if not unique.nulls_are_equal:
+        held = sql.SQL("({} AND num_nulls({}) = 0)").format(held, _COMMA.join(map(sql.SQL, unique.parts)))
+    equal = "({0}.{2} = {1}.{2} OR num_nulls({0}.{2}, {1}.{2}) = 2)" if unique.nulls_are_equal else "{0}.{2} = {1}.{2}"
+    of = {alias: sql.Identifier(alias) for alias in ("t", "v")}
+    return {
+        "place": sql.Literal(place),
+        "waits": sql.Literal(unique.waits),
+        "holds": holds,
+        "values": _COMMA.join(values),
+        "claimed": _COMMA.join([sql.SQL("{} AS {}").format(held, holds), *parts]),
+        "stored": sql.SQL("(SELECT t.*, {} FROM {} AS t WHERE {})").format(_COMMA.join(parts), target, held),
+        "stored_values": _COMMA.join(sql.SQL("{}.{}").format(of["t"], value) for value in values),
+        "same_values": _AND.join(sql.SQL(equal).format(of["t"], of["v"], value) for value in values),
+    }

@@ -1,0 +1,56 @@
+"""Range partitions of the target table, one for each period of a date or a moment: those that are missing."""
+
+from psycopg2 import sql
+
+from offset_ledger.config.model import Period, Pipeline
+from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.table.fit import RANGE_TYPES, Misfit
+
+_SUFFIXES = {Period.DAY: "YYYYMMDD", Period.WEEK: "YYYYMMDD", Period.MONTH: "YYYYMM", Period.YEAR: "YYYY"}
+_NAME_BYTES = 63
+
+
+def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None = None) -> list[Misfit]:
+    """Return the partitions that the next commit creates: for the staged rows, and ahead of today.
+
+    A table that is not partitioned as ``target.partitions`` says is left to the fit of the table.
+    """
+    target, wanted = pipeline.target, pipeline.target.partitions
+    if wanted is None:
+        return []
+    row = cursor.run("table/range_partitions", schema=target.schema, table=target.table).fetchone()
+    if row is None or row["type"] not in RANGE_TYPES:
+        return []
+    is_date, name = row["type"] == "date", sql.Identifier(row["name"])
+    utc = sql.SQL("AT TIME ZONE 'UTC'")
+    none = sql.SQL("(SELECT {}::{} AS {} LIMIT 0)").format(sql.NULL, sql.SQL(row["type"]), name)
+    query = sql.SQL(named_sql("table/missing_periods")).format(
+        every=sql.Literal(wanted.every),
+        period=sql.SQL("{}::interval").format(sql.Literal(f"1 {wanted.every}")),
+        ahead=sql.Literal(wanted.ahead),
+        suffix=sql.Literal(_SUFFIXES[wanted.every]),
+        name=name,
+        local=sql.SQL("::timestamp") if is_date else utc,
+        stored=sql.SQL("::date") if is_date else utc,
+        covered=sql.SQL(row["covered"]),
+        staged=staging or none,
+    )
+    midnight = "" if is_date else " 00:00:00+00"
+    made = []
+    for suffix, first_day, end_day in cursor.execute(query).fetchall():
+        partition = f"{target.table[: _NAME_BYTES - len(suffix) - 2]}_p{suffix}"
+        statement = sql.SQL(_STATEMENT).format(
+            partition=sql.Identifier(target.schema, partition),
+            target=sql.Identifier(target.schema, target.table),
+            bounds=sql.SQL("FROM ({}) TO ({})").format(*(sql.Literal(day + midnight) for day in (first_day, end_day))),
+        )
+        text = f"no partition for the {wanted.every} of {first_day}"
+        made.append(Misfit(text, statement=statement.as_string(cursor), change=None))
+    return made
+
+
+# Unlike CREATE TABLE ... PARTITION OF, it lets others read and write the table until the COMMIT.
+_STATEMENT = (
+    "CREATE TABLE {partition} (LIKE {target} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING GENERATED "
+    "INCLUDING STORAGE); ALTER TABLE {target} ATTACH PARTITION {partition} FOR VALUES {bounds}"
+)
