@@ -366,7 +366,6 @@ def _conflict(pipeline: Pipeline, tables: StagingTables) -> tuple[Meaning, str]:
 
 
 _PARTITION_KEY = re.compile(r"\((.*?)\) = \((.*)\)")
-_BOUNDS = {"l": "IN ({})", "r": "FROM ({}) TO (...)", "h": "WITH (MODULUS ..., REMAINDER ...)"}
 
 
 def _no_partition(pipeline: Pipeline, error: psycopg2.Error) -> str:
@@ -375,11 +374,9 @@ def _no_partition(pipeline: Pipeline, error: psycopg2.Error) -> str:
     values = _PARTITION_KEY.search(error.diag.message_detail or "")
 
     def ask(cursor: Cursor) -> str:
-        strategy = cursor.execute(
-            "SELECT partstrat FROM pg_partitioned_table WHERE partrelid = to_regclass(%s)", [table]
-        ).one()[0]
-        literal = sql.Literal(values[2] if values and ", " not in values[1] else "...").as_string(cursor)
-        return f": CREATE TABLE ... PARTITION OF {table} FOR VALUES {_BOUNDS[strategy].format(literal)}"
+        value = sql.Literal(values[2] if values and ", " not in values[1] else "...").as_string(cursor)
+        bounds = cursor.run("commit/partition_bounds", table=table, value=value).one()[0]
+        return f": CREATE TABLE ... PARTITION OF {table} FOR VALUES {bounds}"
 
     return (
         f"table {table} has no partition for {values[0] if values else 'a row'}; nothing was committed; create it"

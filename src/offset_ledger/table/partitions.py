@@ -35,22 +35,16 @@ def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifi
         covered=sql.SQL(row["covered"]),
         staged=staging or none,
     )
+    target_name = sql.Identifier(target.schema, target.table)
     midnight = "" if is_date else " 00:00:00+00"
     made = []
     for suffix, first_day, end_day in cursor.execute(query).fetchall():
         partition = f"{target.table[: _NAME_BYTES - len(suffix) - 2]}_p{suffix}"
-        statement = sql.SQL(_STATEMENT).format(
-            partition=sql.Identifier(target.schema, partition),
-            target=sql.Identifier(target.schema, target.table),
-            bounds=sql.SQL("FROM ({}) TO ({})").format(*(sql.Literal(day + midnight) for day in (first_day, end_day))),
-        )
+        names = {"partition": sql.Identifier(target.schema, partition), "target": target_name}
+        bounds = {"first": sql.Literal(first_day + midnight), "end": sql.Literal(end_day + midnight)}
+        # Unlike CREATE TABLE ... PARTITION OF, it lets others read and write the table until the COMMIT.
+        in_one_line = " ".join(named_sql("table/create_partition").split())
+        statement = sql.SQL(in_one_line).format(**names, **bounds)
         text = f"no partition for the {wanted.every} of {first_day}"
         made.append(Misfit(text, statement=statement.as_string(cursor), change=None))
     return made
-
-
-# Unlike CREATE TABLE ... PARTITION OF, it lets others read and write the table until the COMMIT.
-_STATEMENT = (
-    "CREATE TABLE {partition} (LIKE {target} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING GENERATED "
-    "INCLUDING STORAGE); ALTER TABLE {target} ATTACH PARTITION {partition} FOR VALUES {bounds}"
-)
