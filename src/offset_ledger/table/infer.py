@@ -23,7 +23,7 @@ from offset_ledger.connections import Connection, get_connection
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.inferred import Inferred, column_name, limited, named, schema_columns
-from offset_ledger.decoding.json.conversions import conversion, json_kind
+from offset_ledger.decoding.json.conversions import conversion, json_kind, list_elements
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kafka_columns import timestamp_of
 from offset_ledger.decoding.kinds import EPOCH, ColumnKind
@@ -187,7 +187,6 @@ MAX_NESTED = 8
 FEW_VALUES = 20
 MANY_NAMES = 20
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 NARROWED = ("uuid", "date", "time", "timestamptz")
 _TYPES = {"number": ("bigint", "numeric"), "text": (*NARROWED, "text"), "boolean": ("boolean",)}
 _MOMENT_NAME = re.compile(r"(?:^|_)(?:at|ts|time|timestamp|date|millis|ms)$|time")
@@ -233,7 +232,7 @@ def _member(path: JsonPath, sampled: Sequence[bytes], nullable: bool) -> Iterato
 
 def _array_type(arrays: Sequence[bytes]) -> str | None:
     """Return the type that takes these lists; None where their elements are not all of one kind, or none is there."""
-    elements = [bytes(each) for array in arrays for each in _elements(array) if bytes(each) != b"null"]
+    elements = [bytes(each) for array in arrays for each in list_elements(array) if bytes(each) != b"null"]
     kinds = {json_kind(each) for each in elements}
     if len(kinds) != 1 or not (types := _TYPES.get(kinds.pop())):
         return None

@@ -3,11 +3,11 @@
 from psycopg2 import sql
 
 from offset_ledger.config.model import Period, Pipeline
+from offset_ledger.config.names import POSTGRES_NAME_BYTES
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.table.fit import RANGE_TYPES, Misfit
 
 _SUFFIXES = {Period.DAY: "YYYYMMDD", Period.WEEK: "YYYYMMDD", Period.MONTH: "YYYYMM", Period.YEAR: "YYYY"}
-_NAME_BYTES = 63
 
 
 def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None = None) -> list[Misfit]:
@@ -39,7 +39,7 @@ def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifi
     midnight = "" if is_date else " 00:00:00+00"
     made = []
     for suffix, first_day, end_day in cursor.execute(query).fetchall():
-        partition = f"{target.table[: _NAME_BYTES - len(suffix) - 2]}_p{suffix}"
+        partition = f"{target.table[: POSTGRES_NAME_BYTES - len(suffix) - 2]}_p{suffix}"
         names = {"partition": sql.Identifier(target.schema, partition), "target": target_name}
         bounds = {"first": sql.Literal(first_day + midnight), "end": sql.Literal(end_day + midnight)}
         # Unlike CREATE TABLE ... PARTITION OF, it lets others read and write the table until the COMMIT.

@@ -31,7 +31,7 @@ _SEPARATOR = b"\x01"  # JSON has no control characters but blanks
 _LITERAL = re.compile(r"true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _TRANSFORMS: Mapping[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "trim": str.strip}
 _encode = msgspec.json.Encoder().encode
-_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+list_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _string = msgspec.json.Decoder(str).decode
 
 
@@ -104,7 +104,7 @@ def _of_lists(kind: ColumnKind, item: Conversion) -> Conversion:
             values: list[Any] = of_text(string(raw))
             return values
         jsonb.check_size(raw)
-        return kinds.list_of(_raws(_elements(expect(raw, "array", "array"))), item.read)
+        return kinds.list_of(_raws(list_elements(expect(raw, "array", "array"))), item.read)
 
     def build(values: Values) -> Built:
         elements, flags = item.build(kinds.in_lists(values))
