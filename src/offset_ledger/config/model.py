@@ -182,6 +182,11 @@ class ColumnType:
         return spelled(_FORMAT_TYPE.get(name, name) + self.name[len(name) :], self.args)
 
     @property
+    def single(self) -> bool:
+        """Return whether a value is a single one, neither JSON nor a list."""
+        return self.name != "jsonb" and not self.name.endswith("[]")
+
+    @property
     def judged(self) -> bool:
         """Return whether Postgres judges the values, which are staged as texts."""
         return is_judged(self.name.removesuffix("[]"))

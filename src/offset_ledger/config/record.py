@@ -66,7 +66,7 @@ def _check_key(said: Section, record: RecordShape) -> None:
         said.entries["event_id"].note(Refused(wrong, "keep one of the two"))
     declared, entries = {column.name for column in record.columns}, said.entries["key"].entries()
     for column in record.key:
-        if column.type.name == "jsonb" or column.type.name.endswith("[]"):
+        if not column.type.single:
             wrong = f"a key of {column.type.sql} would have many texts"
             entries[column.name].note(Refused(wrong, "read a single value of it"))
         elif column.type.judged:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from offset_ledger.config.column_types import ENCODINGS, NUMBERS, parse_type
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.located import Refused
-from offset_ledger.config.model import Column, ColumnType
+from offset_ledger.config.model import Column
 from offset_ledger.config.names import OWN_COLUMNS, check_column_name
 from offset_ledger.decoding.inferred import Proposed, column_name
 from offset_ledger.errors import ConfigurationError
@@ -82,10 +82,6 @@ def _declared(column: ExistingColumn, inferred: Column, values: Sequence[object]
     return replace(inferred, name=column.name, type=type_, nullable=column.nullable, encoding=encoding, coerce=coerce)
 
 
-def _may_be_key(type_: ColumnType) -> bool:
-    return not (type_.judged or type_.name == "jsonb" or type_.name.endswith("[]"))
-
-
 def _doubt(column: Column) -> str:
     return "numbers of the sample, read as moments" if column.encoding.startswith("epoch") else ""
 
@@ -94,8 +90,9 @@ def _key(table: ExistingTable, columns: Mapping[str, Column], has_keys: bool) ->
     for key in table.keys:
         if key == ("event_id",):
             return ()
-        if all(name in columns and _may_be_key(columns[name].type) for name in key):
-            return [columns[name] for name in key]
+        of_key = [columns[name] for name in key if name in columns]
+        if len(of_key) == len(key) and all(each.type.single and not each.type.judged for each in of_key):
+            return of_key
     texts = {each.name: each.type for each in table.columns if each.type.startswith(("text", "character varying"))}
     for key in table.keys:
         if has_keys and len(key) == 1 and key[0] in texts:
