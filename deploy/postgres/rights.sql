@@ -35,4 +35,5 @@ REVOKE SELECT ON offset_ledger.quarantine, offset_ledger.redrive_record FROM led
 GRANT SELECT (quarantine_id, pipeline, topic_id, partition, "offset", "timestamp", schema_id, batch_id,
   quarantined_at, resolved_by, retried_by, dismissed_by) ON offset_ledger.quarantine TO ledger_reader;
 GRANT SELECT (batch_id, quarantine_id, outcome) ON offset_ledger.redrive_record TO ledger_reader;
-GRANT USAGE, CREATE ON SCHEMA offset_ledger_staging TO ledger_writer;
+GRANT USAGE, CREATE ON SCHEMA offset_ledger_staging, offset_ledger_rows TO ledger_writer;
+GRANT USAGE ON SCHEMA offset_ledger_rows TO ledger_reader;

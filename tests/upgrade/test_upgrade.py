@@ -37,7 +37,7 @@ def restore(dump: Path, servers: Servers, topic: str) -> None:
     text = dump.read_text()
     for name, value in (("@topic_id@", snapshot.topic_id), ("@cluster_id@", snapshot.cluster_id), ("@topic@", topic)):
         text = text.replace(name, value)
-    execute(servers.postgres, "DROP SCHEMA offset_ledger, offset_ledger_staging CASCADE")
+    execute(servers.postgres, "DROP SCHEMA offset_ledger, offset_ledger_staging, offset_ledger_rows CASCADE")
     with closing(psycopg2.connect(**postgres_arguments(servers.postgres))) as session:
         session.autocommit = True
         session.cursor().execute("SET standard_conforming_strings = on")  # before the text is parsed

@@ -1,6 +1,6 @@
 """A committed batch as OpenLineage's facets; imported only where its provider is installed and switched on."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import attr
@@ -18,7 +18,7 @@ from openlineage.client.generated.base import RunFacet
 from offset_ledger.airflow.assets import kafka_namespace, postgres_namespace
 from offset_ledger.commit.step import Committed
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Pipeline, RecordShape
+from offset_ledger.config.model import JsonPath, Pipeline, RecordShape
 from offset_ledger.connections import get_connection
 from offset_ledger.ledger.database import open_ledger, transaction
 from offset_ledger.ledger.followed_columns import with_columns
@@ -97,9 +97,13 @@ def _table(cluster: str, pipeline: Pipeline, record: RecordShape, written: int) 
     """The table with its columns, and from which path of a record's value each of them comes."""
     connection, target = get_connection(pipeline.target.connection), pipeline.target
     columns = [
-        schema_dataset.SchemaDatasetFacetFields(name, catalog_type(kind)) for name, kind in target_columns(record)
+        schema_dataset.SchemaDatasetFacetFields(name, catalog_type(kind))
+        for name, kind in target_columns(replace(pipeline, record=record))
     ]
-    paths = {"publish_at": record.publish_at} | {column.name: column.path for column in record.all_columns}
+    moment = dict(target.copied).get("publish_at") if target.beside else "publish_at"
+    paths: dict[str, JsonPath | None] = {column.name: column.path for column in record.all_columns}
+    if moment:
+        paths[moment] = record.publish_at
     sources = {
         name: column_lineage_dataset.InputField(cluster, pipeline.source.topic, format_path(path))
         for name, path in paths.items()

@@ -29,7 +29,7 @@ from offset_ledger.ledger.database import (
     transaction,
     transaction_id,
 )
-from offset_ledger.ledger.row_order import row_formats
+from offset_ledger.ledger.row_order import row_formats, same_key, table_of
 from offset_ledger.ledger.sqlstates import RAISED, REFUSED, Meaning, in_a_function, meaning, refusal
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts
@@ -37,13 +37,14 @@ from offset_ledger.table.conflicts import find_conflicts
 from offset_ledger.table.fit import enabled_triggers, no_longer_declared, record_columns
 from offset_ledger.units import counted
 
+_COMMA = sql.SQL(", ")
+
 
 def merge_formats(
     target: sql.Identifier, staging: sql.Identifier, record: RecordShape, emptied: Sequence[str] = ()
 ) -> dict[str, sql.Composable]:
     """What the named statements leave open; ``emptied`` are columns that were declared before and are not now."""
     names = [sql.Identifier(name) for name, _ in row_columns(record)]
-    comma = sql.SQL(", ")
     casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in record.columns if column.type.judged}
     values = [sql.SQL("s.{}{}").format(name, casts.get(name.string, sql.SQL(""))) for name in names]
     assigned = [sql.SQL("{} = {}").format(*pair) for pair in zip(names, values, strict=True)][record.key_width :]
@@ -51,12 +52,12 @@ def merge_formats(
     return {
         "target": target,
         "staging": staging,
-        "columns": comma.join(names),
-        "assignments": comma.join(assigned),
-        "values": comma.join(values),
-        "stored": comma.join(sql.SQL("t.{}").format(name) for name in names),
+        "columns": _COMMA.join(names),
+        "assignments": _COMMA.join(assigned),
+        "values": _COMMA.join(values),
+        "stored": _COMMA.join(sql.SQL("t.{}").format(name) for name in names),
         "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
-            comma.join([sql.NULL, *(sql.Identifier("t", name) for name in emptied)])
+            _COMMA.join([sql.NULL, *(sql.Identifier("t", name) for name in emptied)])
         ),
         **row_formats(record),
     }
@@ -64,6 +65,39 @@ def merge_formats(
 
 MERGE_RETURNS_ROWS = 170_000  # as libpq has versions
 _COUNTS = ("inserted", "updated", "deleted", "added")
+
+
+def beside_formats(
+    pipeline: Pipeline, names: Mapping[str, sql.Composable], emptied: Sequence[str]
+) -> dict[str, sql.Composable]:
+    """What statements leave open that write the rows ``u`` of a table whose bookkeeping ``t`` is in another one."""
+    record, copied = pipeline.record, pipeline.target.copied
+    casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in record.columns if column.type.judged}
+    values: dict[str, sql.Composable] = {
+        column.name: sql.SQL("s.{}{}").format(sql.Identifier(column.name), casts.get(column.name, sql.SQL("")))
+        for column in record.all_columns
+    }
+    staged = [*values, *(name for name, _ in copied if name not in ("_batch_id", *values))]
+    values |= {
+        own: sql.Placeholder("batch_id") if name == "_batch_id" else sql.Identifier("s", name) for name, own in copied
+    }
+    assigned = {name: value for name, value in values.items() if name not in record.key_names}
+    assigned |= dict.fromkeys(emptied, sql.NULL)
+    assignments = _COMMA.join(sql.SQL("{} = {}").format(sql.Identifier(name), assigned[name]) for name in assigned)
+    return {
+        **names,
+        "table": table_of(pipeline),
+        "same_row": same_key(record, "u", "s"),
+        "row_known": sql.Identifier("u", record.key_names[0]),
+        "row_columns": _COMMA.join(map(sql.Identifier, values)),
+        "row_values": _COMMA.join(values.values()),
+        "written": _COMMA.join(sql.Identifier("u", name) for name in values),
+        "staged_columns": _COMMA.join(sql.Identifier("s", name) for name in staged),
+        "update": sql.SQL("UPDATE SET {}").format(assignments) if assigned else sql.SQL("DO NOTHING"),
+        "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
+            _COMMA.join([sql.NULL, *(sql.Identifier("u", name) for name in emptied)])
+        ),
+    }
 
 
 def merge_statement(cursor: Cursor, rule: Merge, names: Mapping[str, sql.Composable]) -> sql.Composable:
@@ -96,41 +130,62 @@ def merge(
         LedgerViolation: a row that should stand does not, or not as it was staged.
         OffsetLedgerError: as :func:`explained`.
     """
-    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    kept, beside, by = pipeline.bookkeeping, pipeline.target.beside, {"batch_id": tables.batch_id}
     with explained(pipeline, tables):
-        cursor.execute(sql.SQL(named_sql("commit/lock_target")).format(target=target))  # no trigger comes meanwhile
+        lock = sql.SQL(named_sql("commit/lock_target"))
+        cursor.execute(lock.format(target=table_of(pipeline)))  # no trigger comes meanwhile
         triggers = enabled_triggers(cursor, pipeline)
     with explained(pipeline, tables, triggers):
         emptied = no_longer_declared(cursor, pipeline)
-        names = merge_formats(target, tables.identifier(tables.rows), pipeline.record, emptied)
+        merging = [] if beside else triggers
+        staging = tables.identifier(tables.rows)
+        names = merge_formats(table_of(kept), staging, kept.record, [] if beside else emptied)
         set_local(cursor, "work_mem", work_memory(sum(staged_rows.values())))
         set_local(cursor, "enable_hashjoin", "off")  # it loses the sort, and the index is written at random places
-        newest_wins = pipeline.target.merge is Merge.NEWEST_WINS and not fill and not triggers
+        newest_wins = pipeline.target.merge is Merge.NEWEST_WINS and not fill and not merging
         closed = None
         if newest_wins and sum(staged_rows.values()) >= CLASSIFIED_FROM:
-            closed = _merge_classified(cursor, pipeline, tables, names, staged_rows)
+            closed = _merge_classified(cursor, kept, tables, names, staged_rows)
+        if beside:
+            names = beside_formats(pipeline, names, emptied)
         written = list[DictRow]()
         if closed is None:
-            fills = [sql.SQL(named_sql("commit/fill")).format(**names)] if fill else []
-            for statement in (merge_statement(cursor, pipeline.target.merge, names), *fills):
-                cursor.execute(statement, {"batch_id": tables.batch_id})
+            filling = sql.SQL(named_sql("commit/fill_beside" if beside else "commit/fill")).format(**names)
+            merging_statement = merge_statement(cursor, kept.target.merge, names)
+            for statement in (merging_statement, filling) if fill else (merging_statement,):
+                cursor.execute(statement, by)
                 written += cursor.fetchall()
-        cursor.execute("SET LOCAL enable_hashjoin TO DEFAULT")
-        cursor.run("commit/apply_constraints")  # what waits for the COMMIT acts now, or is refused now
-        record_columns(cursor, pipeline)
-        if closed is not None:
-            return closed
         sums: dict[int, Counter[str]] = defaultdict(Counter)
         for row in written:
             sums[row["_partition"]].update({name: row[name] for name in _COUNTS})
-        merged = {partition: MergeCounts(**counts) for partition, counts in sums.items()}
-        if not triggers and {p: c.written for p, c in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
+        merged = closed or {partition: MergeCounts(**counts) for partition, counts in sums.items()}
+        rows = sum(counts.inserted + counts.updated for counts in merged.values())
+        stands = not beside or _write_rows(cursor, pipeline, names, by) == rows
+        cursor.execute("SET LOCAL enable_hashjoin TO DEFAULT")
+        cursor.run("commit/apply_constraints")  # what waits for the COMMIT acts now, or is refused now
+        record_columns(cursor, pipeline)
+        if beside and (triggers or not stands):
+            event = cursor.execute(sql.SQL(named_sql("commit/find_unwritten")).format(**names), by).one()[0]
+            if event is not None:
+                raise _violated(pipeline, tables, f"event {event!r}", triggers)
+        if closed is not None:
+            return closed
+        if not merging and {p: c.written for p, c in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
             cursor.execute(sql.SQL(named_sql("commit/count_staged")).format(staging=names["staging"]))
             if cursor.one()[0] != sum(staged_rows.values()):
                 raise _incomplete(tables)
             return {p: replace(counts, standing=counts.written) for p, counts in merged.items()}
         wrong = [row["wrong"] for row in written if row["wrong"] is not None]
-        return _account(cursor, pipeline, names, tables, merged, staged_rows, triggers, wrong)
+        return _account(cursor, kept, names, tables, merged, staged_rows, merging, wrong)
+
+
+def _write_rows(
+    cursor: Cursor, pipeline: Pipeline, names: Mapping[str, sql.Composable], by: Mapping[str, object]
+) -> int:
+    """Write what the bookkeeping has of the batch into the table beside it; how many rows that were."""
+    if pipeline.record.deletes:
+        cursor.execute(sql.SQL(named_sql("commit/delete_rows")).format(**names), by)
+    return cursor.execute(sql.SQL(named_sql("commit/write_rows")).format(**names), by).rowcount
 
 
 CLASSIFIED_FROM = 100_000  # rows: the account of fewer takes no longer than a session
@@ -225,18 +280,21 @@ def _account(
     _check_rows(tables, partitions, staged_rows)
     wrong = [*wrong, *(row["wrong"] for row in partitions.values() if row["wrong"] is not None)]
     if wrong or any(row["written"] != merged.get(p, MergeCounts()).written for p, row in partitions.items()):
-        event = f"event {min(wrong)!r}" if wrong else "an event"
-        advice = (
-            f"triggers of the table ({', '.join(triggers)}) suppress or change what is written: drop them, or let them "
-            "fill only columns that the pipeline file does not declare"
-            if triggers
-            else f"run offset-ledger verify {pipeline.name}, keep its output, and pause the pipeline"
-        )
-        raise LedgerViolation(
-            f"{tables.attempt}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
-            f"was staged, and has not lost to another record either; nothing was committed; {advice}"
-        )
+        raise _violated(pipeline, tables, f"event {min(wrong)!r}" if wrong else "an event", triggers)
     return _closed(merged, partitions)
+
+
+def _violated(pipeline: Pipeline, tables: StagingTables, event: str, triggers: Sequence[str]) -> LedgerViolation:
+    advice = (
+        f"triggers of the table ({', '.join(triggers)}) suppress or change what is written: drop them, or let them "
+        "fill only columns that the pipeline file does not declare"
+        if triggers
+        else f"run offset-ledger verify {pipeline.name}, keep its output, and pause the pipeline"
+    )
+    return LedgerViolation(
+        f"{tables.attempt}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
+        f"was staged, and has not lost to another record either; nothing was committed; {advice}"
+    )
 
 
 def _closed(merged: Mapping[int, MergeCounts], partitions: Mapping[int, DictRow]) -> dict[int, MergeCounts]:

@@ -139,6 +139,10 @@ class Tombstone(StrEnum):
     DELETE = "delete"
 
 
+ROWS_SCHEMA = "offset_ledger_rows"
+"""The schema of the tables with the bookkeeping of rows that have it beside them, each named as its pipeline file."""
+
+
 class Merge(StrEnum):
     """The rule by which one of two records of an event id stays."""
 
@@ -279,6 +283,7 @@ class RecordShape:
     event_id_aliases: tuple[JsonPath, ...] = ()
     publish_at_aliases: tuple[JsonPath, ...] = ()
     key: tuple[Column, ...] = ()
+    refuses_deletes: bool = False
 
     @property
     def key_columns(self) -> tuple[Column, ...]:
@@ -316,7 +321,7 @@ class RecordShape:
     @property
     def deletes(self) -> bool:
         """Return whether a record can be a delete marker, which has no values."""
-        return self.tombstone is Tombstone.DELETE or self.delete_when is not None
+        return not self.refuses_deletes and (self.tombstone is Tombstone.DELETE or self.delete_when is not None)
 
 
 class Evolve(StrEnum):
@@ -362,9 +367,23 @@ class Partitions:
     by: str | None = None
 
 
+class Deletes(StrEnum):
+    """The consequence of a record that deletes its event: the row becomes a delete marker, it goes, or the record is
+    refused.
+    """
+
+    SOFT = "soft"
+    HARD = "hard"
+    REFUSE = "refuse"
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The table that rows are merged into."""
+    """The table that rows are merged into.
+
+    Where ``beside``, it has only the key, the declared columns and ``copied``, bookkeeping columns under names of the
+    user's. A table of the ledger has all of the bookkeeping then, also of rows that are deleted.
+    """
 
     connection: str = "postgres_default"
     schema: str = "public"
@@ -375,6 +394,9 @@ class Target:
     on_conflict: OnConflict = OnConflict.FAIL
     partitions: Partitions | None = None
     view: str | None = None  # in the schema of the table
+    deletes: Deletes = Deletes.SOFT
+    beside: bool = False
+    copied: tuple[tuple[str, str], ...] = ()  # (bookkeeping column, its name in the table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,6 +469,14 @@ class Pipeline:
         """The ids of the connections that staging uses."""
         registry = (self.source.registry,) if self.source.registry else ()
         return self.source.connection, self.target.connection, *registry
+
+    @property
+    def bookkeeping(self) -> Self:
+        """The pipeline of the table that has the order of each row: itself, or that of the table beside its own."""
+        if not self.target.beside:
+            return self
+        target = Target(self.target.connection, ROWS_SCHEMA, self.file, self.target.merge)
+        return replace(self, record=replace(self.record, columns=(), sampled=False), target=target, description="")
 
     @property
     def file(self) -> str:

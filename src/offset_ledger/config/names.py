@@ -10,12 +10,23 @@ IDENTIFIER = r"[a-z][a-z0-9_]{0,62}"
 PIPELINE_PATTERN = rf"^{IDENTIFIER}$"
 COLUMN_PATTERN = rf"^{IDENTIFIER}$"
 TABLE_PATTERN = rf"^(?:{IDENTIFIER}\.)?{IDENTIFIER}$"
-RESERVED_SCHEMA_PATTERN = r"^(?:pg_[a-z0-9_]*|information_schema|offset_ledger|offset_ledger_staging)\."
+RESERVED_SCHEMA_PATTERN = r"^(?:pg_[a-z0-9_]*|information_schema|offset_ledger(?:_staging|_rows)?)\."
 CONNECTION_PATTERN = r"^[A-Za-z0-9_.-]{1,200}$"
 TOPIC_PATTERN = r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}$"
 SUITE_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$"
 DAILY_FOLDER = "_daily"  # among the report folders of the pipelines, none of which begins with _
 OWN_COLUMNS = ("event_id", "publish_at")
+BOOKKEEPING = (
+    "publish_at",
+    "_topic",
+    "_partition",
+    "_offset",
+    "_timestamp",
+    "_key",
+    "_headers",
+    "_schema_id",
+    "_batch_id",
+)
 SYSTEM_COLUMNS = ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin")
 RESERVED_COLUMNS = (*OWN_COLUMNS, *SYSTEM_COLUMNS)
 MAX_COLUMNS = 1589  # of the 1600 of a Postgres table, up to eleven are offset-ledger's own

@@ -25,7 +25,12 @@ def outline(pipeline: Pipeline) -> dict[str, Any]:
             "topic_pattern": source.topic_pattern,
         },
         "tombstone": pipeline.record.tombstone.value,
-        "target": {"connection": target.connection, "schema": target.schema, "table": target.table},
+        "target": {
+            "connection": target.connection,
+            "schema": target.schema,
+            "table": target.table,
+            "beside": target.beside,
+        },
         "dead_letter_topic": pipeline.quality.dead_letter_topic,
         "notify": [
             {

@@ -13,9 +13,9 @@ import yaml
 from offset_ledger.config.folder import SUFFIXES, is_pipeline_file, with_defaults
 from offset_ledger.config.keys import Section
 from offset_ledger.config.located import Mistakes, Refused, Value, line_of, quoted, read_file
-from offset_ledger.config.model import Evolve, Limits, Pipeline, Quality, RecordShape
+from offset_ledger.config.model import Deletes, Evolve, Limits, Pipeline, Quality, RecordShape
 from offset_ledger.config.schema import FILE
-from offset_ledger.config.sections import check_partitions, check_quality
+from offset_ledger.config.sections import check_copied, check_partitions, check_quality
 from offset_ledger.config.source import KeyFormat, Source
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 
@@ -146,6 +146,8 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
         pipeline = replace(pipeline, record=replace(pipeline.record, schema_ids=True))
     if pipeline.source.several:
         pipeline = replace(pipeline, record=replace(pipeline.record, topic_names=True))
+    if pipeline.target and pipeline.target.deletes is Deletes.REFUSE:
+        pipeline = replace(pipeline, record=replace(pipeline.record, refuses_deletes=True))
     if pipeline.source.schema:
         pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.text.encode()))
     record = pipeline.record
@@ -181,6 +183,9 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
             columns.note(
                 Refused("auto keeps the columns that columns_from: schema would add to", "write one of the two")
             )
+    bookkeeping = file.at("target", "bookkeeping")
+    if bookkeeping and {"record", "target"} <= said.given.keys() and pipeline.record and pipeline.target:
+        check_copied(bookkeeping, pipeline.record, pipeline.target)
     by = file.at("target", "partitions", "by")
     if by and pipeline.record and "record" in said.given:
         check_partitions(by, pipeline.record)

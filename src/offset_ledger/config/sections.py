@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from offset_ledger.config import model, names
-from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
+from offset_ledger.config.keys import Attributes, Key, Kind, Section, read_mapping, read_or_note, section
 from offset_ledger.config.located import Refused, Value, describe, is_null, is_text, quoted
 from offset_ledger.config.source import Format, KeyFormat, OnExpired, SchemaFile, Source, StartAt, SubjectStrategy
 from offset_ledger.config.values import (
@@ -228,6 +228,62 @@ def check_partitions(by: Value, record: model.RecordShape) -> None:
         by.note(Refused(f"delete markers have no {column.name}", "write publish_at, or put the column into record.key"))
 
 
+def _bookkeeping(value: Value) -> Attributes:
+    if is_text(value.node):
+        return Attributes(beside=one_of(value.node.value, ("columns", "beside")) == "beside")
+    copied = list[tuple[str, str]]()
+    for name, each in read_mapping(value, {"publish_at": "updated_at"}).items():
+        if name not in names.BOOKKEEPING:
+            right = f"the columns are {', '.join(names.BOOKKEEPING)}"
+            each.note(Refused(f"{quoted(name)} is no bookkeeping column", right))
+        elif not is_null(each.node):
+            copied += [(name, own) for own in read_or_note(COLUMN_NAME, each)]
+    return Attributes(beside=True, copied=tuple(copied))
+
+
+COLUMN_NAME = matching(names.COLUMN_PATTERN, "the name of a column", "write a-z, 0-9 and _, such as updated_at")
+BOOKKEEPING: Kind[Attributes] = Kind(
+    _bookkeeping,
+    {
+        "anyOf": [
+            {"enum": ["columns", "beside"]},
+            {
+                "type": "object",
+                "propertyNames": {"enum": list(names.BOOKKEEPING)},
+                "additionalProperties": {"type": ["string", "null"], "pattern": names.COLUMN_PATTERN},
+            },
+        ]
+    },
+)
+
+
+def _target(said: Section) -> model.Target:
+    target = said.make(model.Target)
+    if "deletes" not in said.entries:
+        return replace(target, deletes=model.Deletes.HARD) if target.beside else target
+    if target.beside and target.deletes is model.Deletes.SOFT:
+        wrong = "a delete marker is a row of the table, which has no column _deleted"
+        said.entries["deletes"].note(Refused(wrong, "write hard or refuse, or bookkeeping: columns"))
+    if not target.beside and target.deletes is model.Deletes.HARD:
+        wrong = "a row that goes leaves its key and order, which only a table beside it can keep"
+        said.entries["deletes"].note(Refused(wrong, "add bookkeeping: beside, or write soft"))
+    return target
+
+
+def check_copied(bookkeeping: Value, record: model.RecordShape, target: model.Target) -> None:
+    """Note names of bookkeeping columns that other columns of the table have, or that no row has."""
+    taken = {column.name for column in record.all_columns}
+    absent = {"_topic": record.topic_names, "_schema_id": record.schema_ids}
+    for name, own in target.copied:
+        each = bookkeeping.at(name)
+        if each and own in taken:
+            each.note(Refused(f"{own} is another column of the table", "give it another name"))
+        if each and not absent.get(name, True):
+            why = "source reads one topic" if name == "_topic" else "without source.registry no record has a schema id"
+            each.note(Refused(f"no row has {name}: {why}", "drop it"))
+        taken.add(own)
+
+
 TARGET: Kind[model.Target] = section(
     model.Target,
     "The table that rows are merged into.",
@@ -257,6 +313,18 @@ TARGET: Kind[model.Target] = section(
             "What a record leads to that would break a unique constraint besides the key: the batch fails, or the "
             "record is quarantined.",
         ),
+        "deletes": Key(
+            choice(model.Deletes),
+            "What a record that deletes its event does: the row becomes a delete marker (soft), it goes (hard, the "
+            "default where bookkeeping is beside), or the record is quarantined (refuse).",
+        ),
+        "bookkeeping": Key(
+            BOOKKEEPING,
+            "Where publish_at, coordinates, batch and deletes of each row are: in columns of the table, or beside it, "
+            "in a table of the ledger. A mapping puts them beside, and copies of those that it names into the table.",
+            ("columns", "beside", {"publish_at": "updated_at", "_batch_id": None}),
+            attribute="beside",
+        ),
         "partitions": PARTITIONS,
         "view": Key(
             or_null(matching(names.COLUMN_PATTERN, "the name of a view", "write a-z, 0-9 and _, such as orders_now")),
@@ -265,6 +333,7 @@ TARGET: Kind[model.Target] = section(
         ),
     },
     ("table",),
+    _target,
 )
 
 

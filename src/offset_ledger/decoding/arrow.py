@@ -72,6 +72,8 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
             continue
         outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), timestamp)
         is_delete = isinstance(outcome, DecodedRow) and outcome.deleted
+        if is_delete and decoder.record.refuses_deletes:
+            outcome = Refusal((Reason(WHOLE, Code.DELETE, "expected no delete of an event (target.deletes), got one"),))
         against = kafka.against.get(place, ()) + elsewhere.against_key.get(place, ())
         against += () if is_delete else elsewhere.against.get(place, ())
         if isinstance(outcome, Skip):

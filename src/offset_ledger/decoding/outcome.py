@@ -47,6 +47,7 @@ class Code(StrEnum):
     SCHEMA = "schema"
     INPUT = "input"  # by Postgres, of a text that was staged
     CONFLICT = "conflict"  # with a unique constraint of the table
+    DELETE = "delete"  # where deletes are refused
 
 
 class Reason(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from offset_ledger.audit.finding import Severity, listed
 from offset_ledger.audit.run import audit_pipeline
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import Deletes, Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.doctor.finding import Finding, Level, ok, problem, warning
 from offset_ledger.errors import AccessDenied, ConfigurationError, UnknownTopic
@@ -98,10 +98,13 @@ def check_postgres(conn_id: str, pipelines: Sequence[Pipeline]) -> Iterator[Find
             yield problem(f"{subject}: ledger", text, "as the login that owns the ledger run: offset-ledger migrate")
         else:
             yield ok(f"{subject}: ledger", f"all {len(database.migrations())} migrations are applied")
-        for target in (each.target for each in pipelines):
+        for pipeline in pipelines:
+            target = pipeline.target
             with transaction(session) as cursor:
                 read_only(cursor)
-                cursor.run("doctor/missing_rights", schema=target.schema, table=target.table)
+                hard = target.deletes is Deletes.HARD and pipeline.record.deletes
+                place = {"schema": target.schema, "table": target.table, "file": pipeline.file}
+                cursor.run("doctor/missing_rights", **place, hard=hard)
                 missing = [row[0] for row in cursor.fetchall()]
             name = f"{subject}: rights for {target.schema}.{target.table}"
             if missing:

@@ -7,9 +7,16 @@ from itertools import islice, pairwise
 from typing import Any
 
 from offset_ledger.config.model import Pipeline
+from offset_ledger.ledger.staging import catalog_type
+from offset_ledger.table.fit import has_markers, target_columns
 from offset_ledger.validate.step import read_suite
 from offset_ledger.validate.suite import SuiteAction
 
+_OWN = {
+    "publish_at": "When the event was published; the newest wins",
+    "_deleted": "The event is deleted, and the declared columns are null",
+    "_batch_id": "The batch that wrote the row",
+}
 _QUARTERLY = {"@quarterly": "0 0 1 */3 *"}  # a preset that only Airflow knows
 
 
@@ -33,9 +40,12 @@ def _tables(pipeline: Pipeline) -> Iterator[dict[str, Any]]:
         longest: timedelta = max(later - earlier for earlier, later in pairwise(starts))
         minutes = int((longest + (pipeline.freshness or longest)).total_seconds() / 60)
         freshness = {"warn_after": {"count": minutes, "period": "minute"}}
-        config |= {"loaded_at_field": "_timestamp", "freshness": freshness}
-    deleted = _column("_deleted", "boolean", "The event is deleted, and the declared columns are null")
-    own = [deleted, _column("_batch_id", "bigint", "The batch that wrote the row")]
+        if loaded_at := dict(target.copied).get("_timestamp") if target.beside else "_timestamp":
+            config |= {"loaded_at_field": loaded_at, "freshness": freshness}
+    own = [_column(name, kind, _OWN[name]) for name, kind in (("_deleted", "boolean"), ("_batch_id", "bigint"))]
+    if target.beside:
+        kinds = dict(target_columns(pipeline))
+        own = [_column(name, catalog_type(kinds[name]), _OWN.get(copied, "")) for copied, name in target.copied]
     described = {"description": pipeline.description} if pipeline.description else {}
     yield {"name": target.table, **described, "config": config, "columns": [*columns, *own]}
     if target.view:
@@ -49,8 +59,9 @@ def _columns(pipeline: Pipeline) -> Iterator[dict[str, Any]]:
     for column in key:
         description = column.description or "What identifies the event: one row for each"
         yield _column(column.name, column.type.sql, description, *alone, "not_null")
-    yield _column("publish_at", "timestamp with time zone", "When the event was published; the newest wins", "not_null")
-    where = {"where": "not _deleted"} if pipeline.record.deletes else {}
+    if not pipeline.target.beside:
+        yield _column("publish_at", "timestamp with time zone", _OWN["publish_at"], "not_null")
+    where = {"where": "not _deleted"} if has_markers(pipeline) else {}
     accepted = list(_accepted_values(pipeline, where))
     for column in pipeline.record.columns:
         tests = [] if column.nullable else [{"not_null": {"config": {**where}}} if where else "not_null"]

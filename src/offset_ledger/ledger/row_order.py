@@ -83,39 +83,58 @@ def _any(cursor: Cursor, table: sql.Identifier, condition: str) -> bool:
 TOPIC = ("_topic", 'text COLLATE "C"')  # bytewise, as event ids: the merge needs an order, not a language's
 
 
-def row_formats(record: RecordShape) -> dict[str, sql.Composable]:
-    """The open parts of statements: key, place and order of rows, of a staged row ``s`` and of a stored row ``t``.
+def row_formats(record: RecordShape, stored: str = "t") -> dict[str, sql.Composable]:
+    """The open parts of statements: key, place and order of rows, of a staged row ``s`` and of a stored row.
 
     The order is the moment, then the place in Kafka. ``known`` is NULL where there is no stored row, and ``event`` is
     the key as text.
     """
-    key = record.key_names
-    place = [*([TOPIC[0]] if record.topic_names else []), "_partition", "_offset"]
-    order = ["publish_at", *place]
-    equal = sql.SQL("{} = {}")
+    key, order = record.key_names, order_columns(record)
+    place = order[1:]
     return {
         "key": _of(None, key),
         "ordering": _of(None, order),
         "staged_key": _of("s", key),
-        "stored_key": _of("t", key),
-        "same_key": sql.SQL(" AND ").join(equal.format(sql.Identifier("t", k), sql.Identifier("s", k)) for k in key),
-        "known": sql.Identifier("t", key[0]),
+        "stored_key": _of(stored, key),
+        "same_key": same_key(record, stored, "s"),
+        "known": sql.Identifier(stored, key[0]),
         "event": _event("s", record),
-        "stored_event": _event("t", record),
+        "stored_event": _event(stored, record),
         "place": _of("s", place),
         "order": _of("s", order),
-        "stored_place": _of("t", place),
-        "stored_order": _of("t", order),
+        "stored_place": _of(stored, place),
+        "stored_order": _of(stored, order),
     }
 
 
+def table_of(pipeline: Pipeline) -> sql.Identifier:
+    """The table that the pipeline fills."""
+    return sql.Identifier(pipeline.target.schema, pipeline.target.table)
+
+
+def order_columns(record: RecordShape) -> list[str]:
+    """The columns by which rows are ordered."""
+    return ["publish_at", *([TOPIC[0]] if record.topic_names else []), "_partition", "_offset"]
+
+
 def rows_of(pipeline: Pipeline) -> sql.Composable:
-    """The table, or a query for those of its rows that are of the pipeline's topic."""
-    table = sql.Identifier(pipeline.target.schema, pipeline.target.table)
-    if not pipeline.record.topic_names:
-        return table
-    query = sql.SQL("(SELECT * FROM {} WHERE {} = {})")
-    return query.format(table, sql.Identifier(TOPIC[0]), sql.Literal(pipeline.source.topic))
+    """The rows with their bookkeeping: the table, or a query, also for those of the pipeline's topic alone."""
+    kept, record = table_of(pipeline.bookkeeping), pipeline.record
+    own = sql.SQL("{} = {}").format(sql.Identifier("t", TOPIC[0]), sql.Literal(pipeline.source.topic))
+    where = own if record.topic_names else sql.SQL("true")
+    if pipeline.target.beside:
+        values = sql.SQL("").join(sql.SQL(", {}").format(sql.Identifier("u", each.name)) for each in record.columns)
+        query = "(SELECT t.*{values} FROM {kept} AS t LEFT JOIN {table} AS u ON {same} WHERE {where})"
+        return sql.SQL(query).format(
+            values=values, kept=kept, table=table_of(pipeline), same=same_key(record, "u", "t"), where=where
+        )
+    return sql.SQL("(SELECT * FROM {} AS t WHERE {})").format(kept, where) if record.topic_names else kept
+
+
+def same_key(record: RecordShape, one: str, other: str) -> sql.Composable:
+    """The condition that rows of two aliases have one key."""
+    names = ((sql.Identifier(one, name), sql.Identifier(other, name)) for name in record.key_names)
+    return sql.SQL(" AND ").join(sql.SQL("{} = {}").format(*pair) for pair in names)
 
 
 def _event(alias: str, record: RecordShape) -> sql.Composable:

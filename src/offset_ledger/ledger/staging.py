@@ -149,13 +149,16 @@ def staged_columns(cursor: Cursor, pipeline: Pipeline) -> list[tuple[str, str]]:
     """The columns as they are staged, the texts of the key with the collation of the target, which exists: what is
     equal there is equal here.
     """
+    collated = key_collations(cursor, pipeline)
+    return [(name, collated.get(name, kind)) for name, kind in row_columns(pipeline.record, staged=True)]
+
+
+def key_collations(cursor: Cursor, pipeline: Pipeline) -> dict[str, str]:
+    """The types of those columns of the key that have a collation, with that of the target, which exists."""
     place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
-    there = {row[0]: row[1] for row in cursor.run("staging/collations", **place, columns=pipeline.record.key_names)}
+    there = cursor.run("staging/collations", **place, columns=pipeline.record.key_names)
     types = row_types(pipeline.record)
-    return [
-        (name, f"{types[name]} COLLATE {there[name]}" if name in there else kind)
-        for name, kind in row_columns(pipeline.record, staged=True)
-    ]
+    return {name: f"{types[name]} COLLATE {collation}" for name, collation in there}
 
 
 def definitions(columns: Iterable[tuple[str, str]], topic: str) -> sql.Composable:

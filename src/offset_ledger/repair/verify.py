@@ -12,7 +12,7 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_offsets
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import named_sql, open_ledger, rows, transaction
-from offset_ledger.ledger.row_order import row_formats, rows_of
+from offset_ledger.ledger.row_order import row_formats, rows_of, same_key, table_of
 from offset_ledger.model.ranges import Gap, OffsetRange, explain, total_width
 from offset_ledger.table import row_counts
 
@@ -33,9 +33,16 @@ class Violation(str):
 
 def invariants(pipeline: Pipeline) -> dict[str, sql.Composed]:
     """Name -> query, in order; each query selects a line of text for each violation."""
-    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
-    tables = {"target": target, "rows": rows_of(pipeline), **row_formats(pipeline.record)}
-    return {name: sql.SQL(query).format(**tables) for name, query in numbered_queries("verify").items()}
+    tables = {
+        "target": table_of(pipeline.bookkeeping),
+        "table": table_of(pipeline),
+        "rows": rows_of(pipeline),
+        "same_row": same_key(pipeline.record, "u", "t"),
+        "row_known": sql.Identifier("u", pipeline.record.key_names[0]),
+        **row_formats(pipeline.record),
+    }
+    queries = numbered_queries("verify") | (numbered_queries("verify_beside") if pipeline.target.beside else {})
+    return {name: sql.SQL(query).format(**tables) for name, query in queries.items()}
 
 
 def numbered_queries(folder: str) -> dict[str, str]:

@@ -25,7 +25,7 @@ from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledge
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.judged import judge, move_refused
 from offset_ledger.ledger.pipelines import read_retirement
-from offset_ledger.ledger.row_order import row_formats, rows_of
+from offset_ledger.ledger.row_order import row_formats, rows_of, table_of
 from offset_ledger.ledger.staging import definitions, refused_types, row_columns, staged_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
@@ -135,7 +135,7 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str]) -> sql.Comp
         )
         for name in names
     ]
-    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    target = table_of(pipeline.bookkeeping)
     cut = sql.SQL(named_sql("repair/cut_header_name"))
     tables = {"cut_header_name": cut, "target": target, "rows": rows_of(pipeline), **row_formats(pipeline.record)}
     lines = sql.SQL(query).format(**tables, pairs=sql.SQL(", ").join(pairs))

@@ -3,15 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from psycopg2 import sql
-
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import open_ledger, transaction
-from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, in_order, ordered_by
+from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, in_order, ordered_by, table_of
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.log_checks import check_identity
 from offset_ledger.model.overlap import within
@@ -57,7 +55,7 @@ def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
             pipelines.lock_table(cursor, pipeline)
             check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
             rows = None
-            if in_order(cursor, pipeline, sql.Identifier(pipeline.target.schema, pipeline.target.table)):
+            if in_order(cursor, pipeline, table_of(pipeline.bookkeeping)):
                 ensure_target(cursor, pipeline)
             else:
                 rows = restate(cursor, pipeline, origin, why)

@@ -1,15 +1,27 @@
 """The target table: made where it is missing, checked column by column where it exists, changed where its file may."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from offset_ledger.config.model import Evolve, Pipeline
+from offset_ledger.config.model import ROWS_SCHEMA, Evolve, Pipeline
 from offset_ledger.errors import ConfigurationError, TargetLocked, TargetMismatch
 from offset_ledger.ledger import followed_columns, pipelines, row_order
 from offset_ledger.ledger.database import Cursor, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.row_order import check_order, ordered_by, write_order
-from offset_ledger.table.fit import Misfit, misfits, nullable_columns, record_upgrade, remedy, target_columns
+from offset_ledger.ledger.row_order import check_order, ordered_by, table_of, write_order
+from offset_ledger.ledger.staging import key_collations
+from offset_ledger.table.fit import (
+    Misfit,
+    has_markers,
+    misfits,
+    nullable_columns,
+    record_upgrade,
+    remedy,
+    target_columns,
+)
 from offset_ledger.table.view import drop_view, to_be_made
 
 LOCK_TIMEOUT = "10s"  # while a change waits for readers, everybody else waits for the change
@@ -51,12 +63,17 @@ def _prepare(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None 
     cursor.execute(query, [target, pipeline.name, target])
     if not exists:
         _create(cursor, pipeline)
+        if pipeline.target.beside:  # what an earlier table of the pipeline had, of which nothing is committed
+            cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table_of(pipeline.bookkeeping)))
+    if not _check_beside(cursor, pipeline):
+        _create(cursor, pipeline.bookkeeping, key_collations(cursor, pipeline))
+    if not exists:
         write_order(cursor, pipeline, ordered_by(pipeline.record))
         to_be_made(cursor, pipeline)  # by the first commit, if nothing else has the name of the view
         return None
     record_upgrade(cursor, pipeline)
     changes = [*_check_fit(cursor, pipeline), *to_be_made(cursor, pipeline, staging)]
-    check_order(cursor, pipeline, _name(pipeline))
+    check_order(cursor, pipeline, table_of(pipeline.bookkeeping))
     if row_order.read_orders(cursor, pipeline) != {wanted := ordered_by(pipeline.record)}:
         write_order(cursor, pipeline, wanted)
     return changes
@@ -80,7 +97,7 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int, staging: sq
         return
     columns = [change for change in changes if change.clause]
     clauses = ", ".join(change.clause for change in columns)
-    table, name = _name(pipeline), f"{pipeline.target.schema}.{pipeline.target.table}"
+    table, name = table_of(pipeline), f"{pipeline.target.schema}.{pipeline.target.table}"
     needed = f"ALTER TABLE {name} {clauses}" if columns else "the view, comments or partitions of the pipeline file"
     try:
         cursor.execute("SET LOCAL lock_timeout = %s", [LOCK_TIMEOUT])
@@ -127,11 +144,12 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
     target = pipelines.check_owner(cursor, pipeline)
     exists = is_there(cursor, target)
     _check_committed(cursor, pipeline, target, exists)
+    _check_beside(cursor, pipeline)
     if not exists:
         _partitioned_by(pipeline)
         return None
     changes = _check_fit(cursor, pipeline)
-    check_order(cursor, pipeline, _name(pipeline))
+    check_order(cursor, pipeline, table_of(pipeline.bookkeeping))
     return [*changes, *to_be_made(cursor, pipeline)]
 
 
@@ -160,14 +178,29 @@ def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bo
         )
 
 
-def _create(cursor: Cursor, pipeline: Pipeline) -> None:
+def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
+    """Check the table of the ledger with the bookkeeping of the rows; return False where it is missing."""
+    kept, beside = f"{ROWS_SCHEMA}.{pipeline.file}", pipeline.target.beside
+    exists = is_there(cursor, kept)
+    if beside != exists and cursor.run("table/committed_into", pipeline=pipeline.name).fetchone():
+        where, write = ("the table's own columns", "columns") if beside else (f"table {kept}", "beside")
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: the bookkeeping of its committed rows is in {where}; write target.bookkeeping: "
+            f"{write}, or start a pipeline with another name and table"
+        )
+    if beside and exists:
+        _check_fit(cursor, pipeline.bookkeeping)
+    return exists or not beside
+
+
+def _create(cursor: Cursor, pipeline: Pipeline, collations: Mapping[str, str] = MappingProxyType({})) -> None:
     record = pipeline.record
-    nullable = nullable_columns(record) | {"_timestamp"}  # Kafka may give none
+    nullable = nullable_columns(pipeline) | {"_timestamp"}  # Kafka may give none
     declared = {column.name for column in record.columns}
     definitions: list[sql.Composable] = []
-    for name, kind in target_columns(record):
-        parts = [sql.Identifier(name), sql.SQL(kind)]
-        if record.deletes and name in declared - nullable:  # a delete marker keeps only its coordinates
+    for name, kind in target_columns(pipeline):
+        parts = [sql.Identifier(name), sql.SQL(collations.get(name, kind))]
+        if has_markers(pipeline) and name in declared - nullable:  # a delete marker keeps only its coordinates
             parts.append(sql.SQL("CHECK (_deleted OR {} IS NOT NULL)").format(sql.Identifier(name)))
         elif name not in nullable:
             parts.append(sql.SQL("NOT NULL"))
@@ -181,7 +214,7 @@ def _create(cursor: Cursor, pipeline: Pipeline) -> None:
     try:
         cursor.execute(
             sql.SQL("CREATE TABLE {} ({}){}").format(
-                _name(pipeline),
+                table_of(pipeline),
                 sql.SQL(", ").join(definitions),
                 sql.SQL("").join(sql.SQL(" PARTITION BY RANGE ({})").format(sql.Identifier(name)) for name in by),
             )
@@ -203,10 +236,6 @@ def _partitioned_by(pipeline: Pipeline) -> list[str]:
             "pipeline file does not say what it is partitioned by; add target.partitions.by, or create the table"
         )
     return [wanted.by]
-
-
-def _name(pipeline: Pipeline) -> sql.Identifier:
-    return sql.Identifier(pipeline.target.schema, pipeline.target.table)
 
 
 def _check_fit(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:

@@ -7,8 +7,8 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Merge, Pipeline
 from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.ledger.row_order import row_formats
-from offset_ledger.ledger.staging import row_columns
+from offset_ledger.ledger.row_order import order_columns, row_formats, table_of
+from offset_ledger.ledger.staging import catalog_type, row_columns
 from offset_ledger.table.fit import Unique, no_longer_declared, own_uniques
 
 _COMMA, _AND = sql.SQL(", "), sql.SQL(" AND ")
@@ -38,20 +38,28 @@ def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable) 
     uniques = [each for each in own_uniques(cursor, pipeline) if not each.excludes]
     if not uniques:
         return []
-    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
-    names = {"target": target, "staging": staging, **row_formats(pipeline.record)}
+    target = table_of(pipeline)
+    names = {"staging": staging, **row_formats(pipeline.record)}
     names["first_key"] = _COMMA.join(
         sql.SQL("first_value({}) OVER _of_value").format(sql.Identifier(name)) for name in pipeline.record.key_names
     )
     first_wins = pipeline.target.merge is Merge.SKIP_EXISTING
     newest_first = sql.SQL("" if first_wins else " DESC")
     names["by_rule"] = sql.SQL("publish_at{0}, _partition{0}, _offset{0}").format(newest_first)
+    kept, joined = names, sql.SQL("{} AS t ON {same_key}").format(target, **names)
+    if pipeline.target.beside:  # the bookkeeping b says what loses, also to a delete; the stored row t has no order
+        kept = row_formats(pipeline.record, "b")
+        joined = sql.SQL("{} LEFT JOIN {} AS b ON {same_key}").format(joined, table_of(pipeline.bookkeeping), **kept)
+        kinds = dict(row_columns(pipeline.record))
+        nulls = (sql.SQL(f"NULL::{catalog_type(kinds[name])}") for name in order_columns(pipeline.record))
+        names["stored_order"] = _COMMA.join(nulls)
     of_each = [{**names, **_formats(place, unique, target)} for place, unique in enumerate(uniques, 1)]
     written = "{known} IS NULL" if first_wins else "{known} IS NULL OR ({order}) > ({stored_order})"
     formats = {
         **names,
         **_image(cursor, pipeline),
-        "written": sql.SQL(written).format(**names),
+        "joined": joined,
+        "written": sql.SQL(written).format(**kept),
         "claimed": _COMMA.join(each["claimed"] for each in of_each),
         "contended": sql.SQL(" UNION ").join(_statement("contended", each) for each in of_each),
         "claims": sql.SQL(" UNION ALL ").join(_statement("claims", each) for each in of_each),
@@ -77,15 +85,24 @@ def _statement(name: str, formats: Mapping[str, sql.Composable]) -> sql.Composab
 
 def _image(cursor: Cursor, pipeline: Pipeline) -> dict[str, sql.Composable]:
     """The columns of the table as the merge of a staged row ``s`` leaves them, and the generated ones after these."""
-    staged = {name for name, _ in row_columns(pipeline.record)}
-    emptied = no_longer_declared(cursor, pipeline)
-    image, generated = list[sql.Composable](), list[sql.Composable]([sql.SQL("*")])
-    for row in cursor.run("conflicts/columns", schema=pipeline.target.schema, table=pipeline.target.table):
+    record, target = pipeline.record, pipeline.target
+    staged = {name: name for name, _ in row_columns(record)}
+    emptied, order = no_longer_declared(cursor, pipeline), list[str]()
+    if target.beside:
+        staged = {column.name: column.name for column in record.all_columns}
+        staged |= {own: name for name, own in target.copied}
+        order = order_columns(record)
+    image: list[sql.Composable] = [sql.Identifier("s", name) for name in order]
+    generated: list[sql.Composable] = [sql.SQL("*")]
+    for row in cursor.run("conflicts/columns", schema=target.schema, table=target.table):
         name = row["name"]
+        if name in order:
+            continue
         if row["generated"]:
             generated.append(sql.SQL("({}) AS {}").format(sql.SQL(row["generated"]), sql.Identifier(name)))
         else:
-            value = sql.SQL("NULL") if name in emptied else sql.Identifier("s" if name in staged else "t", name)
+            stays = name not in staged or staged[name] == "_batch_id"
+            value = sql.NULL if name in emptied else sql.Identifier(*(("t", name) if stays else ("s", staged[name])))
             image.append(sql.SQL("{}::{} AS {}").format(value, sql.SQL(row["type"]), sql.Identifier(name)))
     return {"image": _COMMA.join(image), "generated": _COMMA.join(generated)}
 

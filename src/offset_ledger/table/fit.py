@@ -28,14 +28,27 @@ class Misfit:
     column: str = ""
 
 
-def target_columns(record: RecordShape) -> list[tuple[str, str]]:
+def target_columns(pipeline: Pipeline) -> list[tuple[str, str]]:
     """(name, Postgres type) of every column of the target, in table order."""
-    return [*row_columns(record), ("_batch_id", "bigint")]
+    record, target = pipeline.record, pipeline.target
+    columns = [*row_columns(record), ("_batch_id", "bigint")]
+    if not target.beside:
+        return columns
+    kinds = dict(columns)
+    own = [(column.name, kinds[column.name]) for column in record.all_columns]
+    return own + [(name, kinds[copied]) for copied, name in target.copied]
 
 
-def nullable_columns(record: RecordShape) -> set[str]:
+def nullable_columns(pipeline: Pipeline) -> set[str]:
     """The columns that may be NULL in a row that is no delete marker."""
-    return {column.name for column in record.columns if column.nullable} | {"_key", "_headers", "_schema_id"}
+    own = {"_key", "_headers", "_schema_id"}
+    copies = {name for copied, name in pipeline.target.copied if copied in own | {"_timestamp"}}
+    return {column.name for column in pipeline.record.columns if column.nullable} | own | copies
+
+
+def has_markers(pipeline: Pipeline) -> bool:
+    """Return whether rows of the target can be delete markers."""
+    return pipeline.record.deletes and not pipeline.target.beside
 
 
 def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
@@ -43,7 +56,7 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     relation = cursor.run("table/relation", **_place(pipeline), key=_key(pipeline.record)).one()
     if relation["relkind"] not in "rp":
         return [Misfit(f"it is {_KINDS.get(relation['relkind'], 'no table')}, and rows go into a table")]
-    kinds = dict(target_columns(pipeline.record))
+    kinds = dict(target_columns(pipeline))
     former = set(no_longer_declared(cursor, pipeline))
     divided = dict(_of_partitions(relation, pipeline))
     problems = [*_of_relation(relation, pipeline.record.key_names), *divided.values()]
@@ -52,7 +65,7 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
         if name in divided and row["there"]:
             continue
         if name in kinds:
-            misfits = _of_column(row, kinds[name], pipeline.record)
+            misfits = _of_column(row, kinds[name], pipeline)
         elif name in former:
             why = "declared before and not now, so it is set to NULL"
             misfits = _allow_null(row, why, [*row["never_null"], *row["unless_deleted"]])
@@ -71,7 +84,7 @@ def column_types(cursor: Cursor, pipeline: Pipeline) -> dict[str, str]:
 
 
 def _columns(cursor: Cursor, pipeline: Pipeline) -> list[Any]:
-    names = [name for name, _ in target_columns(pipeline.record)]
+    names = [name for name, _ in target_columns(pipeline)]
     return cursor.run("table/columns", **_place(pipeline), columns=names).fetchall()
 
 
@@ -119,7 +132,7 @@ def remedy(table: str, problems: list[Misfit]) -> str:
 def _of_partitions(row: Mapping[str, Any], pipeline: Pipeline) -> Iterator[tuple[str, Misfit]]:
     """What does not fit in the partitioning of the table, by column: each has to be in every row."""
     record, wanted, ranges_of = pipeline.record, pipeline.target.partitions, row["ranges_of"]
-    kinds, declared = dict(target_columns(record)), {column.name for column in record.columns}
+    kinds, declared = dict(target_columns(pipeline)), {column.name for column in record.columns}
     for name in row["parted_by"]:
         if name in record.key_names:
             continue
@@ -127,9 +140,9 @@ def _of_partitions(row: Mapping[str, Any], pipeline: Pipeline) -> Iterator[tuple
             wrong = "an expression, over which Postgres has no unique index: partition it by columns"
         elif name not in kinds:
             wrong = f"{name}, which the pipeline file does not declare: add it to record.key or record.columns"
-        elif name in declared and record.deletes:
+        elif name in declared and has_markers(pipeline):
             wrong = f"{name}, and a delete marker has no value for it: put it into record.key"
-        elif name in declared & nullable_columns(record):
+        elif name in nullable_columns(pipeline):
             wrong = f"{name}, which is declared nullable: declare it without nullable"
         else:
             continue
@@ -165,9 +178,9 @@ def _of_relation(row: Mapping[str, Any], key_names: list[str]) -> Iterator[Misfi
         yield Misfit(f"{key} has no primary key or unique index of its own", f"ADD UNIQUE ({unique})")
 
 
-def _of_column(row: Mapping[str, Any], kind: str, record: RecordShape) -> Iterator[Misfit]:
+def _of_column(row: Mapping[str, Any], kind: str, pipeline: Pipeline) -> Iterator[Misfit]:
     """A column that the pipeline writes."""
-    name, quoted, wanted = row["name"], row["quoted"], catalog_type(kind)
+    name, quoted, wanted, record = row["name"], row["quoted"], catalog_type(kind), pipeline.record
     declared = {column.name for column in record.columns}
     if not row["there"]:
         added = Evolve.ADD_COLUMNS if name == "_schema_id" or name in declared else Evolve.NONE
@@ -186,9 +199,9 @@ def _of_column(row: Mapping[str, Any], kind: str, record: RecordShape) -> Iterat
     if row["always_identity"]:
         change = f"ALTER COLUMN {quoted} DROP IDENTITY"
         yield Misfit(f"column {name} is GENERATED ALWAYS, and the pipeline writes it", change)
-    if name in nullable_columns(record):
+    if name in nullable_columns(pipeline):
         yield from _allow_null(row, "declared nullable", [*row["never_null"], *row["unless_deleted"]])
-    elif record.deletes and name in declared:  # a delete marker has none
+    elif has_markers(pipeline) and name in declared:  # a delete marker has none
         checked = f"ADD CHECK (_deleted OR {quoted} IS NOT NULL)"
         for misfit in _allow_null(row, "and delete markers have none", row["never_null"]):
             yield misfit if row["unless_deleted"] else Misfit(misfit.text, f"{misfit.clause}, {checked}")

@@ -11,7 +11,14 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor
-from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, read_orders, row_formats, write_order
+from offset_ledger.ledger.row_order import (
+    KAFKA_TIMESTAMP,
+    read_orders,
+    row_formats,
+    same_key,
+    table_of,
+    write_order,
+)
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.overlap import in_parts, within
 from offset_ledger.model.ranges import OffsetRange
@@ -68,11 +75,15 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
     before = " and ".join(sorted(read_orders(cursor, pipeline))) or None
     write_order(cursor, pipeline, KAFKA_TIMESTAMP)
     ensure_target(cursor, pipeline)
-    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    kept = table_of(pipeline.bookkeeping)
+    if moment := dict(pipeline.target.copied).get("publish_at"):
+        statement = "UPDATE {} AS u SET {} = _timestamp FROM {} AS t WHERE {} AND publish_at <> _timestamp"
+        same = same_key(pipeline.record, "u", "t")
+        cursor.execute(sql.SQL(statement).format(table_of(pipeline), sql.Identifier(moment), kept, same))
     statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
-    restated = cursor.execute(sql.SQL(statement).format(target)).rowcount
+    restated = cursor.execute(sql.SQL(statement).format(kept)).rowcount
     statement = "SELECT {}, _partition, _offset FROM {} AS t WHERE _timestamp IS NULL LIMIT 1"
-    query = sql.SQL(statement).format(row_formats(pipeline.record)["stored_event"], target)
+    query = sql.SQL(statement).format(row_formats(pipeline.record)["stored_event"], kept)
     if row := cursor.execute(query).fetchone():
         raise StateConflict(
             f"pipeline {pipeline.name}: event {row[0]!r} (record {row[1]}:{row[2]}) has no Kafka timestamp to be "

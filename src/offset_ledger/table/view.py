@@ -5,6 +5,7 @@ from psycopg2 import sql
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.row_order import table_of
 from offset_ledger.table.fit import Misfit
 from offset_ledger.table.partitions import missing_partitions
 
@@ -49,9 +50,11 @@ def _view(cursor: Cursor, pipeline: Pipeline, name: str) -> list[Misfit]:
             "target.view another name, or rename or drop what has it"
         )
     columns = view["columns"] if view else []
-    if not (lacking := [column for column in (*key, "publish_at", *declared) if column not in columns]):
+    own = [name for _, name in target.copied] if target.beside else ["publish_at"]
+    if not (lacking := [column for column in (*key, *own, *declared) if column not in columns]):
         return []
     names = sql.SQL(", ").join(map(sql.Identifier, [*columns, *lacking]))
-    query = sql.SQL("SELECT {} FROM {} WHERE NOT _deleted").format(names, sql.Identifier(target.schema, target.table))
+    rows = "SELECT {} FROM {}" if target.beside else "SELECT {} FROM {} WHERE NOT _deleted"
+    query = sql.SQL(rows).format(names, table_of(pipeline))
     statement = sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(sql.Identifier(target.schema, name), query)
     return [Misfit(f"view {name} lacks {', '.join(lacking)}", statement=statement.as_string(cursor), change=None)]

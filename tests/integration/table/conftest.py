@@ -25,6 +25,8 @@ def session(database: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
     monkeypatch.setenv(environment_name(database.conn_id), database.to_json())
     with connect(database) as made:
         with transaction(made) as cursor:
-            cursor.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; TRUNCATE offset_ledger.pipeline CASCADE")
+            for schema in ("public", "offset_ledger_rows"):
+                cursor.execute(f"DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}")
+            cursor.execute("TRUNCATE offset_ledger.pipeline CASCADE")
             cursor.execute("SET search_path TO public")  # the login has a schema of its name: the ledger
         yield made

@@ -7,6 +7,6 @@ CREATE TEMPORARY TABLE contender ON COMMIT DROP AS
 WITH valued AS MATERIALIZED (
     SELECT {key}, {ordering}, {claimed}, false AS _settled
     FROM (SELECT {generated}
-          FROM (SELECT {image} FROM {staging} AS s LEFT JOIN {target} AS t ON {same_key} WHERE {written}) AS image) AS image
+          FROM (SELECT {image} FROM {staging} AS s LEFT JOIN {joined} WHERE {written}) AS image) AS image
 )
 SELECT *, ARRAY[{runs}] AS _runs FROM valued WHERE ({key}) IN ({contended})

@@ -2,6 +2,7 @@
 WITH wanted_on_schema (name, privileges) AS (
     VALUES ('offset_ledger', ARRAY['USAGE']),
            ('offset_ledger_staging', ARRAY['USAGE', 'CREATE']),
+           ('offset_ledger_rows', ARRAY['USAGE', 'CREATE']),
            (%(schema)s, CASE WHEN to_regclass(format('%%I.%%I', %(schema)s, %(table)s)) IS NULL
                              THEN ARRAY['USAGE', 'CREATE'] ELSE ARRAY['USAGE'] END)
 ), wanted_on_table AS (
@@ -9,7 +10,8 @@ WITH wanted_on_schema (name, privileges) AS (
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
     WHERE c.relkind IN ('r', 'p') AND CASE
-        WHEN (n.nspname, c.relname) = (%(schema)s, %(table)s) THEN privilege <> 'DELETE'
+        WHEN (n.nspname, c.relname) = (%(schema)s, %(table)s) THEN privilege <> 'DELETE' OR %(hard)s
+        WHEN (n.nspname, c.relname) = ('offset_ledger_rows', %(file)s) THEN privilege <> 'DELETE'
         WHEN n.nspname <> 'offset_ledger' OR privilege = 'UPDATE' THEN false
         WHEN privilege = 'INSERT' THEN c.relname NOT IN ('migration', 'pruning', 'pruned_reread', 'pruned_dismissal')
         WHEN privilege = 'DELETE' THEN c.relname IN ('topic_look', 'followed_column')

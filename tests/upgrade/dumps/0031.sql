@@ -73,6 +73,20 @@ BEGIN
     END IF;
     RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 END $$;
+CREATE FUNCTION offset_ledger.input_error(value text, type text) RETURNS text
+    LANGUAGE plpgsql STABLE STRICT
+    AS $$
+BEGIN
+    -- As the element of an array, for a cast cuts a text that is too long.
+    EXECUTE format('SELECT %L::%s', CASE WHEN type LIKE '%[]' THEN value ELSE ARRAY[value]::text END,
+                   CASE WHEN type LIKE '%[]' THEN type ELSE type || '[]' END);
+    RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+    IF SQLSTATE !~ '^(0A|22|23|42601|54|P0|XX)' THEN
+        RAISE;
+    END IF;
+    RETURN SQLERRM;
+END $$;
 CREATE FUNCTION offset_ledger.is_pruning(of_pipeline text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -751,20 +765,20 @@ CREATE TABLE public.planned (
     _batch_id bigint NOT NULL
 );
 INSERT INTO offset_ledger.batch OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', 'head', 'committed', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 5, 1, 0, '{"rows": 5, "moved": {}, "notes": [], "suite": null, "deleted": 0, "history": [], "reasons": [], "refused": 1, "seconds": 0.0, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.16666666666666666, "great_expectations": {}, "max_quarantined_share": 1.0}', '768', 'root@vm', NULL, '2026-11-25 20:28:16.474107+00', '2026-11-25 20:28:17.000887+00', '2026-11-25 20:28:18.633923+00', '2026-11-25 20:28:18.723541+00', '2026-11-25 20:28:18.754845+00', NULL, NULL, NULL, 'process', '6 offsets, fewer than stage.process_below: 10,000'),
-	(2, 'orders', 'head', 'validated', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 4, 1, 0, '{"rows": 3, "moved": {}, "notes": [], "suite": null, "deleted": 1, "history": [], "reasons": [], "refused": 1, "seconds": 0.003, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.2, "great_expectations": {}, "max_quarantined_share": 1.0}', NULL, 'root@vm', NULL, '2026-11-25 20:28:19.719395+00', '2026-11-25 20:28:20.108646+00', '2026-11-25 20:28:21.175893+00', '2026-11-25 20:28:21.239286+00', NULL, NULL, NULL, NULL, 'process', '5 offsets, fewer than stage.process_below: 10,000'),
-	(3, 'planned', 'head', 'planned', 0, '@topic_id@', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', NULL, NULL, NULL, '0.2.0', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'root@vm', NULL, '2026-11-25 20:28:21.856182+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+	(1, 'orders', 'head', 'committed', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 5, 1, 0, '{"rows": 5, "moved": {}, "notes": [], "suite": null, "deleted": 0, "history": [], "reasons": [], "refused": 1, "seconds": 0.001, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.16666666666666666, "great_expectations": {}, "max_quarantined_share": 1.0}', '768', 'root@vm', NULL, '2026-11-26 13:18:30.580663+00', '2026-11-26 13:18:32.220267+00', '2026-11-26 13:18:36.568157+00', '2026-11-26 13:18:36.973143+00', '2026-11-26 13:18:37.036999+00', NULL, NULL, NULL, 'process', '6 offsets, fewer than stage.process_below: 10,000'),
+	(2, 'orders', 'head', 'validated', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 4, 1, 0, '{"rows": 3, "moved": {}, "notes": [], "suite": null, "deleted": 1, "history": [], "reasons": [], "refused": 1, "seconds": 0.001, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.2, "great_expectations": {}, "max_quarantined_share": 1.0}', NULL, 'root@vm', NULL, '2026-11-26 13:18:40.426368+00', '2026-11-26 13:18:41.563404+00', '2026-11-26 13:18:45.259778+00', '2026-11-26 13:18:45.552238+00', NULL, NULL, NULL, NULL, 'process', '5 offsets, fewer than stage.process_below: 10,000'),
+	(3, 'planned', 'head', 'planned', 0, '@topic_id@', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', NULL, NULL, NULL, '0.2.0', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'root@vm', NULL, '2026-11-26 13:18:47.843386+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.batch_event OVERRIDING SYSTEM VALUE VALUES
-	(1, 1, '2026-11-25 20:28:16.494259+00', NULL, 'planned', 0, 'root@vm', NULL),
-	(2, 1, '2026-11-25 20:28:17.018807+00', 'planned', 'staging', 1, 'root@vm', NULL),
-	(3, 1, '2026-11-25 20:28:18.634653+00', 'staging', 'staged', 1, 'root@vm', NULL),
-	(4, 1, '2026-11-25 20:28:18.724024+00', 'staged', 'validated', 1, 'root@vm', NULL),
-	(5, 1, '2026-11-25 20:28:18.75536+00', 'validated', 'committed', 1, 'root@vm', NULL),
-	(6, 2, '2026-11-25 20:28:19.743623+00', NULL, 'planned', 0, 'root@vm', NULL),
-	(7, 2, '2026-11-25 20:28:20.12672+00', 'planned', 'staging', 1, 'root@vm', NULL),
-	(8, 2, '2026-11-25 20:28:21.176575+00', 'staging', 'staged', 1, 'root@vm', NULL),
-	(9, 2, '2026-11-25 20:28:21.239732+00', 'staged', 'validated', 1, 'root@vm', NULL),
-	(10, 3, '2026-11-25 20:28:21.876306+00', NULL, 'planned', 0, 'root@vm', NULL);
+	(1, 1, '2026-11-26 13:18:30.621016+00', NULL, 'planned', 0, 'root@vm', NULL),
+	(2, 1, '2026-11-26 13:18:32.288774+00', 'planned', 'staging', 1, 'root@vm', NULL),
+	(3, 1, '2026-11-26 13:18:36.57387+00', 'staging', 'staged', 1, 'root@vm', NULL),
+	(4, 1, '2026-11-26 13:18:36.978147+00', 'staged', 'validated', 1, 'root@vm', NULL),
+	(5, 1, '2026-11-26 13:18:37.038294+00', 'validated', 'committed', 1, 'root@vm', NULL),
+	(6, 2, '2026-11-26 13:18:40.459267+00', NULL, 'planned', 0, 'root@vm', NULL),
+	(7, 2, '2026-11-26 13:18:41.595465+00', 'planned', 'staging', 1, 'root@vm', NULL),
+	(8, 2, '2026-11-26 13:18:45.261665+00', 'staging', 'staged', 1, 'root@vm', NULL),
+	(9, 2, '2026-11-26 13:18:45.553538+00', 'staged', 'validated', 1, 'root@vm', NULL),
+	(10, 3, '2026-11-26 13:18:47.872903+00', NULL, 'planned', 0, 'root@vm', NULL);
 INSERT INTO offset_ledger.batch_profile VALUES
 	(1, 1, 6, 5, '{"state": 0, "amount": 2}', '2026-01-01 12:00:05+00', '2026-01-01 12:00:01+00', '2026-01-01 12:00:05+00'),
 	(2, 1, 5, 3, '{"state": 0, "amount": 1}', '2026-01-01 12:00:10+00', '2026-01-01 12:00:01+00', '2026-01-01 12:00:10+00');
@@ -776,68 +790,69 @@ INSERT INTO offset_ledger.batch_range VALUES
 	(3, 'planned', '@topic_id@', 0, 0, 5, 0, 5, 5, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 	(3, 'planned', '@topic_id@', 1, 0, 6, 0, 6, 6, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.beginning VALUES
-	('orders', '@topic_id@', 0, 0, '2026-11-25 20:28:16.474107+00', 0),
-	('orders', '@topic_id@', 1, 0, '2026-11-25 20:28:16.474107+00', 0),
-	('planned', '@topic_id@', 0, 0, '2026-11-25 20:28:21.856182+00', 0),
-	('planned', '@topic_id@', 1, 0, '2026-11-25 20:28:21.856182+00', 0);
+	('orders', '@topic_id@', 0, 0, '2026-11-26 13:18:30.580663+00', 0),
+	('orders', '@topic_id@', 1, 0, '2026-11-26 13:18:30.580663+00', 0),
+	('planned', '@topic_id@', 0, 0, '2026-11-26 13:18:47.843386+00', 0),
+	('planned', '@topic_id@', 1, 0, '2026-11-26 13:18:47.843386+00', 0);
 INSERT INTO offset_ledger.cursor VALUES
-	('orders', '@topic_id@', 0, 3, 0, 1, '2026-11-25 20:28:18.733688+00', '2026-01-01 12:00:03+00', '2026-01-01 12:00:05+00'),
-	('orders', '@topic_id@', 1, 3, 0, 1, '2026-11-25 20:28:18.733688+00', '2026-01-01 12:00:05+00', '2026-01-01 12:00:05+00');
+	('orders', '@topic_id@', 0, 3, 0, 1, '2026-11-26 13:18:36.988396+00', '2026-01-01 12:00:03+00', '2026-01-01 12:00:05+00'),
+	('orders', '@topic_id@', 1, 3, 0, 1, '2026-11-26 13:18:36.988396+00', '2026-01-01 12:00:05+00', '2026-01-01 12:00:05+00');
 INSERT INTO offset_ledger.declared_column VALUES
-	('orders', 'state', '2026-11-25 20:28:18.733688+00'),
-	('orders', 'amount', '2026-11-25 20:28:18.733688+00');
+	('orders', 'state', '2026-11-26 13:18:36.988396+00'),
+	('orders', 'amount', '2026-11-26 13:18:36.988396+00');
 INSERT INTO offset_ledger.migration VALUES
-	(1, '0001_ledger', '2026-11-25 20:28:15.204776+00'),
-	(2, '0002_redrive', '2026-11-25 20:28:15.204776+00'),
-	(3, '0003_dead_letters', '2026-11-25 20:28:15.204776+00'),
-	(4, '0004_quality', '2026-11-25 20:28:15.204776+00'),
-	(5, '0005_decisions', '2026-11-25 20:28:15.204776+00'),
-	(6, '0006_audit', '2026-11-25 20:28:15.204776+00'),
-	(7, '0007_audit_origin', '2026-11-25 20:28:15.204776+00'),
-	(8, '0008_truncated_log', '2026-11-25 20:28:15.204776+00'),
-	(9, '0009_order_of_rows', '2026-11-25 20:28:15.204776+00'),
-	(10, '0010_tombstones', '2026-11-25 20:28:15.204776+00'),
-	(11, '0011_approval', '2026-11-25 20:28:15.204776+00'),
-	(12, '0012_declared_columns', '2026-11-25 20:28:15.204776+00'),
-	(14, '0014_verify_and_dismiss', '2026-11-25 20:28:15.204776+00'),
-	(15, '0015_records_without_timestamp', '2026-11-25 20:28:15.204776+00'),
-	(16, '0016_long_history', '2026-11-25 20:28:15.204776+00'),
-	(17, '0017_prune', '2026-11-25 20:28:15.204776+00'),
-	(18, '0018_stage_failure', '2026-11-25 20:28:15.204776+00'),
-	(19, '0019_schemas', '2026-11-25 20:28:15.204776+00'),
-	(20, '0020_topics', '2026-11-25 20:28:15.204776+00'),
-	(21, '0021_followed_columns', '2026-11-25 20:28:15.204776+00'),
-	(22, '0022_unread_fields', '2026-11-25 20:28:15.204776+00'),
-	(23, '0023_notifications', '2026-11-25 20:28:15.204776+00'),
-	(24, '0024_prune_quarantine', '2026-11-25 20:28:15.204776+00'),
-	(25, '0025_chain_lookups', '2026-11-25 20:28:15.204776+00'),
-	(26, '0026_stage_engine', '2026-11-25 20:28:15.204776+00'),
-	(27, '0027_without_bytes', '2026-11-25 20:28:15.204776+00'),
-	(28, '0028_topic_gone', '2026-11-25 20:28:15.204776+00'),
-	(29, '0029_schema_guids', '2026-11-25 20:28:15.204776+00'),
-	(30, '0030_server_away', '2026-11-25 20:28:15.204776+00');
+	(1, '0001_ledger', '2026-11-26 13:18:26.708086+00'),
+	(2, '0002_redrive', '2026-11-26 13:18:26.708086+00'),
+	(3, '0003_dead_letters', '2026-11-26 13:18:26.708086+00'),
+	(4, '0004_quality', '2026-11-26 13:18:26.708086+00'),
+	(5, '0005_decisions', '2026-11-26 13:18:26.708086+00'),
+	(6, '0006_audit', '2026-11-26 13:18:26.708086+00'),
+	(7, '0007_audit_origin', '2026-11-26 13:18:26.708086+00'),
+	(8, '0008_truncated_log', '2026-11-26 13:18:26.708086+00'),
+	(9, '0009_order_of_rows', '2026-11-26 13:18:26.708086+00'),
+	(10, '0010_tombstones', '2026-11-26 13:18:26.708086+00'),
+	(11, '0011_approval', '2026-11-26 13:18:26.708086+00'),
+	(12, '0012_declared_columns', '2026-11-26 13:18:26.708086+00'),
+	(14, '0014_verify_and_dismiss', '2026-11-26 13:18:26.708086+00'),
+	(15, '0015_records_without_timestamp', '2026-11-26 13:18:26.708086+00'),
+	(16, '0016_long_history', '2026-11-26 13:18:26.708086+00'),
+	(17, '0017_prune', '2026-11-26 13:18:26.708086+00'),
+	(18, '0018_stage_failure', '2026-11-26 13:18:26.708086+00'),
+	(19, '0019_schemas', '2026-11-26 13:18:26.708086+00'),
+	(20, '0020_topics', '2026-11-26 13:18:26.708086+00'),
+	(21, '0021_followed_columns', '2026-11-26 13:18:26.708086+00'),
+	(22, '0022_unread_fields', '2026-11-26 13:18:26.708086+00'),
+	(23, '0023_notifications', '2026-11-26 13:18:26.708086+00'),
+	(24, '0024_prune_quarantine', '2026-11-26 13:18:26.708086+00'),
+	(25, '0025_chain_lookups', '2026-11-26 13:18:26.708086+00'),
+	(26, '0026_stage_engine', '2026-11-26 13:18:26.708086+00'),
+	(27, '0027_without_bytes', '2026-11-26 13:18:26.708086+00'),
+	(28, '0028_topic_gone', '2026-11-26 13:18:26.708086+00'),
+	(29, '0029_schema_guids', '2026-11-26 13:18:26.708086+00'),
+	(30, '0030_server_away', '2026-11-26 13:18:26.708086+00'),
+	(31, '0031_input_error', '2026-11-26 13:18:26.708086+00');
 INSERT INTO offset_ledger.pipeline VALUES
-	('orders', '@cluster_id@', '@topic@', '@topic_id@', 'public.orders', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', '2026-11-25 20:28:16.474107+00', '2026-11-25 20:28:19.719395+00', 'kafka_timestamp', 2, DEFAULT),
-	('planned', '@cluster_id@', '@topic@', '@topic_id@', 'public.planned', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', '2026-11-25 20:28:21.856182+00', '2026-11-25 20:28:21.856182+00', 'kafka_timestamp', 1, DEFAULT);
+	('orders', '@cluster_id@', '@topic@', '@topic_id@', 'public.orders', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', '2026-11-26 13:18:30.580663+00', '2026-11-26 13:18:40.426368+00', 'kafka_timestamp', 2, DEFAULT),
+	('planned', '@cluster_id@', '@topic@', '@topic_id@', 'public.planned', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', '2026-11-26 13:18:47.843386+00', '2026-11-26 13:18:47.843386+00', 'kafka_timestamp', 1, DEFAULT);
 INSERT INTO offset_ledger.quarantine OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', '@topic_id@', 1, 1, '2026-01-01 12:00:05+00', '\x78', NULL, '\x7b227374617465223a20377d', '[{"code": "type", "path": "$.state", "detail": "expected text, got number"}]', 1, '2026-11-25 20:28:18.733688+00', NULL, NULL, NULL, NULL, NULL);
+	(1, 'orders', '@topic_id@', 1, 1, '2026-01-01 12:00:05+00', '\x78', NULL, '\x7b227374617465223a20377d', '[{"code": "type", "path": "$.state", "detail": "expected text, got number"}]', 1, '2026-11-26 13:18:36.988396+00', NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.slice VALUES
-	(1, 1, 1, 1, 2, 1, 0, 0, 2, '2026-01-01 12:00:04+00', '2026-01-01 12:00:05+00', '2026-11-25 20:28:18.604411+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
-	(1, 1, 0, 0, 3, 0, 0, 0, 2, '2026-01-01 12:00:01+00', '2026-01-01 12:00:03+00', '2026-11-25 20:28:18.606541+00', '{"more": false, "fields": [], "records": 3, "sampled": 3}'),
-	(2, 1, 0, 0, 2, 0, 0, 3, 4, '2026-01-01 12:00:01+00', '2026-01-01 12:00:08+00', '2026-11-25 20:28:21.124076+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
-	(2, 1, 1, 1, 2, 1, 0, 3, 5, '2026-01-01 12:00:09+00', '2026-01-01 12:00:10+00', '2026-11-25 20:28:21.136702+00', '{"more": false, "fields": [], "records": 1, "sampled": 1}');
+	(1, 1, 1, 1, 2, 1, 0, 0, 2, '2026-01-01 12:00:04+00', '2026-01-01 12:00:05+00', '2026-11-26 13:18:36.386681+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
+	(1, 1, 0, 0, 3, 0, 0, 0, 2, '2026-01-01 12:00:01+00', '2026-01-01 12:00:03+00', '2026-11-26 13:18:36.391664+00', '{"more": false, "fields": [], "records": 3, "sampled": 3}'),
+	(2, 1, 1, 1, 2, 1, 0, 3, 5, '2026-01-01 12:00:09+00', '2026-01-01 12:00:10+00', '2026-11-26 13:18:45.152524+00', '{"more": false, "fields": [], "records": 1, "sampled": 1}'),
+	(2, 1, 0, 0, 2, 0, 0, 3, 4, '2026-01-01 12:00:01+00', '2026-01-01 12:00:08+00', '2026-11-26 13:18:45.159654+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}');
 INSERT INTO offset_ledger.target_table VALUES
 	('public.orders', 'orders'),
 	('public.planned', 'planned');
 INSERT INTO offset_ledger.topic_look OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', '@topic_id@', '2026-11-25 20:28:16.417581+00', '{3,3}', NULL),
-	(2, 'orders', '@topic_id@', '2026-11-25 20:28:19.648358+00', '{5,6}', NULL),
-	(3, 'planned', '@topic_id@', '2026-11-25 20:28:21.819034+00', '{5,6}', NULL);
+	(1, 'orders', '@topic_id@', '2026-11-26 13:18:30.333727+00', '{3,3}', NULL),
+	(2, 'orders', '@topic_id@', '2026-11-26 13:18:40.16518+00', '{5,6}', NULL),
+	(3, 'planned', '@topic_id@', '2026-11-26 13:18:47.724823+00', '{5,6}', NULL);
 INSERT INTO offset_ledger_staging.b2_e1 VALUES
-	('b', '2026-01-01 12:00:01+00', 'late', NULL, 0, 3, '2026-01-01 12:00:01+00', '\x62', NULL, false, '\x7b227374617465223a20226c617465227d'),
-	('c', '2026-01-01 12:00:08+00', 'sent', 4.00, 0, 4, '2026-01-01 12:00:08+00', '\x63', NULL, false, '\x7b227374617465223a202273656e74222c2022616d6f756e74223a20347d'),
 	('d', '2026-01-01 12:00:09+00', NULL, NULL, 1, 3, '2026-01-01 12:00:09+00', '\x64', NULL, true, NULL),
-	('e', '2026-01-01 12:00:10+00', 'new', 99.00, 1, 5, '2026-01-01 12:00:10+00', '\x65', NULL, false, '\x7b227374617465223a20226e6577222c2022616d6f756e74223a2039397d');
+	('e', '2026-01-01 12:00:10+00', 'new', 99.00, 1, 5, '2026-01-01 12:00:10+00', '\x65', NULL, false, '\x7b227374617465223a20226e6577222c2022616d6f756e74223a2039397d'),
+	('b', '2026-01-01 12:00:01+00', 'late', NULL, 0, 3, '2026-01-01 12:00:01+00', '\x62', NULL, false, '\x7b227374617465223a20226c617465227d'),
+	('c', '2026-01-01 12:00:08+00', 'sent', 4.00, 0, 4, '2026-01-01 12:00:08+00', '\x63', NULL, false, '\x7b227374617465223a202273656e74222c2022616d6f756e74223a20347d');
 INSERT INTO offset_ledger_staging.b2_e1_refused VALUES
 	(1, 4, '2026-01-01 12:00:09+00', '\x79', NULL, '\x7b', '[{"code": "syntax", "path": "$", "detail": "expected a JSON object: Input data was truncated"}]');
 INSERT INTO public.orders VALUES
