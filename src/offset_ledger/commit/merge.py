@@ -15,6 +15,7 @@ from psycopg2 import errors as pg
 from psycopg2 import sql
 from psycopg2.extras import DictRow
 
+from offset_ledger.commit.beside import beside_formats, find_unwritten, in_groups, write_rows
 from offset_ledger.config.model import Merge, OnConflict, Pipeline, RecordShape
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import IncompleteStaging, LedgerViolation, OffsetLedgerError, TargetMismatch, TransientError
@@ -29,7 +30,7 @@ from offset_ledger.ledger.database import (
     transaction,
     transaction_id,
 )
-from offset_ledger.ledger.row_order import row_formats, same_key, table_of
+from offset_ledger.ledger.row_order import row_formats, table_of
 from offset_ledger.ledger.sqlstates import RAISED, REFUSED, Meaning, in_a_function, meaning, refusal
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts
@@ -41,7 +42,7 @@ _COMMA = sql.SQL(", ")
 
 
 def merge_formats(
-    target: sql.Identifier, staging: sql.Identifier, record: RecordShape, emptied: Sequence[str] = ()
+    target: sql.Identifier, staging: sql.Composable, record: RecordShape, emptied: Sequence[str] = ()
 ) -> dict[str, sql.Composable]:
     """What the named statements leave open; ``emptied`` are columns that were declared before and are not now."""
     names = [sql.Identifier(name) for name, _ in row_columns(record)]
@@ -65,39 +66,6 @@ def merge_formats(
 
 MERGE_RETURNS_ROWS = 170_000  # as libpq has versions
 _COUNTS = ("inserted", "updated", "deleted", "added")
-
-
-def beside_formats(
-    pipeline: Pipeline, names: Mapping[str, sql.Composable], emptied: Sequence[str]
-) -> dict[str, sql.Composable]:
-    """What statements leave open that write the rows ``u`` of a table whose bookkeeping ``t`` is in another one."""
-    record, copied = pipeline.record, pipeline.target.copied
-    casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in record.columns if column.type.judged}
-    values: dict[str, sql.Composable] = {
-        column.name: sql.SQL("s.{}{}").format(sql.Identifier(column.name), casts.get(column.name, sql.SQL("")))
-        for column in record.all_columns
-    }
-    staged = [*values, *(name for name, _ in copied if name not in ("_batch_id", *values))]
-    values |= {
-        own: sql.Placeholder("batch_id") if name == "_batch_id" else sql.Identifier("s", name) for name, own in copied
-    }
-    assigned = {name: value for name, value in values.items() if name not in record.key_names}
-    assigned |= dict.fromkeys(emptied, sql.NULL)
-    assignments = _COMMA.join(sql.SQL("{} = {}").format(sql.Identifier(name), assigned[name]) for name in assigned)
-    return {
-        **names,
-        "table": table_of(pipeline),
-        "same_row": same_key(record, "u", "s"),
-        "row_known": sql.Identifier("u", record.key_names[0]),
-        "row_columns": _COMMA.join(map(sql.Identifier, values)),
-        "row_values": _COMMA.join(values.values()),
-        "written": _COMMA.join(sql.Identifier("u", name) for name in values),
-        "staged_columns": _COMMA.join(sql.Identifier("s", name) for name in staged),
-        "update": sql.SQL("UPDATE SET {}").format(assignments) if assigned else sql.SQL("DO NOTHING"),
-        "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
-            _COMMA.join([sql.NULL, *(sql.Identifier("u", name) for name in emptied)])
-        ),
-    }
 
 
 def merge_statement(cursor: Cursor, rule: Merge, names: Mapping[str, sql.Composable]) -> sql.Composable:
@@ -139,10 +107,11 @@ def merge(
         emptied = no_longer_declared(cursor, pipeline)
         merging = [] if beside else triggers
         staging = tables.identifier(tables.rows)
-        names = merge_formats(table_of(kept), staging, kept.record, [] if beside else emptied)
+        names = merge_formats(table_of(kept), in_groups(pipeline, staging), kept.record, [] if beside else emptied)
         set_local(cursor, "work_mem", work_memory(sum(staged_rows.values())))
         set_local(cursor, "enable_hashjoin", "off")  # it loses the sort, and the index is written at random places
-        newest_wins = pipeline.target.merge is Merge.NEWEST_WINS and not fill and not merging
+        groups = pipeline.record.groups
+        newest_wins = pipeline.target.merge is Merge.NEWEST_WINS and not fill and not merging and not groups
         closed = None
         if newest_wins and sum(staged_rows.values()) >= CLASSIFIED_FROM:
             closed = _merge_classified(cursor, kept, tables, names, staged_rows)
@@ -160,32 +129,22 @@ def merge(
             sums[row["_partition"]].update({name: row[name] for name in _COUNTS})
         merged = closed or {partition: MergeCounts(**counts) for partition, counts in sums.items()}
         rows = sum(counts.inserted + counts.updated for counts in merged.values())
-        stands = not beside or _write_rows(cursor, pipeline, names, by) == rows
+        stands = not beside or (write_rows(cursor, pipeline, names, by) == rows and not groups)
         cursor.execute("SET LOCAL enable_hashjoin TO DEFAULT")
         cursor.run("commit/apply_constraints")  # what waits for the COMMIT acts now, or is refused now
         record_columns(cursor, pipeline)
-        if beside and (triggers or not stands):
-            event = cursor.execute(sql.SQL(named_sql("commit/find_unwritten")).format(**names), by).one()[0]
-            if event is not None:
-                raise _violated(pipeline, tables, f"event {event!r}", triggers)
+        if beside and (triggers or not stands) and (event := find_unwritten(cursor, names, by)) is not None:
+            raise _violated(pipeline, tables, f"event {event!r}", triggers)
         if closed is not None:
             return closed
-        if not merging and {p: c.written for p, c in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
-            cursor.execute(sql.SQL(named_sql("commit/count_staged")).format(staging=names["staging"]))
+        plain = not merging and not groups
+        if plain and {p: c.written for p, c in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
+            cursor.execute(sql.SQL(named_sql("commit/count_staged")).format(staging=staging))
             if cursor.one()[0] != sum(staged_rows.values()):
                 raise _incomplete(tables)
             return {p: replace(counts, standing=counts.written) for p, counts in merged.items()}
         wrong = [row["wrong"] for row in written if row["wrong"] is not None]
         return _account(cursor, kept, names, tables, merged, staged_rows, merging, wrong)
-
-
-def _write_rows(
-    cursor: Cursor, pipeline: Pipeline, names: Mapping[str, sql.Composable], by: Mapping[str, object]
-) -> int:
-    """Write what the bookkeeping has of the batch into the table beside it; how many rows that were."""
-    if pipeline.record.deletes:
-        cursor.execute(sql.SQL(named_sql("commit/delete_rows")).format(**names), by)
-    return cursor.execute(sql.SQL(named_sql("commit/write_rows")).format(**names), by).rowcount
 
 
 CLASSIFIED_FROM = 100_000  # rows: the account of fewer takes no longer than a session

@@ -232,6 +232,7 @@ class Column:
     coerce: bool = False
     transform: tuple[str, ...] = ()  # lower, upper, trim
     split: str | None = None
+    group: str = ""  # of columns that a record may leave as they are; those without one are written with the row
 
     @property
     def optional(self) -> bool:
@@ -244,6 +245,8 @@ class Column:
         return self.header is not None or self.key == ()
 
 
+GROUP = Column("_group", ColumnType("text"), ())
+"""The last column of the key of bookkeeping that has groups: of which of them it is, '' of the row as a whole."""
 REST = Column("_rest", ColumnType("jsonb"), (), nullable=True)
 """The column of everything that no other one reads; it has no path."""
 
@@ -307,6 +310,11 @@ class RecordShape:
     def all_columns(self) -> tuple[Column, ...]:
         """Return the columns of the key and those that are declared beside it."""
         return (*self.key_columns, *self.columns)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Return the groups of columns that a record may leave as they are."""
+        return tuple(dict.fromkeys(column.group for column in self.columns if column.group))
 
     @property
     def is_kafka_key(self) -> bool:
@@ -476,7 +484,9 @@ class Pipeline:
         if not self.target.beside:
             return self
         target = Target(self.target.connection, ROWS_SCHEMA, self.file, self.target.merge)
-        return replace(self, record=replace(self.record, columns=(), sampled=False), target=target, description="")
+        key = (*self.record.key_columns, GROUP) if self.record.groups else self.record.key
+        record = replace(self.record, key=key, columns=(), sampled=False)
+        return replace(self, record=record, target=target, description="")
 
     @property
     def file(self) -> str:

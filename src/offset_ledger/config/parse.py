@@ -187,8 +187,8 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
     if bookkeeping and {"record", "target"} <= said.given.keys() and pipeline.record and pipeline.target:
         check_copied(bookkeeping, pipeline.record, pipeline.target)
     by = file.at("target", "partitions", "by")
-    if by and pipeline.record and "record" in said.given:
-        check_partitions(by, pipeline.record)
+    if by and {"record", "target"} <= said.given.keys() and pipeline.record and pipeline.target:
+        check_partitions(by, pipeline.record, pipeline.target)
     if "quality" in said.entries:
         check_quality(said.entries["quality"], pipeline)
     return pipeline

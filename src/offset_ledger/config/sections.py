@@ -212,19 +212,21 @@ PARTITIONS: Kind[model.Partitions] = section(
 )
 
 
-def check_partitions(by: Value, record: model.RecordShape) -> None:
+def check_partitions(by: Value, record: model.RecordShape, target: model.Target) -> None:
     """Note a partition column that a row may lack, or that is neither a date nor a moment."""
-    if not is_text(by.node) or by.node.value == "publish_at":
+    moment = dict(target.copied).get("publish_at") if target.beside else "publish_at"
+    if not is_text(by.node) or by.node.value == moment:
         return
     column = next((column for column in record.all_columns if column.name == by.node.value), None)
-    right = "write publish_at, or a column of type date or timestamptz that is not nullable"
+    right = f"write {moment}, or " if moment else "write "
+    right += "a column of type date or timestamptz that is not nullable"
     if column is None:
         by.note(Refused(f"{quoted(by.node.value)} is no column of the file", right))
     elif column.type.name not in ("date", "timestamptz"):
         by.note(Refused(f"{column.name} is {column.type.sql}", right))
     elif column in record.columns and column.nullable:
         by.note(Refused(f"{column.name} is nullable", right))
-    elif column in record.columns and record.deletes:
+    elif column in record.columns and record.deletes and not target.beside:
         by.note(Refused(f"delete markers have no {column.name}", "write publish_at, or put the column into record.key"))
 
 

@@ -25,7 +25,7 @@ from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledge
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.judged import judge, move_refused
 from offset_ledger.ledger.pipelines import read_retirement
-from offset_ledger.ledger.row_order import row_formats, rows_of, table_of
+from offset_ledger.ledger.row_order import kept_rows, row_formats, rows_of
 from offset_ledger.ledger.staging import definitions, refused_types, row_columns, staged_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
@@ -36,7 +36,7 @@ from offset_ledger.repair.verify import Violation, number_of, numbered_queries
 from offset_ledger.stage.copy_rows import copy_decoded
 from offset_ledger.stage.record_batches import chunks, kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
-from offset_ledger.table.fit import column_types
+from offset_ledger.table.fit import column_types, target_columns
 
 SHOWN = 100  # violations of one query
 
@@ -126,18 +126,34 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str]) -> sql.Comp
 
     A column that is not stored is NULL: the next batch adds it.
     """
-    names = [name for name, _ in row_columns(pipeline.record)]
-    actual = {name: sql.Identifier("t", name) if name in stored else sql.SQL("NULL") for name in names}
-    casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in pipeline.record.columns if column.type.judged}
+    record = pipeline.record
+    names = [name for name, _ in row_columns(record)]
+    of_bookkeeping = [name for name, _ in target_columns(pipeline.bookkeeping)] if pipeline.target.beside else []
+    there = [name for name in names if name in stored or name in of_bookkeeping]
+    actual = {name: sql.Identifier("t", name) if name in there else sql.SQL("NULL") for name in names}
+    casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in record.columns if column.type.judged}
+    pair = "({}, {}::text, {}{}::text)"
+    if record.groups:  # each row of the bookkeeping is about the columns of its group
+        pair = "({}, CASE WHEN {group} THEN {}::text END, CASE WHEN {group} THEN {}{}::text END)"
+    groups = {column.name: column.group for column in record.columns}
     pairs = [
-        sql.SQL("({}, {}::text, {}{}::text)").format(
-            sql.Literal(name), actual[name], sql.Identifier("s", name), casts.get(name, sql.SQL(""))
+        sql.SQL(pair).format(
+            sql.Literal(name),
+            actual[name],
+            sql.Identifier("s", name),
+            casts.get(name, sql.SQL("")),
+            group=sql.SQL("t._group = {}").format(sql.Literal(groups.get(name, ""))),
         )
         for name in names
     ]
-    target = table_of(pipeline.bookkeeping)
+    target = kept_rows(pipeline)
     cut = sql.SQL(named_sql("repair/cut_header_name"))
-    tables = {"cut_header_name": cut, "target": target, "rows": rows_of(pipeline), **row_formats(pipeline.record)}
+    tables = {
+        "cut_header_name": cut,
+        "target": target,
+        "rows": rows_of(pipeline, groups=True),
+        **row_formats(record),
+    }
     lines = sql.SQL(query).format(**tables, pairs=sql.SQL(", ").join(pairs))
     return sql.SQL(named_sql("repair/violations_shown")).format(query=lines)
 

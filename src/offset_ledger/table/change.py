@@ -1,5 +1,6 @@
 """The target table: made where it is missing, checked column by column where it exists, changed where its file may."""
 
+import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -9,7 +10,7 @@ from psycopg2 import sql
 from offset_ledger.config.model import ROWS_SCHEMA, Evolve, Pipeline
 from offset_ledger.errors import ConfigurationError, TargetLocked, TargetMismatch
 from offset_ledger.ledger import followed_columns, pipelines, row_order
-from offset_ledger.ledger.database import Cursor, savepoint
+from offset_ledger.ledger.database import Cursor, named_sql, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.row_order import check_order, ordered_by, table_of, write_order
 from offset_ledger.ledger.staging import key_collations
@@ -67,6 +68,8 @@ def _prepare(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None 
             cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table_of(pipeline.bookkeeping)))
     if not _check_beside(cursor, pipeline):
         _create(cursor, pipeline.bookkeeping, key_collations(cursor, pipeline))
+    if pipeline.record.groups:
+        _keep_groups(cursor, pipeline)
     if not exists:
         write_order(cursor, pipeline, ordered_by(pipeline.record))
         to_be_made(cursor, pipeline)  # by the first commit, if nothing else has the name of the view
@@ -189,8 +192,41 @@ def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
             f"{write}, or start a pipeline with another name and table"
         )
     if beside and exists:
-        _check_fit(cursor, pipeline.bookkeeping)
+        in_groups = bool(cursor.run("table/has_groups", table=kept).one()[0])
+        if in_groups and not pipeline.record.groups:
+            drop = f"ALTER TABLE {kept} DROP COLUMN _group, ADD PRIMARY KEY ({', '.join(pipeline.record.key_names)})"
+            raise TargetMismatch(
+                f"pipeline {pipeline.name}: table {kept} has the order of groups of columns, and the pipeline file has no "
+                f"group; write absent: keep for a column, or remove the rows WHERE _group <> '', and run {drop}"
+            )
+        if in_groups or not pipeline.record.groups:
+            _check_fit(cursor, pipeline.bookkeeping)
     return exists or not beside
+
+
+def _keep_groups(cursor: Cursor, pipeline: Pipeline) -> None:
+    """Let the bookkeeping have the order of each group of columns; until now they were written with the row."""
+    kept, record = f"{ROWS_SCHEMA}.{pipeline.file}", pipeline.bookkeeping.record
+    known = json.loads(cursor.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", [kept]).one()[0] or "[]")
+    if not (new := [group for group in pipeline.record.groups if group not in known]):
+        return
+    target = table_of(pipeline.bookkeeping)
+    if not cursor.run("table/has_groups", table=kept).one()[0]:
+        key = sql.SQL(", ").join(map(sql.Identifier, record.key_names))
+        constraint = cursor.run("table/primary_key", table=kept).one()[0]
+        cursor.execute(
+            sql.SQL(named_sql("table/add_groups")).format(target=target, key=key, constraint=sql.Identifier(constraint))
+        )
+    names = [name for name, _ in target_columns(pipeline.bookkeeping)]
+    seeded = (sql.SQL("g.name") if name == "_group" else sql.Identifier("t", name) for name in names)
+    cursor.execute(
+        sql.SQL(named_sql("table/seed_groups")).format(
+            target=target, columns=sql.SQL(", ").join(map(sql.Identifier, names)), seeded=sql.SQL(", ").join(seeded)
+        ),
+        {"groups": new},
+    )
+    comment = sql.SQL("COMMENT ON TABLE {} IS {}").format(target, sql.Literal(json.dumps([*known, *new])))
+    cursor.execute(comment)
 
 
 def _create(cursor: Cursor, pipeline: Pipeline, collations: Mapping[str, str] = MappingProxyType({})) -> None:

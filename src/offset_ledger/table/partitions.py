@@ -2,7 +2,7 @@
 
 from psycopg2 import sql
 
-from offset_ledger.config.model import Period, Pipeline
+from offset_ledger.config.model import Period, Pipeline, Target
 from offset_ledger.config.names import POSTGRES_NAME_BYTES
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.table.fit import RANGE_TYPES, Misfit
@@ -33,7 +33,7 @@ def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifi
         local=sql.SQL("::timestamp") if is_date else utc,
         stored=sql.SQL("::date") if is_date else utc,
         covered=sql.SQL(row["covered"]),
-        staged=staging or none,
+        staged=_staged(target, row["name"], staging) if staging else none,
     )
     target_name = sql.Identifier(target.schema, target.table)
     midnight = "" if is_date else " 00:00:00+00"
@@ -48,3 +48,11 @@ def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifi
         text = f"no partition for the {wanted.every} of {first_day}"
         made.append(Misfit(text, statement=statement.as_string(cursor), change=None))
     return made
+
+
+def _staged(target: Target, name: str, staging: sql.Identifier) -> sql.Composable:
+    """The staged rows, with the bookkeeping column of which the partition column is a copy under its name."""
+    copied = next((copied for copied, own in target.copied if own == name), None)
+    if copied is None:
+        return staging
+    return sql.SQL("(SELECT {} AS {} FROM {})").format(sql.Identifier(copied), sql.Identifier(name), staging)

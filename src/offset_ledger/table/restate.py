@@ -13,6 +13,7 @@ from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.row_order import (
     KAFKA_TIMESTAMP,
+    kept_rows,
     read_orders,
     row_formats,
     same_key,
@@ -79,7 +80,7 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
     if moment := dict(pipeline.target.copied).get("publish_at"):
         statement = "UPDATE {} AS u SET {} = _timestamp FROM {} AS t WHERE {} AND publish_at <> _timestamp"
         same = same_key(pipeline.record, "u", "t")
-        cursor.execute(sql.SQL(statement).format(table_of(pipeline), sql.Identifier(moment), kept, same))
+        cursor.execute(sql.SQL(statement).format(table_of(pipeline), sql.Identifier(moment), kept_rows(pipeline), same))
     statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
     restated = cursor.execute(sql.SQL(statement).format(kept)).rowcount
     statement = "SELECT {}, _partition, _offset FROM {} AS t WHERE _timestamp IS NULL LIMIT 1"

@@ -3,6 +3,7 @@
 -- accepted, others have them. And a batch id alone does not say who wrote a row: a ledger that was made again counts from 1.
 WITH joined AS (
     SELECT s._partition,
+           {whole} AS whole,
            {event} AS event,
            ({stored_order}) = ({order}) AS stands,
            ({stored_order}) > ({order}) AS lost_to_later,
@@ -16,6 +17,7 @@ WITH joined AS (
     FROM {staging} AS s LEFT JOIN {target} AS t ON {same_key}
 ), closed AS (
     SELECT _partition,
+           whole,
            event,
            just_written,
            {triggers} AND just_written AND differs AS altered,
@@ -26,10 +28,10 @@ WITH joined AS (
     FROM joined
 )
 SELECT _partition,
-       count(*) AS rows,
-       count(*) FILTER (WHERE became = 'standing') AS standing,
-       count(*) FILTER (WHERE became = 'same_state') AS same_state,
-       count(*) FILTER (WHERE became = 'older') AS older,
-       count(*) FILTER (WHERE became = 'standing' AND just_written) AS written,
+       count(*) FILTER (WHERE whole) AS rows,
+       count(*) FILTER (WHERE whole AND became = 'standing') AS standing,
+       count(*) FILTER (WHERE whole AND became = 'same_state') AS same_state,
+       count(*) FILTER (WHERE whole AND became = 'older') AS older,
+       count(*) FILTER (WHERE whole AND became = 'standing' AND just_written) AS written,
        min(event) FILTER (WHERE became IS NULL OR altered) AS wrong
 FROM closed GROUP BY _partition

@@ -4,8 +4,8 @@ WITH written AS (
     UPDATE {target} AS t SET _batch_id = %(batch_id)s
     FROM {staging} AS s LEFT JOIN {table} AS u ON {same_row}
     WHERE {same_key} AND ({stored_order}) = ({order}) AND NOT s._deleted AND t._batch_id <> %(batch_id)s
-      AND ({row_known} IS NULL OR ROW({written})::record OPERATOR(pg_catalog.*<>) ROW({row_values})::record
-           OR {emptied_has_values})
-    RETURNING s._partition
+      AND ({row_known} IS NULL OR {differs} OR {emptied_has_values})
+    RETURNING s._partition, {whole} AS whole
 )
-SELECT _partition, NULL AS wrong, 0 AS inserted, count(*) AS updated, 0 AS deleted, 0 AS added FROM written GROUP BY _partition
+SELECT _partition, NULL AS wrong, 0 AS inserted, count(*) FILTER (WHERE whole) AS updated, 0 AS deleted, 0 AS added
+FROM written GROUP BY _partition

@@ -1,7 +1,7 @@
 MERGE INTO {target} AS t
 USING (
     SELECT DISTINCT ON ({key}) {columns}
-    FROM {staging}
+    FROM {staging} AS s
     ORDER BY {key}, publish_at DESC, _partition DESC, _offset DESC
 ) AS s ON {same_key}
 WHEN MATCHED AND ({order}) > ({stored_order})

@@ -1,7 +1,7 @@
 MERGE INTO {target} AS t
 USING (
     SELECT DISTINCT ON ({key}) {columns}
-    FROM {staging}
+    FROM {staging} AS s
     ORDER BY {key}, publish_at, _partition, _offset
 ) AS s ON {same_key}
 WHEN NOT MATCHED THEN

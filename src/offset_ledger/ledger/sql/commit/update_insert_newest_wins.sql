@@ -5,14 +5,14 @@ WITH s AS MATERIALIZED (
     SELECT s.*, {known} IS NOT NULL AS _known
     FROM (
         SELECT DISTINCT ON ({key}) {columns}
-        FROM {staging}
+        FROM {staging} AS s
         ORDER BY {key}, publish_at DESC, _partition DESC, _offset DESC
     ) AS s LEFT JOIN {target} AS t ON {same_key}
     ORDER BY {known} IS NOT NULL, {staged_key}
 ), updated AS (
     UPDATE {target} AS t SET {assignments}, _batch_id = %(batch_id)s
     FROM s WHERE s._known AND {same_key} AND ({order}) > ({stored_order})
-    RETURNING s._partition, s._deleted,
+    RETURNING s._partition, s._deleted, {whole} AS whole,
               CASE WHEN ({stored_order}, t._batch_id)
                         IS DISTINCT FROM ({order}, %(batch_id)s) THEN {event} END AS wrong
 ), inserted AS (
@@ -20,10 +20,10 @@ WITH s AS MATERIALIZED (
     SELECT {values}, %(batch_id)s FROM s WHERE NOT s._known
     RETURNING {stored_key}, {stored_order}, t._batch_id
 ), written AS (
-    SELECT 'UPDATE' AS action, _partition, _deleted, wrong FROM updated
+    SELECT 'UPDATE' AS action, _partition, _deleted, whole, wrong FROM updated
     UNION ALL
     -- INSERT returns the row as it was stored: a trigger may have made another one of it, even of another event id.
-    SELECT 'INSERT', s._partition, s._deleted,
+    SELECT 'INSERT', s._partition, s._deleted, {whole},
            CASE WHEN ({stored_order}, t._batch_id)
                      IS DISTINCT FROM ({order}, %(batch_id)s) THEN {stored_event} END
     FROM inserted AS t LEFT JOIN s ON {same_key}

@@ -5,7 +5,7 @@ WITH s AS MATERIALIZED (
     SELECT s.*, {known} IS NOT NULL AS _known
     FROM (
         SELECT DISTINCT ON ({key}) {columns}
-        FROM {staging}
+        FROM {staging} AS s
         ORDER BY {key}, publish_at, _partition, _offset
     ) AS s LEFT JOIN {target} AS t ON {same_key}
     ORDER BY {known} IS NOT NULL, {staged_key}
@@ -15,7 +15,7 @@ WITH s AS MATERIALIZED (
     RETURNING {stored_key}, {stored_order}, t._batch_id
 ), written AS (
     -- INSERT returns the row as it was stored: a trigger may have made another one of it, even of another event id.
-    SELECT 'INSERT' AS action, s._partition, s._deleted,
+    SELECT 'INSERT' AS action, s._partition, s._deleted, {whole} AS whole,
            CASE WHEN ({stored_order}, t._batch_id)
                      IS DISTINCT FROM ({order}, %(batch_id)s) THEN {stored_event} END AS wrong
     FROM inserted AS t LEFT JOIN s ON {same_key}

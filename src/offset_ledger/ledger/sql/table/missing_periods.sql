@@ -1,6 +1,7 @@
 -- The periods with a staged row and those ahead of now, unless partitions cover the first and the last of their values.
 WITH needed AS (
-    SELECT date_trunc({every}, {name} {local}) AS _start, min({name}) AS _first, max({name}) AS _last FROM {staged} AS s GROUP BY 1
+    SELECT date_trunc({every}, {name} {local}) AS _start, min({name}) AS _first, max({name}) AS _last FROM {staged} AS s WHERE {name} IS NOT NULL
+    GROUP BY 1
     UNION ALL
     SELECT _start, _start {stored}, _start {stored}
     FROM generate_series(date_trunc({every}, now() AT TIME ZONE 'UTC'), now() AT TIME ZONE 'UTC' + {ahead} * {period}, {period})

@@ -3,7 +3,7 @@
 SELECT format('the table has %%s event ids, rows and delete markers together, but its batches make it %%s: %%s',
               t.event_ids, a.added + a.since,
               CASE WHEN t.event_ids < a.added + a.since THEN 'rows were removed' ELSE 'rows were put in' END)
-FROM (SELECT count(*) AS event_ids FROM {target}) AS t
+FROM (SELECT count(*) AS event_ids FROM {target} AS r) AS t
 CROSS JOIN (
     SELECT coalesce(sum(r.added), 0)
                + (SELECT coalesce(sum(p.added), 0) FROM offset_ledger.pruned_reread p JOIN offset_ledger.batch USING (batch_id)
