@@ -44,7 +44,8 @@ STEPS = ("plan", "stage", "validate", "commit", "report")
 
 # What orders the records of an event: their timestamps in Kafka, or the producer's clock. Where that clock orders, a
 # delete is a record with a moment of its own, which a tombstone lacks. A remerge leads from the clock to them. Where
-# the key is composite, rows are known by two columns of the Kafka key.
+# the key is composite, rows are known by two columns of the Kafka key, their bookkeeping is beside the table, and those
+# that are deleted go.
 _DELETES = 'delete_when: {path: $.op, equals: "d"}'
 ORDERS = {
     "timestamp": "publish_at: kafka_timestamp\n  tombstone: delete",
@@ -74,7 +75,7 @@ record:
     state: text
     until: {{type: timestamptz, nullable: true}}
     day: {{type: date, nullable: true}}
-{columns}target: {{connection: postgres_default, table: public.orders, evolve: widen}}
+{columns}target: {{connection: postgres_default, table: public.orders, evolve: widen{target}}}
 quality: {{max_quarantined_share: {share}}}
 limits: {{records_per_batch: {batch}, records_per_slice: {slice}}}
 """
@@ -143,12 +144,12 @@ class Bench:
         path = self.folder / "orders.yaml"
         added = "".join(self.added.lines())
         topics = f"topics: [{', '.join(self.topics)}]" if self.neighbour else f"topic: {self.topic}"
-        key, key_format = _PLAIN_KEY, ""
+        key, key_format, target = _PLAIN_KEY, "", ""
         if self.order == "composite":
-            key, key_format = _COMPOSITE_KEY, ", key_format: json"
+            key, key_format, target = _COMPOSITE_KEY, ", key_format: json", ", bookkeeping: beside"
         order = ORDERS[self.order]
         text = PIPELINE.format(
-            topics=topics, key=key, key_format=key_format, order=order, columns=added, **self.settings
+            topics=topics, key=key, key_format=key_format, target=target, order=order, columns=added, **self.settings
         )
         if not path.exists() or path.read_text() != text:
             draft = path.with_suffix(f".{threading.get_ident()}")

@@ -142,7 +142,7 @@ def committed(session: Session, pipeline: Pipeline, first: int = 0) -> list[Rang
 
 
 def target_rows(session: Session, pipeline: Pipeline) -> list[Row]:
-    """Every row of the target table."""
+    """Every row of the target table; where bookkeeping is beside it, what is deleted has no row there."""
     others = [
         sql.SQL(", " + _TEXTS.get(each.type.name, "{}::text")).format(sql.Identifier(each.name))
         for each in pipeline.record.columns
@@ -152,16 +152,26 @@ def target_rows(session: Session, pipeline: Pipeline) -> list[Row]:
     of_topic = sql.SQL("{} * (array_position({}, _topic) - 1)").format(sql.Literal(SPAN), sql.Literal(read))
     query = sql.SQL(
         "SELECT concat_ws(', ', {}), (extract(epoch FROM publish_at) * 1000)::bigint, state, _partition + {}, _offset,"
-        " _deleted{} FROM {}"
+        " {}{} FROM {}"
     ).format(
         sql.SQL(", ").join(map(sql.Identifier, pipeline.record.key_names)),
         of_topic if len(read) > 1 else sql.Literal(0),
+        sql.SQL("state IS NULL" if pipeline.target.beside else "_deleted"),
         sql.Composed(others),
-        sql.Identifier(pipeline.target.schema, pipeline.target.table),
+        _joined(pipeline),
     )
     if not rows(session, "SELECT to_regclass(%s)", [f"{pipeline.target.schema}.{pipeline.target.table}"])[0][0]:
         return []
     return [Row(r[0], r[1], r[2], (r[3], r[4]), r[5], tuple(r[6:])) for r in rows(session, query)]
+
+
+def _joined(pipeline: Pipeline) -> sql.Composable:
+    table = sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    if not pipeline.target.beside:
+        return table
+    key = sql.SQL(", ").join(map(sql.Identifier, pipeline.record.key_names))
+    bookkeeping = sql.Identifier("offset_ledger_rows", pipeline.file)
+    return sql.SQL("{} FULL JOIN {} USING ({})").format(table, bookkeeping, key)
 
 
 # The same text whatever time zone and style of dates the session has.

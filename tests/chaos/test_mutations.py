@@ -15,10 +15,10 @@ import pytest
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from offset_ledger.commit import merge
+from offset_ledger.commit import beside, merge
 from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
-from offset_ledger.config.model import Column, ColumnType, Merge, Pipeline
+from offset_ledger.config.model import Column, ColumnType, Deletes, Merge, Pipeline
 from offset_ledger.errors import Fenced, IncompleteStaging, LedgerViolation, OffsetLedgerError, UnexplainedGap
 from offset_ledger.ledger import batches, database, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
@@ -143,7 +143,7 @@ def with_sql(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[str],
     def mutated(asked: str) -> str:
         return changed if asked == name else named_sql(asked)
 
-    for module in (merge, commit_step, staging, batches, database):
+    for module in (merge, beside, commit_step, staging, batches, database):
         monkeypatch.setattr(module, "named_sql", mutated, raising=False)
 
 
@@ -259,6 +259,42 @@ def test_greater_or_equal_makes_a_rerun_write_rows(
     validated(session, replay)
     commit(pipeline, replay.batch_id, ME)
     assert oracle.fingerprint(session, pipeline) != before
+
+
+@pytest.fixture
+def beside_pipeline(pipeline: Pipeline) -> Pipeline:
+    """The pipeline of a table whose bookkeeping is beside it."""
+    return replace(pipeline, target=replace(pipeline.target, beside=True, deletes=Deletes.HARD))
+
+
+@pytest.mark.usefixtures("merge_way")
+def test_unbroken_the_history_passes_also_where_the_bookkeeping_is_beside(
+    session: Session, beside_pipeline: Pipeline
+) -> None:
+    assert run_history(session, beside_pipeline) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "change", "found"),
+    [
+        pytest.param("delete_rows", ("s._deleted", "false"), "is in the table", id="deleted-rows-stay"),
+        pytest.param("delete_rows", ("t._batch_id = %(batch_id)s", "false"), "is in the table", id="no-row-goes"),
+        pytest.param("write_rows", ("({stored_order}) = ({order})", "true"), "", id="rows-that-lost-are-written"),
+        pytest.param("write_rows", ("({stored_order}) = ({order})", "false"), "LedgerViolation", id="none-is-written"),
+        pytest.param("write_rows", ("WHEN MATCHED THEN {update}", ""), "loss: event", id="known-rows-stay-as-they-are"),
+    ],
+)
+def test_rows_that_are_not_those_of_their_bookkeeping_are_noticed(
+    session: Session,
+    beside_pipeline: Pipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    statement: str,
+    change: tuple[str, str],
+    found: str,
+) -> None:
+    with_sql(monkeypatch, f"commit/{statement}", lambda text: text.replace(*change))
+    told = run_history(session, beside_pipeline)
+    assert [line for line in told if found in line], told
 
 
 # -- fencing ---------------------------------------------------------------------------------------------------

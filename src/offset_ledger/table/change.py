@@ -196,8 +196,8 @@ def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
         if in_groups and not pipeline.record.groups:
             drop = f"ALTER TABLE {kept} DROP COLUMN _group, ADD PRIMARY KEY ({', '.join(pipeline.record.key_names)})"
             raise TargetMismatch(
-                f"pipeline {pipeline.name}: table {kept} has the order of groups of columns, and the pipeline file has no "
-                f"group; write absent: keep for a column, or remove the rows WHERE _group <> '', and run {drop}"
+                f"pipeline {pipeline.name}: table {kept} has groups of columns, and the pipeline file has none; "
+                f"write absent: keep for a column, or remove the rows WHERE _group <> '', and run {drop}"
             )
         if in_groups or not pipeline.record.groups:
             _check_fit(cursor, pipeline.bookkeeping)
