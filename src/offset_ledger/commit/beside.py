@@ -74,7 +74,7 @@ def beside_formats(pipeline: Pipeline, names: Formats, emptied: Sequence[str]) -
         "staged_columns": _COMMA.join(sql.Identifier("s", name) for name in staged),
         "pivoted_columns": _COMMA.join([key, *takes, *pivoted]),
         "takes_whole": taken[_NO_GROUP],
-        "update": sql.SQL("UPDATE SET {}").format(assignments) if assigned else sql.SQL("DO NOTHING"),
+        "assignments": assignments,
         "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
             _COMMA.join([sql.NULL, *(sql.Identifier("u", name) for name in emptied)])
         ),
@@ -100,8 +100,8 @@ def write_rows(cursor: Cursor, pipeline: Pipeline, names: Formats, by: Mapping[s
     """Write what the bookkeeping has of the batch into the table beside it; how many rows that were."""
     if pipeline.record.deletes:
         cursor.execute(sql.SQL(named_sql("commit/delete_rows")).format(**names), by)
-    statement = "commit/write_groups" if pipeline.record.groups else "commit/write_rows"
-    return cursor.execute(sql.SQL(named_sql(statement)).format(**names), by).rowcount
+    statement = named_sql("commit/write_groups") if pipeline.record.groups else named_sql("commit/write_rows")
+    return cursor.execute(sql.SQL(statement).format(**names), by).rowcount
 
 
 def find_unwritten(cursor: Cursor, names: Formats, by: Mapping[str, object]) -> str | None:

@@ -119,7 +119,7 @@ def merge(
             names = beside_formats(pipeline, names, emptied)
         written = list[DictRow]()
         if closed is None:
-            filling = sql.SQL(named_sql("commit/fill_beside" if beside else "commit/fill")).format(**names)
+            filling = sql.SQL(named_sql("commit/fill_beside") if beside else named_sql("commit/fill")).format(**names)
             merging_statement = merge_statement(cursor, kept.target.merge, names)
             for statement in (merging_statement, filling) if fill else (merging_statement,):
                 cursor.execute(statement, by)
