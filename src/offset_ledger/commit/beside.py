@@ -74,7 +74,7 @@ def beside_formats(pipeline: Pipeline, names: Formats, emptied: Sequence[str]) -
         "staged_columns": _COMMA.join(sql.Identifier("s", name) for name in staged),
         "pivoted_columns": _COMMA.join([key, *takes, *pivoted]),
         "takes_whole": taken[_NO_GROUP],
-        "assignments": assignments,
+        "row_assignments": assignments,
         "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
             _COMMA.join([sql.NULL, *(sql.Identifier("u", name) for name in emptied)])
         ),

@@ -8,5 +8,5 @@ USING (
     GROUP BY {row_key}
     ORDER BY {row_key}
 ) AS s ON {same_row}
-WHEN MATCHED THEN UPDATE SET {assignments}
+WHEN MATCHED THEN UPDATE SET {row_assignments}
 WHEN NOT MATCHED AND {takes_whole} THEN INSERT ({row_columns}) VALUES ({row_values})

@@ -6,5 +6,5 @@ USING (
     WHERE NOT s._deleted AND ({stored_order}) = ({order}) AND t._batch_id = %(batch_id)s
     ORDER BY {staged_key}
 ) AS s ON {same_row}
-WHEN MATCHED THEN UPDATE SET {assignments}
+WHEN MATCHED THEN UPDATE SET {row_assignments}
 WHEN NOT MATCHED THEN INSERT ({row_columns}) VALUES ({row_values})
