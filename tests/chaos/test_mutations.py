@@ -281,7 +281,12 @@ def test_unbroken_the_history_passes_also_where_the_bookkeeping_is_beside(
         pytest.param("delete_rows", ("t._batch_id = %(batch_id)s", "false"), "is in the table", id="no-row-goes"),
         pytest.param("write_rows", ("({stored_order}) = ({order})", "true"), "", id="rows-that-lost-are-written"),
         pytest.param("write_rows", ("({stored_order}) = ({order})", "false"), "LedgerViolation", id="none-is-written"),
-        pytest.param("write_rows", ("WHEN MATCHED THEN UPDATE SET {row_assignments}", ""), "LedgerViolation", id="known-rows-stay-as-they-are"),
+        pytest.param(
+            "write_rows",
+            ("WHEN MATCHED THEN UPDATE SET {row_assignments}", ""),
+            "LedgerViolation",
+            id="known-rows-stay-as-they-are",
+        ),
     ],
 )
 def test_rows_that_are_not_those_of_their_bookkeeping_are_noticed(

@@ -41,7 +41,10 @@ _QUERIES = {
 
 
 class Tables(NamedTuple):
-    """Rows of the ledger about one pipeline file, and ``written``: batch, topic and place of each row of its table."""
+    """Rows of the ledger about one pipeline file, and ``written``: batch, topic and place of each row of its table.
+
+    Where there is bookkeeping beside the table, they are in that.
+    """
 
     pipelines: Sequence[Line]
     starts: Sequence[Line]
@@ -64,14 +67,21 @@ def files(query: Query) -> list[str]:
 def read_tables(query: Query, file: str) -> Tables:
     """What the ledger has of a pipeline file."""
     rows = {name: query(text.format(file)) for name, text in _QUERIES.items()}
-    tables = f"SELECT target, to_regclass(target) AS there FROM offset_ledger.pipeline {_OF_FILE} LIMIT 1"
-    (target,) = query(tables.format(file))
-    return Tables(**rows, written=_written(query, target["target"]) if target["there"] else ())
+    tables = (
+        "SELECT coalesce(to_regclass('offset_ledger_rows.' || file), to_regclass(target))::text AS written"
+        f" FROM offset_ledger.pipeline {_OF_FILE} LIMIT 1"
+    )
+    (table,) = query(tables.format(file))
+    return Tables(**rows, written=_written(query, table["written"]) if table["written"] else ())
 
 
 def _written(query: Query, table: str) -> Sequence[Line]:
-    named = query(f"SELECT FROM pg_attribute WHERE attrelid = to_regclass('{table}') AND attname = '_topic'")
-    return query(f"SELECT _batch_id, {'_topic' if named else 'NULL AS _topic'}, _partition, _offset FROM {table}")
+    columns = [
+        row["attname"] for row in query(f"SELECT attname FROM pg_attribute WHERE attrelid = '{table}'::regclass")
+    ]
+    topic = "_topic" if "_topic" in columns else "NULL AS _topic"
+    whole = "WHERE _group = ''" if "_group" in columns else ""
+    return query(f"SELECT _batch_id, {topic}, _partition, _offset FROM {table} {whole}")
 
 
 class Ledger:

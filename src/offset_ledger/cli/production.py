@@ -73,7 +73,8 @@ def run_notify(arguments: Namespace) -> Outcome:
         action="append",
         default=[],
         metavar="KIND=AGE",
-        help=f"another age for one of {', '.join(KINDS)}, such as audits=365d; may be repeated",
+        help=f"another age for one of {', '.join(KINDS)}, such as audits=365d, or one for deletes: delete markers "
+        "stay unless there is one; may be repeated",
     ),
     Option("--dry-run", action="store_true", help="count what would be removed, and remove nothing"),
     example="offset-ledger prune flights --older-than 90d --dry-run",
@@ -87,7 +88,7 @@ def run_prune(arguments: Namespace) -> Outcome:
     pruned = prune_history(pipeline_of(arguments), ages, current_origin(), arguments.dry_run)
     what = {"batches": pruned.batches, "quarantined records": pruned.records, "results of audits": pruned.audits}
     what |= {"notifications": pruned.notifications, "schemas": pruned.schemas, "quality pages": pruned.pages}
-    what |= {"daily reports": pruned.daily_reports}
+    what |= {"daily reports": pruned.daily_reports} | ({"delete markers": pruned.deletes} if ages.deletes else {})
     counts = ", ".join(f"{count:,} {name}" for name, count in what.items())
     lines = [f"would remove {counts}" if arguments.dry_run else f"removed {counts}"]
     lines += [f"kept {count:,} old batches: {_KEPT[reason]}" for reason, count in sorted(pruned.kept.items())]

@@ -17,6 +17,7 @@ from offset_ledger.ledger.database import Cursor, Session, clock, open_ledger, t
 from offset_ledger.ledger.prune import Head, OldPart, Run
 from offset_ledger.model.batch import Origin
 from offset_ledger.progress import progress
+from offset_ledger.repair.delete_markers import delete_markers
 from offset_ledger.repair.prune_ages import Ages
 from offset_ledger.report.step import reports_folder
 from offset_ledger.report.timeline import CHARTED
@@ -38,6 +39,7 @@ class Pruned:
     schemas: int = 0
     pages: int = 0
     daily_reports: int = 0
+    deletes: int = 0
     kept: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: "Pruned") -> "Pruned":
@@ -77,6 +79,9 @@ def prune_beyond(
         work = [_Work(session, part, origin, dry_run, size) for part in parts]
         steps = chain.from_iterable(chain(each.records(), each.batches()) for each in work)
         with progress(None, "counted" if dry_run else "removed", unit="batches and records") as advance:
+            if ages.deletes:
+                markers = delete_markers(session, pipeline, ages.deletes, now, origin, dry_run)
+                steps = chain((Pruned(deletes=removed) for removed in markers), steps)
             for step in chain(steps, _by_age(session, pipeline, ages, now, dry_run)):
                 done += step
                 advance(step.batches + step.records)

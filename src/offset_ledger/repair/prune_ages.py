@@ -13,7 +13,7 @@ YOUNGEST = timedelta(days=30)  # the ledger page draws so much of the past
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """The age of each kind, in the order in which they are pruned."""
+    """The age of each kind, in the order in which they are pruned; ``deletes`` of delete markers, None to keep them."""
 
     quarantine: timedelta
     batches: timedelta
@@ -21,6 +21,7 @@ class Ages:
     notifications: timedelta
     schemas: timedelta
     daily_reports: timedelta
+    deletes: timedelta | None = None
 
     @classmethod
     def same(cls, age: timedelta) -> Self:
@@ -29,16 +30,16 @@ class Ages:
 
     @classmethod
     def parse(cls, older_than: str, keep: Iterable[str]) -> Self:
-        """The ages of ``90d`` for every kind, but for those of ``keep``, such as ``audits=365d``.
+        """The ages of ``90d`` for every kind, but for those of ``keep``, such as ``audits=365d``; deletes only there.
 
         Raises:
             ConfigurationError: it is no kind or no age.
         """
         ages = dict.fromkeys(KINDS, parse_span(older_than))
         for name, equals, age in (each.partition("=") for each in keep):
-            if not equals or name.strip() not in KINDS:
+            if not equals or name.strip() not in (*KINDS, "deletes"):
                 raise ConfigurationError(
-                    f"--keep takes KIND=AGE, such as audits=365d, with one of {', '.join(KINDS)}, "
+                    f"--keep takes KIND=AGE, such as audits=365d, with one of {', '.join(KINDS)}, deletes, "
                     f"found {name + equals + age!r}"
                 )
             ages[name.strip()] = parse_span(age)
@@ -54,4 +55,4 @@ class Ages:
                 )
 
 
-KINDS = tuple(each.name for each in fields(Ages))
+KINDS = tuple(each.name for each in fields(Ages) if each.name != "deletes")

@@ -19,6 +19,12 @@ def count_once(cursor: Cursor, pipeline: Pipeline, origin: Origin) -> None:
         count(cursor, pipeline, origin, "its batches from before migration 0014 did not count what they added")
 
 
+def count_removed(cursor: Cursor, pipeline: Pipeline, origin: Origin, removed: int) -> None:
+    """Let the table have so many event ids less than its batches have added; the pipeline must be locked."""
+    ours = {"pipeline": pipeline.name, "file": pipeline.file, "who": origin.who}
+    cursor.run("prune/count_removed", **ours, removed=removed)
+
+
 def count(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int:
     """Count the table as it is, and return its event ids; the pipeline must be locked."""
     statement = sql.SQL(named_sql("table/count")).format(target=kept_rows(pipeline))

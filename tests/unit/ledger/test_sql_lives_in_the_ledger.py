@@ -60,7 +60,12 @@ def test_every_file_has_an_owner_and_is_used() -> None:
     read = r"(?:named_sql\(|cursor\.run\(|read_rows\(\s*cursor,)\s*"
     whole = set(re.findall(read + r'"([^"]+)"', code))
     begun = re.findall(read + r'f"([^"{]+)', code)
-    folders = ("migrations/", "verify/", "verify_beside/", "verify_topic/")  # read as a whole, in the order of their numbers
+    folders = (
+        "migrations/",
+        "verify/",
+        "verify_beside/",
+        "verify_topic/",
+    )  # read as a whole, in the order of their numbers
     assert {name for name in names - whole if not name.startswith((*begun, *folders))} == set()
     assert whole <= names
 
