@@ -71,7 +71,9 @@ def _long_form(said: Section) -> Column | None:
         except Refused as refused:
             said.entries["encoding"].note(refused)
     default = said.given.pop("value", said.given.get("default"))
-    column = said.make(Column, name=said.value.key, path=path, encoding=encoding, default=default)
+    group = said.given.pop("group", said.value.key if said.given.pop("absent", "") else "")
+    said.given.pop("absent", "")
+    column = said.make(Column, name=said.value.key, path=path, encoding=encoding, default=default, group=group)
     noted = set[str]()
     for key, wrong, right in _contradictions(column, said.entries):
         if key in said.entries and key not in noted:
@@ -92,6 +94,11 @@ def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tupl
             yield key, "a constant is taken as it is written", "drop it"
     if first != "path":
         yield "aliases", f"a {first} has no aliases", "drop it"
+    for key in ("absent", "group"):
+        if first != "path":
+            yield key, f"a {first} is never absent", "drop it"
+        if not column.nullable:
+            yield key, "a record without it may be the first one of its row", "add nullable: true"
     if column.nullable and column.default is not None:
         yield "nullable", "a column with a value or a default is never NULL", "keep one of the two"
     if column.coerce and (column.of_text or not is_literal):
@@ -146,6 +153,12 @@ LONG_FORM: Kind[Column | None] = section(
             Kind(text, {"enum": [encoding for name in ENCODINGS for encoding in ENCODINGS[name]]}),
             "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written.",
             ("epoch_ms",),
+        ),
+        "absent": Key(word("keep"), "keep: a record without the value leaves what the row has.", ("keep",)),
+        "group": Key(
+            matching(COLUMN_PATTERN, "the name of a group", "write a-z, 0-9 and _, such as address"),
+            "Columns of one group are kept together, where a record has none of them, or else all written.",
+            ("address",),
         ),
         "description": Key(TEXT, "What it is: the comment of the column.", ("Minutes after the planned departure",)),
     },

@@ -13,7 +13,7 @@ import yaml
 from offset_ledger.config.folder import SUFFIXES, is_pipeline_file, with_defaults
 from offset_ledger.config.keys import Section
 from offset_ledger.config.located import Mistakes, Refused, Value, line_of, quoted, read_file
-from offset_ledger.config.model import Deletes, Evolve, Limits, Pipeline, Quality, RecordShape
+from offset_ledger.config.model import Deletes, Evolve, Limits, Merge, OnConflict, Pipeline, Quality, RecordShape
 from offset_ledger.config.schema import FILE
 from offset_ledger.config.sections import check_copied, check_partitions, check_quality
 from offset_ledger.config.source import KeyFormat, Source
@@ -183,6 +183,20 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
             columns.note(
                 Refused("auto keeps the columns that columns_from: schema would add to", "write one of the two")
             )
+    record, target = pipeline.record, pipeline.target
+    if "target" in said.given and record and record.groups:
+        first = next(column.name for column in record.columns if column.group)
+        each = file.at("record", "columns", first)
+        wrong, right = "", ""
+        if not target.beside:
+            wrong, right = "the order of each group is kept beside the table alone", "add target.bookkeeping: beside"
+        elif target.merge is Merge.SKIP_EXISTING:
+            wrong, right = "with merge: skip_existing no row changes", "write merge: newest_wins"
+        elif target.on_conflict is OnConflict.QUARANTINE:
+            wrong = "with on_conflict: quarantine a row has to be one record"
+            right = "write on_conflict: fail"
+        if each and wrong:
+            each.note(Refused(wrong, f"{right}, or drop absent and group"))
     bookkeeping = file.at("target", "bookkeeping")
     if bookkeeping and {"record", "target"} <= said.given.keys() and pipeline.record and pipeline.target:
         check_copied(bookkeeping, pipeline.record, pipeline.target)

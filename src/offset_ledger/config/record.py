@@ -55,6 +55,12 @@ def _record(said: Section) -> RecordShape:
         right = "write publish_at: kafka_timestamp, or let a record with a value delete: record.delete_when"
         said.entries["tombstone"].note(Refused(wrong, right))
     _check_paths(said, record)
+    columns = said.entries["columns"].entries() if record.columns else {}
+    of_name = {column.name: column.group for column in record.columns}
+    for column in record.columns:
+        each = columns.get(column.name)
+        if column.group and each and of_name.get(column.group, column.group) != column.group:
+            each.note(Refused(f"the group {column.group} has the name of another column", "give it another name"))
     return record
 
 
@@ -74,6 +80,8 @@ def _check_key(said: Section, record: RecordShape) -> None:
             entries[column.name].note(Refused(wrong, "write text"))
         if column.nullable:
             entries[column.name].note(Refused("a key is never NULL", "drop nullable, or write a default"))
+        if column.group:
+            entries[column.name].note(Refused("a record without its key is of no row", "drop absent and group"))
         if column.name in declared:
             wrong = f"{column.name} is a column of record.columns too"
             entries[column.name].note(Refused(wrong, "drop it there: a key is a column"))

@@ -13,6 +13,7 @@ from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.kafka_columns import TIMESTAMP, KafkaColumns, kafka_fields, take, timestamp_of
 from offset_ledger.decoding.kinds import event_ids, kinds, listed, moments, staged, staged_type, valid_flags
 from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Decoder, Proven, Reason, Refusal, Skip, printable
+from offset_ledger.decoding.presence import GROUPS, against_unsent, sent_flags, with_groups
 from offset_ledger.decoding.texts import utf8, with_uuid_texts
 
 _VALUE = ("_value", pa.binary())
@@ -36,7 +37,8 @@ def staging_schema(record: RecordShape) -> pa.Schema:
     """Return the columns of the staged rows, of types that hold every value exactly."""
     names = [*record.key_names, "publish_at", *(column.name for column in record.columns)]
     declared = [(name, staged_type(kind)) for name, kind in zip(names, kinds(record), strict=True)]
-    return pa.schema([*declared, *kafka_fields(record), ("_deleted", pa.bool_()), _VALUE])
+    groups = [(GROUPS, pa.list_(pa.string()))] if record.groups else []
+    return pa.schema([*declared, *kafka_fields(record), ("_deleted", pa.bool_()), *groups, _VALUE])
 
 
 def refusal_schema(record: RecordShape) -> pa.Schema:
@@ -55,6 +57,8 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
         kafka.read_schema_ids()
     elsewhere = _elsewhere(decoder, kafka, batch)
     proven = _with_kafka_slots(decoder.record, decoder.prove(kafka.framed_values), kafka)
+    if decoder.record.unavailable:
+        proven = proven.kept(sent_flags(decoder.record, proven))
     if against_all := kafka.against.keys() | elsewhere.against.keys() | elsewhere.against_key.keys():
         proven = proven.kept(~np.isin(proven.places, list(against_all)))
     rest = np.ones(batch.num_rows, np.bool_)
@@ -75,6 +79,7 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
         if is_delete and decoder.record.refuses_deletes:
             outcome = Refusal((Reason(WHOLE, Code.DELETE, "expected no delete of an event (target.deletes), got one"),))
         against = kafka.against.get(place, ()) + elsewhere.against_key.get(place, ())
+        against += against_unsent(decoder.record, outcome) if isinstance(outcome, DecodedRow) else ()
         against += () if is_delete else elsewhere.against.get(place, ())
         if isinstance(outcome, Skip):
             skipped += 1
@@ -88,10 +93,12 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     columns = [*kafka.at(places), take(kafka.values, places), reasons]
     refusals = pa.Table.from_arrays(columns, schema=refusal_schema(decoder.record))
     rows = _rows(decoder.record, kafka, elsewhere, proven, decoded)
-    if kafka.framed_values is kafka.values:
+    if kafka.framed_values is kafka.values and not decoder.given:
         return DecodedColumns(rows, refusals, skipped)
     framed = take(kafka.framed_values, np.sort(np.concatenate([proven.places, np.array([*decoded], np.int64)])))
-    return DecodedColumns(rows, refusals, skipped, framed)
+    if decoder.given:
+        rows = with_groups(decoder.record, rows, decoder.given(framed))
+    return DecodedColumns(rows, refusals, skipped, None if kafka.framed_values is kafka.values else framed)
 
 
 def _elsewhere(decoder: Decoder, kafka: KafkaColumns, batch: pa.RecordBatch) -> Elsewhere:
@@ -159,6 +166,8 @@ def _rows(
 ) -> pa.Table:
     """The rows that were proven, and those that were decoded one by one, in the order of their places."""
     schema = staging_schema(record)
+    if record.groups:
+        schema = schema.remove(schema.get_field_index(GROUPS))
     parts = []
     if len(proven.places):
         parts.append((proven.places, proven.columns, pa.repeat(False, len(proven.places))))

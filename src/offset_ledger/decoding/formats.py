@@ -21,6 +21,7 @@ from offset_ledger.decoding.framed import (
 )
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Decoder
+from offset_ledger.decoding.presence import given_by
 from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema, is_of_others
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError
@@ -48,6 +49,8 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
         for each in record.all_columns
         if each.key
     ]
+    if record.groups:
+        decoder.given = given_by(source, record)
     if in_keys:
         shape = RecordShape(None, None, (), tombstone=Tombstone.SKIP, key=tuple(in_keys))
         decoder.key_columns = _of_keys(source, shape, limits, lookup)

@@ -192,6 +192,7 @@ class FramedDecoder:
     """
 
     key_columns: Decoder | None = None
+    given: outcome.GivenBy | None = None
 
     def __init__(
         self,
@@ -254,6 +255,7 @@ class OtherKind:
 
     keys = frames = None
     key_columns: Decoder | None = None
+    given: outcome.GivenBy | None = None
 
     def __init__(self, record: RecordShape) -> None:
         self.record = record
@@ -275,6 +277,7 @@ class HeadedDecoder:
 
     keys = frames = None
     key_columns: Decoder | None = None
+    given: outcome.GivenBy | None = None
 
     def __init__(self, record: RecordShape, limits: Limits, head: ReadHead) -> None:
         self.record = record

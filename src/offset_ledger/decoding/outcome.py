@@ -19,6 +19,7 @@ from offset_ledger.config.model import RecordShape
 
 if TYPE_CHECKING:
     from offset_ledger.decoding.framed import HeaderFrames
+    from offset_ledger.decoding.kinds import Flags
 
 KEY_PATH = "_key"
 HEADERS_PATH = "_headers"
@@ -117,10 +118,19 @@ class Keys(Protocol):
         """The event id as UTF-8, or why there is none; None where there is no key."""
 
 
+Given = Sequence["Flags | None"]
+"""For each column that has a group the flags of the values that give it; None: of those in which it is not NULL."""
+GivenBy = Callable[[pa.BinaryArray], Given]
+
+
 class Decoder(Protocol):
-    """A format, compiled for one pipeline; ``key_columns`` reads the columns that are in keys, of keys as values."""
+    """A format, compiled for one pipeline; ``key_columns`` reads the columns that are in keys, of keys as values.
+
+    ``given`` says which columns of groups are in values that have become rows.
+    """
 
     key_columns: Decoder | None
+    given: GivenBy | None
 
     @property
     def record(self) -> RecordShape:

@@ -70,7 +70,12 @@ def in_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> bool:
     known = read_orders(cursor, pipeline)
     if not known:
         return not has_strays(cursor, table, pipeline.record)
-    return known == {ordered_by(pipeline.record)} or not _any(cursor, table, "true")
+    return known == {ordered_by(pipeline.record)} or not has_rows(cursor, table)
+
+
+def has_rows(cursor: Cursor, table: sql.Identifier) -> bool:
+    """Return whether the table is there, and not empty."""
+    return _any(cursor, table, "true")
 
 
 def _any(cursor: Cursor, table: sql.Identifier, condition: str) -> bool:

@@ -33,6 +33,7 @@ _KAFKA = (
     ("_headers", "jsonb"),
 )
 _VALUE = ("_value", "bytea")
+_GROUPS = ("_groups", "text[]")  # those that the record gives
 _SAMPLED_BY_ANALYZE = 30_000  # rows, by the default_statistics_target
 
 
@@ -68,7 +69,7 @@ class StagingTables:
 def row_columns(record: RecordShape, staged: bool = False) -> list[tuple[str, str]]:
     """(name, Postgres type) of every column that staging and target have in common, in table order.
 
-    With ``staged``, columns that Postgres judges are texts, as they are staged.
+    With ``staged``, as they are staged: columns that Postgres judges are texts, and the groups are named.
     """
     # A text sorts bytewise in a key: the merge needs an order, not a language's.
     texts = ("event_id", "text", "varchar")
@@ -78,7 +79,8 @@ def row_columns(record: RecordShape, staged: bool = False) -> list[tuple[str, st
     ]
     declared = [(column.name, column.type.staged if staged else column.type.sql) for column in record.columns]
     topic = [TOPIC] if record.topic_names else []
-    return [*key, _PUBLISH_AT, *declared, *topic, *_of_kafka(record), ("_deleted", "boolean")]
+    groups = [_GROUPS] if staged and record.groups else []
+    return [*key, _PUBLISH_AT, *declared, *topic, *_of_kafka(record), ("_deleted", "boolean"), *groups]
 
 
 def row_types(record: RecordShape) -> dict[str, str]:
@@ -108,7 +110,8 @@ def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
     staged = {row[0]: row[1] for row in cursor.run("staging/columns", table=f"{SCHEMA}.{tables.rows}")}
     if not staged:
         return True
-    wanted = {name: catalog_type(kind) for name, kind in [*row_columns(record), _VALUE]}
+    columns = [*row_columns(record), *([_GROUPS] if record.groups else []), _VALUE]
+    wanted = {name: catalog_type(kind) for name, kind in columns}
     if staged != wanted:
         return False
     query = "SELECT obj_description(to_regclass(%s), 'pg_class')"

@@ -16,7 +16,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.framed import HeaderFrames
-from offset_ledger.decoding.outcome import DecodedRow, Decoder, Keys, Reason, Refusal, Skip
+from offset_ledger.decoding.outcome import DecodedRow, Decoder, GivenBy, Keys, Reason, Refusal, Skip
 from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
@@ -168,6 +168,7 @@ class _RecordByRecord:
 
     decoder: Decoder
     key_columns: Decoder | None
+    given: GivenBy | None
 
     @property
     def record(self) -> RecordShape:
@@ -206,7 +207,7 @@ def read_again(
         cursor.execute(statement.format(**tables))
     lookup = SchemaLookup.of(pipeline, BatchKind.REPLAY) or no_schemas
     proving = compile_decoder(source, record, pipeline.limits, lookup)
-    decoder = _RecordByRecord(proving, proving.key_columns)
+    decoder = _RecordByRecord(proving, proving.key_columns, proving.given)
     remaining, count = [], 0
     with progress(total_width(ranges), "read again") as advance:
         for r in ranges:

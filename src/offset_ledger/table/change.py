@@ -64,9 +64,8 @@ def _prepare(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None 
     cursor.execute(query, [target, pipeline.name, target])
     if not exists:
         _create(cursor, pipeline)
-        if pipeline.target.beside:  # what an earlier table of the pipeline had, of which nothing is committed
-            cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table_of(pipeline.bookkeeping)))
     if not _check_beside(cursor, pipeline):
+        cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table_of(pipeline.bookkeeping)))
         _create(cursor, pipeline.bookkeeping, key_collations(cursor, pipeline))
     if pipeline.record.groups:
         _keep_groups(cursor, pipeline)
@@ -185,7 +184,10 @@ def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
     """Check the table of the ledger with the bookkeeping of the rows; return False where it is missing."""
     kept, beside = f"{ROWS_SCHEMA}.{pipeline.file}", pipeline.target.beside
     exists = is_there(cursor, kept)
-    if beside != exists and cursor.run("table/committed_into", pipeline=pipeline.name).fetchone():
+    committed = (beside or exists) and cursor.run("table/file_committed", file=pipeline.file).one()[0]
+    if beside and exists and not committed and row_order.has_rows(cursor, table_of(pipeline.bookkeeping)):
+        exists = False  # an earlier ledger or another table had it
+    if beside != exists and committed:
         where, write = ("the table's own columns", "columns") if beside else (f"table {kept}", "beside")
         raise TargetMismatch(
             f"pipeline {pipeline.name}: the bookkeeping of its committed rows is in {where}; write target.bookkeeping: "

@@ -75,7 +75,7 @@ def decoded(
 
     class OneByOne:
         record, keys, key_columns, decode = decoder.record, decoder.keys, decoder.key_columns, decoder.decode
-        frames = decoder.frames
+        frames, given = decoder.frames, decoder.given
 
         def prove(self, values: pa.BinaryArray) -> None:  # noqa: ARG002
             return None

@@ -117,7 +117,7 @@ class OneByOne:
 
     def __init__(self, decoder: Decoder) -> None:
         self.record, self.keys, self.frames = decoder.record, decoder.keys, decoder.frames
-        self.key_columns, self.decode = decoder.key_columns, decoder.decode
+        self.key_columns, self.decode, self.given = decoder.key_columns, decoder.decode, decoder.given
 
     def prove(self, values: pa.BinaryArray) -> None:  # noqa: ARG002
         return None

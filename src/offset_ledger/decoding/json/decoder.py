@@ -31,6 +31,7 @@ class JsonDecoder:
 
     keys = frames = None
     key_columns: outcome.Decoder | None = None
+    given: outcome.GivenBy | None = None
 
     def __init__(self, record: RecordShape, limits: Limits) -> None:
         self.record = record

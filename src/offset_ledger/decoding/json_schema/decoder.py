@@ -34,6 +34,7 @@ class JsonSchemaDecoder:
 
     keys = frames = None
     key_columns: outcome.Decoder | None = None
+    given: outcome.GivenBy | None = None
 
     def __init__(self, schema: WriterSchema, record: RecordShape, limits: Limits) -> None:
         self.record = record

@@ -75,6 +75,7 @@ class TypedDecoder:
 
     keys = frames = None
     key_columns: outcome.Decoder | None = None
+    given: outcome.GivenBy | None = None
 
     def __init__(self, record: RecordShape, limits: Limits, make_reader: Callable[[RootOf], Reader]) -> None:
         self.record = record

@@ -1,0 +1,122 @@
+"""The groups of columns that a record gives; those that it leaves out, or was not sent, stay as they are."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.model import Column, JsonPath, RecordShape
+from offset_ledger.config.source import Format, Source
+from offset_ledger.decoding import frame
+from offset_ledger.decoding.kinds import Flags, valid_flags
+from offset_ledger.decoding.outcome import Code, DecodedRow, Given, GivenBy, Proven, Reason
+
+GROUPS = "_groups"
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def in_group(record: RecordShape) -> list[Column]:
+    """The columns that have a group."""
+    return [column for column in record.columns if column.group]
+
+
+def given_by(source: Source, record: RecordShape) -> GivenBy:
+    """What says which columns the values of the pipeline give.
+
+    Members that JSON lacks are absent, and fields of Protobuf that are not set. A field of Avro always has a value.
+    """
+    if source.format is Format.PROTOBUF:
+        return lambda _: [None] * len(in_group(record))
+    if source.format is Format.AVRO:
+        return lambda values: [np.ones(len(values), np.bool_)] * len(in_group(record))
+    start = frame.SIZE if source.format is Format.JSON_SCHEMA and source.schema is None else 0
+    return lambda values: given_by_json(record, frame.without_head(values, start) if start else values)
+
+
+def given_by_json(record: RecordShape, documents: pa.BinaryArray) -> Given:
+    """Which JSON objects have a member at the path of each column, or at an alias; one inside null is null too."""
+    paths = [(column.path, *column.aliases) for column in in_group(record)]
+    flags = np.zeros((len(paths), len(documents)), np.bool_)
+    for place, document in enumerate(documents.to_pylist()):
+        members = _object(document)
+        for number, places in enumerate(paths):
+            flags[number, place] = any(_has(members, path) for path in places)
+    return list(flags)
+
+
+def _has(members: dict[str, msgspec.Raw], path: JsonPath) -> bool:
+    for name in path[:-1]:
+        raw = bytes(members.get(name, b""))
+        if raw[:1] != b"{":
+            return raw == b"null"
+        members = _object(raw)
+    return path[-1] in members
+
+
+def with_groups(record: RecordShape, rows: pa.Table, given: Given) -> pa.Table:
+    """The rows with the names of the groups that each record gives; a delete is about all of them.
+
+    What stands for a value that was not sent is NULL.
+    """
+    flags = {group: rows.column("_deleted").to_numpy().copy() for group in record.groups}
+    for column, of_column in zip(in_group(record), given, strict=True):
+        place = rows.schema.get_field_index(column.name)
+        values = rows.column(place).combine_chunks()
+        is_given = valid_flags(values) if of_column is None else of_column
+        if (missing := unsent(record, values)) is not None:
+            is_given = is_given & ~missing
+            rows = rows.set_column(place, rows.field(place), pc.if_else(pa.array(missing), None, values))
+        flags[column.group] |= is_given
+    matrix = np.array(list(flags.values()))
+    offsets = np.concatenate([[0], np.cumsum(matrix.sum(axis=0))]).astype(np.int32)
+    names = pa.array(record.groups, pa.string()).take(pa.array(np.nonzero(matrix.T)[1]))
+    groups = pa.ListArray.from_arrays(pa.array(offsets), names)
+    return rows.add_column(rows.num_columns - 1, pa.field(GROUPS, groups.type), groups)
+
+
+def unsent(record: RecordShape, values: pa.Array) -> Flags | None:
+    """Which values of a column stand for one that was not sent; None where none does."""
+    if not (wanted := _stand_for_nothing(record)):
+        return None
+    if pa.types.is_list(values.type):
+        flags = np.array([each is not None and len(each) == 1 and each[0] in wanted for each in values.to_pylist()])
+    elif pa.types.is_string(values.type):
+        flags = pc.is_in(values, pa.array([each for each in wanted if isinstance(each, str)])).to_numpy(False)
+    elif pa.types.is_binary(values.type):
+        flags = pc.is_in(values, pa.array([each for each in wanted if isinstance(each, bytes)])).to_numpy(False)
+    else:
+        return None
+    return flags if flags.any() else None
+
+
+def _stand_for_nothing(record: RecordShape) -> tuple[str | bytes, ...]:
+    """The placeholder as a text, in JSON, and as bytes."""
+    if (text := record.unavailable) is None:
+        return ()
+    return text, f'"{text}"', text.encode()
+
+
+def sent_flags(record: RecordShape, proven: Proven) -> Flags:
+    """Which proven records were sent the values of all columns without a group."""
+    sent = np.ones(len(proven.places), np.bool_)
+    for column, values in zip(record.columns, proven.columns[record.key_width + 1 :], strict=False):
+        if not column.group and values is not None and (missing := unsent(record, values)) is not None:
+            sent &= ~missing
+    return sent
+
+
+def against_unsent(record: RecordShape, row: DecodedRow) -> tuple[Reason, ...]:
+    """The reasons against a record that was not sent the values of columns without a group."""
+    if not (wanted := _stand_for_nothing(record)):
+        return ()
+    detail = "expected a value, got that it was not sent; let the column keep what it has (absent: keep)"
+    return tuple(
+        Reason(format_path(column.path), Code.MISSING, detail)
+        for column, value in zip(record.columns, row.values, strict=True)
+        if wanted
+        and not column.group
+        and (value[0] if isinstance(value, list) and len(value) == 1 else value) in wanted
+    )
