@@ -26,7 +26,11 @@ NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision
 PLAIN = ("text", *NUMBERS, "boolean", "date", "time", "timestamptz", "uuid", "jsonb", "bytea")
 MAX_VARCHAR = 10_485_760
 MAX_PRECISION = 1000
-ENCODINGS = {"timestamptz": ("rfc3339", "epoch_s", "epoch_ms", "epoch_us"), "bytea": ("base64", "hex")}
+ENCODINGS = {
+    "timestamptz": ("rfc3339", "epoch_s", "epoch_ms", "epoch_us"),
+    "bytea": ("base64", "hex"),
+    "date": ("", "epoch_days"),  # or as a text, which needs no word
+}
 ENCODINGS |= {f"{name}[]": encodings for name, encodings in ENCODINGS.items()}
 
 _UP_TO_1000 = "[1-9][0-9]{0,2}|1000"

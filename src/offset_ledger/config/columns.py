@@ -66,8 +66,8 @@ def _long_form(said: Section) -> Column | None:
     if "encoding" in said.given:
         try:
             if kind.name not in ENCODINGS:
-                raise Refused(f"{kind.name} has no encodings", "drop the key; only timestamptz and bytea have one")
-            encoding = one_of(said.given["encoding"], known)
+                raise Refused(f"{kind.name} has no encodings", "drop the key; timestamptz, bytea and date have them")
+            encoding = one_of(said.given["encoding"], [word for word in known if word])
         except Refused as refused:
             said.entries["encoding"].note(refused)
     default = said.given.pop("value", said.given.get("default"))
@@ -150,8 +150,9 @@ LONG_FORM: Kind[Column | None] = section(
             (",",),
         ),
         "encoding": Key(
-            Kind(text, {"enum": [encoding for name in ENCODINGS for encoding in ENCODINGS[name]]}),
-            "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written.",
+            Kind(text, {"enum": [word for name in ENCODINGS for word in ENCODINGS[name] if word]}),
+            "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written; epoch_days: a date as "
+            "the number of days since 1970.",
             ("epoch_ms",),
         ),
         "absent": Key(word("keep"), "keep: a record without the value leaves what the row has.", ("keep",)),
@@ -169,7 +170,7 @@ LONG_FORM: Kind[Column | None] = section(
         "if": {"required": ["encoding"]},
         "then": {
             "anyOf": [
-                {"properties": {"type": {"enum": usual_names(name)}, "encoding": {"enum": list(encodings)}}}
+                {"properties": {"type": {"enum": usual_names(name)}, "encoding": {"enum": [*filter(None, encodings)]}}}
                 for name, encodings in ENCODINGS.items()
             ]
         },

@@ -270,6 +270,7 @@ class RecordShape:
     schema has one of the full names ``schemas``, where there are any. Rows have the id of their schema where
     ``schema_ids``, and the name of their topic where ``topic_names``. Where ``sampled``, the ledger has more columns,
     which the first plan has taken from a sample. ``unavailable`` is the text that stands for a value that was not sent.
+    In an ``envelope`` the row is that after the change, and what is deleted is that before it.
     """
 
     event_id: JsonPath | None
@@ -288,6 +289,7 @@ class RecordShape:
     key: tuple[Column, ...] = ()
     refuses_deletes: bool = False
     unavailable: str | None = None
+    envelope: bool = False
 
     @property
     def key_columns(self) -> tuple[Column, ...]:
@@ -312,6 +314,18 @@ class RecordShape:
         """Return the columns of the key and those that are declared beside it."""
         return (*self.key_columns, *self.columns)
 
+    def of_deletes(self) -> Self:
+        """Return the shape of records that delete: they have no values, and in an envelope only what was before."""
+        if not self.envelope:
+            return replace(self, columns=())
+        return replace(
+            self,
+            columns=(),
+            key=tuple(replace(c, path=_before(c.path), aliases=tuple(map(_before, c.aliases))) for c in self.key),
+            event_id=self.event_id and _before(self.event_id),
+            event_id_aliases=tuple(map(_before, self.event_id_aliases)),
+        )
+
     @property
     def groups(self) -> tuple[str, ...]:
         """Return the groups of columns that a record may leave as they are."""
@@ -331,6 +345,10 @@ class RecordShape:
     def deletes(self) -> bool:
         """Return whether a record can be a delete marker, which has no values."""
         return not self.refuses_deletes and (self.tombstone is Tombstone.DELETE or self.delete_when is not None)
+
+
+def _before(path: JsonPath) -> JsonPath:
+    return ("before", *path[1:]) if path[:1] == ("after",) else path
 
 
 class Evolve(StrEnum):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from offset_ledger.config.envelope import check_envelope, in_envelope
 from offset_ledger.config.folder import SUFFIXES, is_pipeline_file, with_defaults
 from offset_ledger.config.keys import Section
 from offset_ledger.config.located import Mistakes, Refused, Value, line_of, quoted, read_file
@@ -142,6 +143,11 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
     file, config_hash = said.value, _hash(data)
     absent = {"quality": Quality(), "limits": Limits(), "source": Source(), "record": RecordShape(None, None, ())}
     pipeline = said.make(Pipeline, **absent | said.given, path=path, config_hash=config_hash, text=data)
+    envelope = file.at("source", "envelope")
+    if envelope and pipeline.source.envelope and pipeline.record and "record" in said.given:
+        check_envelope(envelope, file, pipeline)
+        says_tombstone = file.at("record", "tombstone") is not None
+        pipeline = replace(pipeline, record=in_envelope(pipeline.record, says_tombstone))
     if pipeline.source.registry:
         pipeline = replace(pipeline, record=replace(pipeline.record, schema_ids=True))
     if pipeline.source.several:

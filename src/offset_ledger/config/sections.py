@@ -10,7 +10,16 @@ import yaml
 from offset_ledger.config import model, names
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, read_mapping, read_or_note, section
 from offset_ledger.config.located import Refused, Value, describe, is_null, is_text, quoted
-from offset_ledger.config.source import Format, KeyFormat, OnExpired, SchemaFile, Source, StartAt, SubjectStrategy
+from offset_ledger.config.source import (
+    Envelope,
+    Format,
+    KeyFormat,
+    OnExpired,
+    SchemaFile,
+    Source,
+    StartAt,
+    SubjectStrategy,
+)
 from offset_ledger.config.values import (
     CONNECTION,
     FACTOR,
@@ -160,6 +169,12 @@ SOURCE: Kind[Source] = section(
             FLAG, "The topic was compacted earlier and is not any more: the records removed then left gaps.", (True,)
         ),
         "format": Key(choice(Format), "How record values are encoded."),
+        "envelope": Key(
+            choice(Envelope),
+            "debezium: values are Debezium's change events. A path is one in the row after the change, unless it "
+            "begins with a member of the envelope, such as $.source.ts_ms or $.op.",
+            ("debezium",),
+        ),
         "registry": Key(
             CONNECTION,
             "The schema registry that has the schemas of the records: the id of an Airflow connection. The records are "

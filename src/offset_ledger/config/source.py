@@ -31,6 +31,12 @@ class Format(StrEnum):
     JSON_SCHEMA = "json_schema"
 
 
+class Envelope(StrEnum):
+    """What the value of a record is, where it is more than a row: a change event of Debezium."""
+
+    DEBEZIUM = "debezium"
+
+
 class KeyFormat(StrEnum):
     """The encoding of record keys, where the key is the event id or has columns."""
 
@@ -85,6 +91,7 @@ class Source:
     message: str | None = None
     topics: tuple[str, ...] = ()
     topic_pattern: str | None = None
+    envelope: Envelope | None = None
 
     @property
     def several(self) -> bool:

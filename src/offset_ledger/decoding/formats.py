@@ -59,7 +59,7 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
 
 def _of_keys(source: Source, record: RecordShape, limits: Limits, lookup: Lookup) -> Decoder:
     if source.key_format is KeyFormat.JSON:
-        return JsonDecoder(record, limits)
+        return JsonDecoder(record, limits, unwraps=source.envelope is not None)
 
     def registered(schema: WriterSchema) -> Decoder:
         check_key_schema(source, schema)
@@ -70,7 +70,7 @@ def _of_keys(source: Source, record: RecordShape, limits: Limits, lookup: Lookup
 
 def _of_values(source: Source, record: RecordShape, limits: Limits, lookup: Lookup) -> Decoder:
     if source.format is Format.JSON:
-        return JsonDecoder(record, limits)
+        return JsonDecoder(record, limits, unwraps=record.envelope)
     for name in {source.format, source.key_format} & _EXTRAS.keys():
         require(_EXTRAS[name], f"a record in {name}", ", also where Spark's executors run")
     if source.schema is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ MAX_EVENT_ID_BYTES = 1024
 INTEGER_BITS = {"smallint": 16, "integer": 32, "bigint": 64}
 EPOCH_UNITS = {"epoch_s": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
 """Microseconds in one unit of an encoding."""
+EPOCH_DAYS = "epoch_days"
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # years 1 to 9999, since 1970
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_MOMENT, LAST_MOMENT = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1 to 9999, in µs since 1970
 MOMENT = pa.timestamp("us", "UTC")
@@ -104,6 +106,13 @@ def check_event_id(text: str) -> str:
     if (size := len(text.encode())) > MAX_EVENT_ID_BYTES:
         raise Mismatch(Code.LENGTH, f"expected an event id of at most {MAX_EVENT_ID_BYTES} bytes, got {size}")
     return text
+
+
+def day(days: int) -> date:
+    """The date of so many days since 1970."""
+    if not FIRST_DAY <= days <= LAST_DAY:
+        raise Mismatch(Code.RANGE, f"expected a date of the years 1 to 9999, got {days} days since 1970")
+    return EPOCH.date() + timedelta(days=days)
 
 
 def staged_type(kind: ColumnKind) -> pa.DataType:

@@ -49,6 +49,7 @@ class Code(StrEnum):
     INPUT = "input"  # by Postgres, of a text that was staged
     CONFLICT = "conflict"  # with a unique constraint of the table
     DELETE = "delete"  # where deletes are refused
+    TRUNCATE = "truncate"  # of the table that change events are about
 
 
 class Reason(msgspec.Struct, frozen=True):

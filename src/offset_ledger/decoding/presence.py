@@ -11,6 +11,7 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, JsonPath, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
+from offset_ledger.decoding.envelope import all_unwrapped
 from offset_ledger.decoding.kinds import Flags, valid_flags
 from offset_ledger.decoding.outcome import Code, DecodedRow, Given, GivenBy, Proven, Reason
 
@@ -32,6 +33,8 @@ def given_by(source: Source, record: RecordShape) -> GivenBy:
         return lambda _: [None] * len(in_group(record))
     if source.format is Format.AVRO:
         return lambda values: [np.ones(len(values), np.bool_)] * len(in_group(record))
+    if source.format is Format.JSON:
+        return lambda values: given_by_json(record, all_unwrapped(values) if record.envelope else values)
     start = frame.SIZE if source.format is Format.JSON_SCHEMA and source.schema is None else 0
     return lambda values: given_by_json(record, frame.without_head(values, start) if start else values)
 

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -91,6 +92,8 @@ def _settle(
             return current, None
         batches.lock(cursor, batch.attempt, State.STAGED)
         verdict = _with_history(cursor, pipeline, batch, tables, verdict)
+        if pipeline.record.envelope and batch.refused and batch.kind is not BatchKind.REDRIVE:
+            verdict = _with_truncation(cursor, tables, verdict)
         moved = _quarantine(cursor, tables, verdict.quarantines)
         stored = json.loads(verdict.to_json()) | {"moved": moved, "great_expectations": verdict.gx_result}
         if not verdict.success:  # what was validated and by what: everything in which another attempt may differ
@@ -129,6 +132,18 @@ def _with_history(
     for each in history:
         log.info("batch %d: %s", batch.batch_id, each.text)
     return verdict.compared(history)
+
+
+def _with_truncation(cursor: Cursor, tables: StagingTables, verdict: GateVerdict) -> GateVerdict:
+    """The verdict, which rejects the batch where the table was truncated that its change events are of."""
+    truncated = [each for each in staging.refused_by_reason(cursor, tables, limit=1) if each["code"] == "truncate"]
+    if not truncated:
+        return verdict
+    reason = (
+        f"all rows of the source's table were removed (TRUNCATE, record {truncated[0]['examples'][0]}), which deletes "
+        "nothing here: approve the batch to let the rows stand, or delete them yourself first"
+    )
+    return replace(verdict, success=False, reasons=(*verdict.reasons, reason))
 
 
 def _reapply_approval(cursor: Cursor, attempt: Attempt, identity: Mapping[str, Any], origin: Origin) -> None:

@@ -81,6 +81,13 @@ def conversion(kind: ColumnKind) -> Conversion:
         wire: Any = Annotated[int, msgspec.Meta(ge=-(1 << (bits - 1)), le=(1 << (bits - 1)) - 1)]
         type_ = kinds.INTEGERS[kind.name]
         return Conversion(lambda raw: _integer(raw, bits), wire, lambda values: (pa.array(values, type_), None))
+    if kind.encoding == kinds.EPOCH_DAYS:
+        wire = Annotated[int, msgspec.Meta(ge=kinds.FIRST_DAY, le=kinds.LAST_DAY)]
+        return Conversion(
+            lambda raw: kinds.day(_integer(raw, 64)),
+            wire,
+            lambda values: (pa.array(values, pa.int32()).cast(pa.date32()), None),
+        )
     if kind.encoding in EPOCH_UNITS:
         unit = EPOCH_UNITS[kind.encoding]
         wire = Annotated[int, msgspec.Meta(ge=kinds.FIRST_MOMENT // unit, le=kinds.LAST_MOMENT // unit)]

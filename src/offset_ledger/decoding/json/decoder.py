@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
 
 import msgspec
@@ -13,6 +12,7 @@ import pyarrow as pa
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import FieldCondition, JsonPath, Limits, RecordShape
 from offset_ledger.decoding import jsonb, outcome
+from offset_ledger.decoding.envelope import all_unwrapped, unwrapped, without_row
 from offset_ledger.decoding.json import conversions
 from offset_ledger.decoding.json.conversions import conversion, json_kind
 from offset_ledger.decoding.json.unique import duplicate_path, lone_surrogate
@@ -33,12 +33,13 @@ class JsonDecoder:
     key_columns: outcome.Decoder | None = None
     given: outcome.GivenBy | None = None
 
-    def __init__(self, record: RecordShape, limits: Limits) -> None:
+    def __init__(self, record: RecordShape, limits: Limits, unwraps: bool = False) -> None:
         self.record = record
         self.limits = limits
+        self._unwraps = unwraps
         self._root = tree(record)
         self._trees = Trees(record)
-        self._markers = Trees(replace(record, columns=()))
+        self._markers = Trees(record.of_deletes())
         self._readers = [conversion(kind).read for kind in kinds(record)]
         self._deletes = Comparison(record.delete_when) if record.delete_when else None
         self._where = Comparison(record.where) if record.where else None
@@ -50,6 +51,9 @@ class JsonDecoder:
             return tombstone_outcome(self.record, key, timestamp)
         try:
             self._check_whole(value)
+            value = unwrapped(value) if self._unwraps else value
+            if self.record.envelope and (outcome_of := without_row(_operation(value))):
+                return outcome_of
             wanted = self._where.check(value) if self._where else True
             if isinstance(wanted, Reason):
                 return Refusal((wanted,))
@@ -81,6 +85,7 @@ class JsonDecoder:
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
         most = min(self.limits.value_bytes, jsonb.MAX_BYTES)
+        values = all_unwrapped(values) if self._unwraps else values
         proven = self._wire.prove(values, most) if self._wire else None
         if proven is not None and self._trees:
             proven = self._aliased.prove(values, most, proven)
@@ -123,6 +128,15 @@ class JsonDecoder:
         jsonb.check_depth(value)
         if path := duplicate_path(text):
             raise outcome.RecordRefused(Reason(path, Code.DUPLICATE_KEY, "expected each member once, got it again"))
+
+
+def _operation(value: bytes) -> str | None:
+    """The operation of a change event, which is a valid JSON document; None where it is none."""
+    try:
+        op = msgspec.json.decode(_object(value).get("op", b"null"))
+    except msgspec.ValidationError:  # what Kafka Connect has wrapped may be no object
+        return None
+    return op if isinstance(op, str) else None
 
 
 def _read(

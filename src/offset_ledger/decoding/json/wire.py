@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import FieldCondition, RecordShape
+from offset_ledger.decoding.envelope import have_rows
 from offset_ledger.decoding.json.conversions import conversion
 from offset_ledger.decoding.json.unique import UniqueNames, duplicate_path
 from offset_ledger.decoding.jsonb import MAX_DEPTH
@@ -40,7 +41,8 @@ class Wire:
     def __init__(self, root: Node, record: RecordShape) -> None:
         self._row = Structs(root, kinds(record))
         self._where = _Compared(record.where) if record.where else None
-        self._deletes = _Compared(record.delete_when) if record.delete_when else None
+        self._deletes = _Compared(record.delete_when) if record.delete_when and not record.envelope else None
+        self._operation = _Operation() if record.envelope else None
 
     @classmethod
     def of(cls, root: Node, record: RecordShape) -> Wire | None:
@@ -57,6 +59,8 @@ class Wire:
             part = values.slice(start, _PART)
             texts = part.to_pylist()
             places, others = np.flatnonzero(_candidates(part, texts, value_bytes)), np.zeros(0, np.int64)
+            if self._operation:
+                places = self._operation.with_rows(texts, places)
             if self._where:
                 places, others = self._where.split(texts, places)
             if self._deletes:
@@ -70,6 +74,22 @@ class Wire:
         columns = [None if pieces[0] is None else pa.concat_arrays(pieces) for pieces in slots]
         places = np.concatenate([part.places for part in parts])
         return Proven(places, columns, np.concatenate([part.skipped for part in parts]))
+
+
+class _Operation:
+    """The operations of many change events."""
+
+    def __init__(self) -> None:
+        condition = FieldCondition(("op",), "")
+        self._structs = Structs(tree_of(condition), [compared(condition)])
+
+    def with_rows(self, texts: list[Any], places: Places) -> Places:
+        """Return the places of those that certainly have a row."""
+        places, read = self._structs.read(texts, places)
+        sure = np.ones(len(places), np.bool_)
+        column = self._structs.column(0, read[0], sure)
+        assert column is not None
+        return places[sure & have_rows(column)]
 
 
 class _Compared:

@@ -108,6 +108,8 @@ def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
             return Conversion(in_json)
         build = {TypeName.BOOLEAN: _as_text, TypeName.INTEGER: _as_text, TypeName.TEXT: _quoted}.get(source.name)
         return Conversion(lambda value: json_text(in_json(value)), build)
+    if kind.encoding == kinds.EPOCH_DAYS and source.name is TypeName.INTEGER:
+        return Conversion(kinds.day, _days)
     if kind.encoding in EPOCH_UNITS and source.name is TypeName.INTEGER:
         return _moments(EPOCH_UNITS[kind.encoding] * 1000)
     if source.name is TypeName.TEXT and (form := text_form(kind)):
@@ -119,6 +121,11 @@ def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
         return Conversion(lambda value: _text_of(in_json(value)))
     is_count = kind.encoding in EPOCH_UNITS and source.name is TypeName.TEXT
     return Conversion(_refuse(source, "integer" if is_count else _WANTED.get(kind.name, kind.name)))
+
+
+def _days(column: pa.Array) -> Built:
+    fitting, flags = kept(column, _between(column, kinds.FIRST_DAY, kinds.LAST_DAY))
+    return fitting.cast(pa.int32()).cast(pa.date32()), flags
 
 
 def _of_lists(source: ValueType, kind: ColumnKind) -> Conversion:

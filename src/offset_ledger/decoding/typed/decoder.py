@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import FieldCondition, Limits, RecordShape
 from offset_ledger.decoding import outcome
+from offset_ledger.decoding.envelope import have_rows, without_row
 from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, outcome_unread, row_of, slot_count
 from offset_ledger.decoding.kinds import Flags
@@ -85,6 +86,8 @@ class TypedDecoder:
         own_rest = record.rest and record.delete_when  # what is compared is no column
         self._rest = make_reader(lambda has: tree(record, has)) if own_rest else self._reader
         self._where = _Where(record.where, make_reader) if record.where else None
+        markers = record.of_deletes()
+        self._marker = make_reader(lambda has: tree(markers, has)) if record.envelope else None
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """The row of a record, or every reason against it; never raises."""
@@ -111,6 +114,11 @@ class TypedDecoder:
         deleted = _truth(record.delete_when, self._slots, reading) if record.delete_when else False
         if isinstance(deleted, Reason):
             return Refusal((deleted,))
+        if record.envelope and (outcome_of := without_row(reading.slots[self._slots])):
+            return outcome_of
+        if deleted and self._marker:
+            reading = Found([None] * (self._slots + 1))
+            self._marker.read(value, reading)
         kept = self._slots - len(record.columns) if deleted else self._slots
         reasons = [reason for slot, reason in reading.reasons if slot < kept or not deleted]
         slots = [*reading.slots[:kept], *([None] * (self._slots - kept))]
@@ -141,7 +149,7 @@ class TypedDecoder:
         if self.record.delete_when:
             compared = columns[self._slots]
             assert compared is not None
-            rows = rows.kept(~holds(self.record.delete_when, compared))
+            rows = rows.kept(have_rows(compared) if self.record.envelope else ~holds(self.record.delete_when, compared))
         return outcome.with_rest(values, rows, self._slots - 1, self._rest_text) if self.record.rest else rows
 
     def _rest_text(self, value: bytes) -> str | None:

@@ -1,0 +1,69 @@
+"""The paths of a pipeline file whose records are change events: where a row is in Debezium's envelope."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from offset_ledger.config.located import Refused, Value
+from offset_ledger.config.model import Column, ColumnsFrom, FieldCondition, JsonPath, Pipeline, RecordShape, Tombstone
+from offset_ledger.config.source import Format
+
+MEMBERS = ("before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction")
+"""Of the envelope: a path that begins with another name is one in the row, after the change."""
+UNAVAILABLE = "__debezium_unavailable_value"
+"""What stands for a value that the database did not log, because the change left it as it was (unchanged TOAST)."""
+
+
+def in_envelope(record: RecordShape, says_tombstone: bool) -> RecordShape:
+    """The shape of the records, whose tombstones only repeat the delete before them."""
+    return replace(
+        record,
+        event_id=record.event_id and _inside(record.event_id),
+        publish_at=record.publish_at and _inside(record.publish_at),
+        event_id_aliases=_all(record.event_id_aliases),
+        publish_at_aliases=_all(record.publish_at_aliases),
+        key=tuple(map(_column, record.key)),
+        columns=tuple(map(_column, record.columns)),
+        delete_when=FieldCondition(("op",), "d"),
+        tombstone=record.tombstone if says_tombstone else Tombstone.SKIP,
+        unavailable=UNAVAILABLE,
+        envelope=True,
+    )
+
+
+def _inside(path: JsonPath) -> JsonPath:
+    return path if path[0] in MEMBERS else ("after", *path)
+
+
+def _all(paths: Iterable[JsonPath]) -> tuple[JsonPath, ...]:
+    return tuple(map(_inside, paths))
+
+
+def _column(column: Column) -> Column:
+    return replace(column, path=_inside(column.path), aliases=_all(column.aliases)) if column.path else column
+
+
+def check_envelope(envelope: Value, file: Value, pipeline: Pipeline) -> None:
+    """Note what a file of change events cannot say."""
+    record, target = pipeline.record, pipeline.target
+    if pipeline.source.format is Format.PROTOBUF:
+        envelope.note(Refused("Debezium writes no envelope in Protobuf that is read here", "write avro or json"))
+    never = {
+        ("record", "delete_when"): record.delete_when is not None,
+        ("record", "rest"): record.rest,
+        ("record", "columns"): record.sampled,
+        ("target", "columns_from"): target is not None and target.columns_from is ColumnsFrom.SCHEMA,
+    }
+    why = {
+        "delete_when": ("the operation of the envelope says what deletes", "drop it"),
+        "rest": ("the rest of an envelope is the row before the change, and its source", "drop it"),
+        "columns": ("auto looks at the members of the record, which are those of the envelope", "name the columns"),
+        "columns_from": ("the fields of the schema are those of the envelope", "write columns_from: file"),
+    }
+    for place, is_said in never.items():
+        if is_said and (each := file.at(*place)):
+            each.note(Refused(*why[place[-1]]))
+    where = file.at("record", "where", "path")
+    if where and record.where and _inside(record.where.path)[0] in ("before", "after"):
+        where.note(
+            Refused("a change event lacks the row before or after it", "write a path in $.source, or drop where")
+        )

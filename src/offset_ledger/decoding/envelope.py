@@ -1,0 +1,57 @@
+"""Change events of Debezium: what each operation means, and the payload inside the wrapper of Kafka Connect."""
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offset_ledger.decoding.kinds import Flags
+from offset_ledger.decoding.outcome import WHOLE, Code, Reason, Refusal, Skip
+
+ROWS = ("c", "r", "u")
+"""The operations whose record has a row after it: create, read by a snapshot, update."""
+_OP = "$.op"
+_WRAPPED = b'{"schema":'  # as JsonConverter begins, which writes no blanks
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def without_row(op: object) -> Refusal | Skip | None:
+    """What becomes of a record that has no row, by its operation; None of one that has, or that deletes one."""
+    match op:
+        case "c" | "r" | "u" | "d":
+            return None
+        case "m":  # a logical message, which is of no table
+            return Skip()
+        case "t":
+            detail = "expected a change of one row, got that all rows of the table were removed"
+            return Refusal((Reason(_OP, Code.TRUNCATE, detail),))
+        case None:
+            return Refusal((Reason(WHOLE, Code.TYPE, "expected an envelope of Debezium, got a record without op"),))
+        case _:
+            return Refusal((Reason(_OP, Code.FORMAT, "expected the operation c, r, u, d, t or m, got another one"),))
+
+
+def have_rows(ops: pa.Array) -> Flags:
+    """Which operations have a row after them."""
+    flags: Flags = pc.is_in(ops, pa.array(ROWS)).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def unwrapped(document: bytes) -> bytes:
+    """The payload, where the document is ``{"schema": ..., "payload": ...}`` and nothing else."""
+    try:
+        members = _object(document)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return document
+    return bytes(members["payload"]) if members.keys() == {"schema", "payload"} else document
+
+
+def all_unwrapped(documents: pa.BinaryArray) -> pa.BinaryArray:
+    """The payloads of those that Kafka Connect wrapped."""
+    wrapped = pc.fill_null(pc.starts_with(documents, _WRAPPED), False).to_numpy(zero_copy_only=False)
+    if not wrapped.any():
+        return documents
+    texts = np.array(documents.to_pylist(), object)
+    for place in np.flatnonzero(wrapped):
+        texts[place] = unwrapped(texts[place])
+    return pa.array(texts.tolist(), pa.binary())
