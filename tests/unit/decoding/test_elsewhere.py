@@ -75,7 +75,8 @@ def decoded(
 
     class OneByOne:
         record, keys, key_columns, decode = decoder.record, decoder.keys, decoder.key_columns, decoder.decode
-        frames, given = decoder.frames, decoder.given
+        frames = decoder.frames
+        given = staticmethod(decoder.given) if decoder.given else None
 
         def prove(self, values: pa.BinaryArray) -> None:  # noqa: ARG002
             return None

@@ -1,0 +1,221 @@
+"""Change events and values that were not sent: whole columns and single records say the same of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from offset_ledger.config.envelope import in_envelope
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, JsonPath, Limits, RecordShape
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.config.source import Envelope, Format, KeyFormat, Source
+from offset_ledger.decoding.formats import compile_decoder
+from offset_ledger.decoding.outcome import Decoder
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from tests.fixtures.debezium import UNAVAILABLE, event, message, truncation, written
+from tests.unit.decoding.test_elsewhere import HEAD, decoded
+
+ROW = {"id": 1, "name": "n", "born": 366, "note": "a", "tags": ["x"], "address": {"street": "s"}}
+
+
+def column(name: str, kind: str, path: JsonPath = (), **more: Any) -> Column:
+    return Column(name, ColumnType(kind), path or (name,), **more)
+
+
+def shape(**more: Any) -> RecordShape:
+    return RecordShape(
+        None,
+        ("source", "ts_ms"),
+        (
+            column("name", "text"),
+            column("born", "date", nullable=True, encoding="epoch_days"),
+            column("note", "text", nullable=True, group="note"),
+            column("tags", "text[]", nullable=True, group="lists"),
+            column("street", "text", ("address", "street"), nullable=True, group="lists"),
+        ),
+        publish_at_encoding="epoch_ms",
+        key=(column("id", "bigint"),),
+        **more,
+    )
+
+
+def json_decoder(record: RecordShape) -> Decoder:
+    source = Source(topic="t", envelope=Envelope.DEBEZIUM, key_format=KeyFormat.JSON)
+    return compile_decoder(source, record, Limits())
+
+
+def test_rows_deletes_and_what_is_neither() -> None:
+    old = ROW | {"id": 7}
+    values = [
+        event("c", None, ROW),
+        event("u", ROW, ROW | {"name": "new"}, wrapped=True),
+        event("d", old, None),
+        event("d", old, None, wrapped=True),
+        message(),
+        truncation(),
+        event("z", None, ROW),
+        b'{"id": 1}',
+        None,
+    ]
+    rows, reasons = decoded(json_decoder(in_envelope(shape(), False)), values, proves=False)
+    assert {place: (row["id"], row["name"], row["_deleted"]) for place, row in rows.items()} == {
+        0: (1, "n", False),
+        1: (1, "new", False),
+        2: (7, None, True),
+        3: (7, None, True),
+    }
+    assert {place: [(r["path"], r["code"]) for r in each] for place, each in reasons.items()} == {
+        5: [("$.op", "truncate")],
+        6: [("$.op", "format")],
+        7: [("$", "type")],
+    }
+
+
+def test_usual_changes_are_read_as_whole_columns_wrapped_or_not() -> None:
+    decoder = json_decoder(in_envelope(shape(), False))
+    values: list[bytes | None] = [event(op, None, ROW, wrapped=w) for op in "cru" for w in (False, True)]
+    decoded(decoder, values)
+
+
+def test_groups_are_those_of_the_members_that_are_there_and_were_sent() -> None:
+    rng = random.Random(5)
+    decoder = json_decoder(in_envelope(shape(), False))
+    documents = []
+    for _ in range(300):
+        given: dict[str, Any] = {
+            "note": rng.choice(("x", None, UNAVAILABLE)),
+            "tags": rng.choice((["y"], [], None, [UNAVAILABLE], [UNAVAILABLE, "y"])),
+            "address": rng.choice(({"street": "z"}, {"street": None}, {"street": UNAVAILABLE}, {}, None)),
+        }
+        documents.append({k: v for k, v in given.items() if rng.random() < 0.7} | {"id": 1, "name": "n", "born": None})
+    values: list[bytes | None] = [event("u", None, each, wrapped=rng.random() < 0.5) for each in documents]
+    rows, reasons = decoded(decoder, values)
+    assert reasons == {}
+    for place, each in enumerate(documents):
+        street = each.get("address", {}) if "address" in each else {}
+        has_street = "address" in each and (street is None or "street" in street)
+        sent_street = has_street and (street or {}).get("street") != UNAVAILABLE
+        sent_tags = "tags" in each and each["tags"] != [UNAVAILABLE]
+        wanted = ["note"] if "note" in each and each["note"] != UNAVAILABLE else []
+        wanted += ["lists"] if sent_street or sent_tags else []
+        assert rows[place]["_groups"] == wanted, each
+        assert UNAVAILABLE not in (rows[place]["note"], rows[place]["street"])
+        assert rows[place]["tags"] != [UNAVAILABLE]
+
+
+def test_plain_records_have_groups_too_and_a_delete_has_all() -> None:
+    record = RecordShape(
+        ("id",),
+        None,
+        (
+            column("a", "text", nullable=True, group="a"),
+            column("b", "jsonb", nullable=True, group="b", aliases=(("c",),)),
+        ),
+        delete_when=FieldCondition(("gone",), True),
+    )
+    decoder = compile_decoder(Source(topic="t"), record, Limits())
+    documents = [{"id": "1"}, {"id": "1", "a": None}, {"id": "1", "c": 5}, {"id": "1", "gone": True}]
+    rows, reasons = decoded(decoder, [json.dumps(each).encode() for each in documents], proves=False)
+    assert reasons == {}
+    assert [rows[place]["_groups"] for place in range(4)] == [[], ["a"], ["b"], ["a", "b"]]
+
+
+VALUE = {
+    "type": "record",
+    "name": "Value",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": "string"},
+        {"name": "born", "type": ["null", {"type": "int", "connect.name": "io.debezium.time.Date"}], "default": None},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "tags", "type": ["null", {"type": "array", "items": "string"}], "default": None},
+    ],
+}
+ENVELOPE = {
+    "type": "record",
+    "name": "Envelope",
+    "namespace": "shop.public.customers",
+    "fields": [
+        {"name": "before", "type": ["null", VALUE], "default": None},
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {
+            "name": "source",
+            "type": {
+                "type": "record",
+                "name": "Source",
+                "namespace": "io.debezium.connector.postgresql",
+                "fields": [
+                    {"name": "ts_ms", "type": "long"},
+                    {"name": "lsn", "type": ["null", "long"], "default": None},
+                ],
+            },
+        },
+        {"name": "op", "type": "string"},
+        {"name": "ts_ms", "type": ["null", "long"], "default": None},
+    ],
+}
+
+
+def avro(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> bytes:
+    out = io.BytesIO()
+    body = {"before": before, "after": after, "source": {"ts_ms": 5, "lsn": 9}, "op": op, "ts_ms": 6}
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(json.dumps(ENVELOPE))), body)
+    return HEAD + out.getvalue()
+
+
+def test_avro_envelopes_are_read_like_json() -> None:
+    record = shape()
+    record = in_envelope(replace(record, columns=record.columns[:4]), False)
+    schema = WriterSchema(1, SchemaLanguage.AVRO, json.dumps(ENVELOPE))
+    source = Source(topic="t", format=Format.AVRO, registry="r", envelope=Envelope.DEBEZIUM)
+    decoder = compile_decoder(source, record, Limits(), lambda refs: dict.fromkeys(refs, schema))
+    row = {"id": 3, "name": "n", "born": 366, "note": UNAVAILABLE, "tags": ["a"]}
+    values: list[bytes | None] = [
+        avro("c", None, row),
+        avro("d", row, None),
+        avro("t", None, None),
+        avro("r", row, row),
+    ]
+    rows, reasons = decoded(decoder, values, proves=False)
+    assert {
+        p: (r["id"], r["name"], str(r["born"]), r["note"], r["_deleted"], r["_groups"]) for p, r in rows.items()
+    } == {
+        0: (3, "n", "1971-01-02", None, False, ["lists"]),
+        1: (3, None, "None", None, True, ["note", "lists"]),
+        3: (3, "n", "1971-01-02", None, False, ["lists"]),
+    }
+    assert [each["code"] for each in reasons[2]] == ["truncate"]
+
+
+@pytest.mark.parametrize("days", [-719_162, 2_932_896, -719_163, 2_932_897])
+def test_days_since_1970_are_dates_of_the_years_1_to_9999(days: int) -> None:
+    decoder = json_decoder(in_envelope(shape(), False))
+    rows, reasons = decoded(decoder, [event("c", None, ROW | {"born": days})], proves=False)
+    if -719_162 <= days <= 2_932_896:
+        assert str(rows[0]["born"]) == ("0001-01-01" if days < 0 else "9999-12-31")
+    else:
+        assert [(each["path"], each["code"]) for each in reasons[0]] == [("$.after.born", "range")]
+
+
+def test_paths_are_those_of_the_row_or_of_the_envelope(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        "pipeline: p\nsource: {topic: t, envelope: debezium}\nrecord:\n  event_id: $.id\n"
+        "  publish_at: {path: $.source.ts_ms, encoding: epoch_ms}\n"
+        "  columns: {op: text, status: text, lsn: {type: bigint, path: $.source.lsn}, "
+        "source: {type: text, path: $.after.source}}\ntarget: {table: t}\n"
+    )
+    record = parse_pipeline(path).record
+    assert (record.event_id, record.publish_at) == (("after", "id"), ("source", "ts_ms"))
+    assert [each.path for each in record.columns] == [
+        ("op",), ("after", "status"), ("source", "lsn"), ("after", "source"),
+    ]  # fmt: skip
+    assert record.of_deletes().event_id == ("before", "id")
+    assert written({"id": 1}, True).startswith(b'{"schema":')
