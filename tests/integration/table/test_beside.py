@@ -100,11 +100,11 @@ def test_every_order_of_arrival_leaves_the_newest_states_and_none_that_is_delete
         publish_at="kafka_timestamp" if tombstones else "$.at",
     )
     few = request.config.getoption("--hypothesis-profile") == "fewer"
-    for seed in range(2 if few else 8):
+    for seed in range(2 if few else 6):
         rng = random.Random(f"{kind.file}{tombstones}{seed}")
         batches = history(rng, kind)
         orders = list(permutations(batches))
-        for order in orders if not few else [rng.choice(orders)]:
+        for order in rng.sample(orders, 1 if few else min(2, len(orders))):
             do(session, "DROP TABLE IF EXISTS public.orders, offset_ledger_rows.sales")
             do(session, "TRUNCATE offset_ledger.pipeline CASCADE")
             if seed % 2:
@@ -121,7 +121,7 @@ def test_every_order_of_arrival_leaves_the_newest_states_and_none_that_is_delete
             assert states(session) == {state for _, _, state in expected if state}
             kept = rows(session, "SELECT _partition, _offset, _deleted FROM offset_ledger_rows.sales")
             assert {tuple(row) for row in kept} == {(part, off, state is None) for part, off, state in expected}
-            if order == orders[0]:
+            if list(order) == batches:
                 assert verify(pipeline)[0] == []
 
 

@@ -122,7 +122,7 @@ def test_every_order_of_arrival_gives_the_newest_values_of_each_group(
 ) -> None:
     pipeline = written(tmp_path)
     few = request.config.getoption("--hypothesis-profile") == "fewer"
-    for seed in range(4 if few else 60):
+    for seed in range(4 if few else 30):
         rng = random.Random(f"partial {seed}")
         batches = history(rng)
         orders = list(permutations(batches))
