@@ -587,7 +587,7 @@ def test_the_verb_counts_first_and_refuses_an_age_that_the_page_still_shows(
     assert "the age for batches is 29d and has to be at least 30d" in capsys.readouterr().err
     assert main(["prune", path, "--older-than", "90d", "--keep", "pages=90d"]) != 0
     assert (
-        "with one of quarantine, batches, audits, notifications, schemas, daily_reports, found 'pages=90d'"
+        "with one of quarantine, batches, audits, notifications, schemas, daily_reports, deletes, found 'pages=90d'"
         in capsys.readouterr().err
     )
     assert main(["prune", path, "--older-than", "30d", "--keep", "batches=60d"]) == 0
@@ -597,6 +597,7 @@ def test_the_verb_counts_first_and_refuses_an_age_that_the_page_still_shows(
     assert json.loads(capsys.readouterr().out) == {
         **counted,
         "daily_reports": 0,
+        "deletes": 0,
         "kept": {},
         "dry_run": True,
     }
