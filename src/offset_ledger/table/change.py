@@ -183,7 +183,7 @@ def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bo
 def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
     """Check the table of the ledger with the bookkeeping of the rows; return False where it is missing."""
     kept, beside = f"{ROWS_SCHEMA}.{pipeline.file}", pipeline.target.beside
-    exists = is_there(cursor, kept)
+    exists = bool(cursor.run("table/has_bookkeeping", file=pipeline.file).one()[0])
     committed = (beside or exists) and cursor.run("table/file_committed", file=pipeline.file).one()[0]
     if beside and exists and not committed and row_order.has_rows(cursor, table_of(pipeline.bookkeeping)):
         exists = False  # an earlier ledger or another table had it

@@ -2,7 +2,7 @@
 WITH wanted_on_schema (name, privileges) AS (
     VALUES ('offset_ledger', ARRAY['USAGE']),
            ('offset_ledger_staging', ARRAY['USAGE', 'CREATE']),
-           ('offset_ledger_rows', ARRAY['USAGE', 'CREATE']),
+           ('offset_ledger_rows', CASE WHEN %(beside)s THEN ARRAY['USAGE', 'CREATE'] ELSE '{}' END),
            (%(schema)s, CASE WHEN to_regclass(format('%%I.%%I', %(schema)s, %(table)s)) IS NULL
                              THEN ARRAY['USAGE', 'CREATE'] ELSE ARRAY['USAGE'] END)
 ), wanted_on_table AS (
