@@ -46,9 +46,10 @@ def unwrapped(document: bytes) -> bytes:
     return bytes(members["payload"]) if members.keys() == {"schema", "payload"} else document
 
 
-def all_unwrapped(documents: pa.BinaryArray) -> pa.BinaryArray:
-    """The payloads of those that Kafka Connect wrapped."""
-    wrapped = pc.fill_null(pc.starts_with(documents, _WRAPPED), False).to_numpy(zero_copy_only=False)
+def all_unwrapped(documents: pa.BinaryArray, most: int) -> pa.BinaryArray:
+    """The payloads of those that Kafka Connect wrapped and that have so many bytes at most; the others as they are."""
+    of_size = pc.less_equal(pc.binary_length(documents), most)
+    wrapped = pc.fill_null(pc.and_(pc.starts_with(documents, _WRAPPED), of_size), False).to_numpy(zero_copy_only=False)
     if not wrapped.any():
         return documents
     texts = np.array(documents.to_pylist(), object)

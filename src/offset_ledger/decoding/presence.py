@@ -11,7 +11,7 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, JsonPath, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
-from offset_ledger.decoding.envelope import all_unwrapped
+from offset_ledger.decoding.envelope import unwrapped
 from offset_ledger.decoding.kinds import Flags, valid_flags
 from offset_ledger.decoding.outcome import Code, DecodedRow, Given, GivenBy, Proven, Reason
 
@@ -33,8 +33,6 @@ def given_by(source: Source, record: RecordShape) -> GivenBy:
         return lambda _: [None] * len(in_group(record))
     if source.format is Format.AVRO:
         return lambda values: [np.ones(len(values), np.bool_)] * len(in_group(record))
-    if source.format is Format.JSON:
-        return lambda values: given_by_json(record, all_unwrapped(values) if record.envelope else values)
     start = frame.SIZE if source.format is Format.JSON_SCHEMA and source.schema is None else 0
     return lambda values: given_by_json(record, frame.without_head(values, start) if start else values)
 
@@ -44,7 +42,7 @@ def given_by_json(record: RecordShape, documents: pa.BinaryArray) -> Given:
     paths = [(column.path, *column.aliases) for column in in_group(record)]
     flags = np.zeros((len(paths), len(documents)), np.bool_)
     for place, document in enumerate(documents.to_pylist()):
-        members = _object(document)
+        members = _object(unwrapped(document) if record.envelope else document)
         for number, places in enumerate(paths):
             flags[number, place] = any(_has(members, path) for path in places)
     return list(flags)
@@ -119,7 +117,5 @@ def against_unsent(record: RecordShape, row: DecodedRow) -> tuple[Reason, ...]:
     return tuple(
         Reason(format_path(column.path), Code.MISSING, detail)
         for column, value in zip(record.columns, row.values, strict=True)
-        if wanted
-        and not column.group
-        and (value[0] if isinstance(value, list) and len(value) == 1 else value) in wanted
+        if not column.group and (value[0] if isinstance(value, list) and len(value) == 1 else value) in wanted
     )

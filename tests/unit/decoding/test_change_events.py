@@ -110,6 +110,24 @@ def test_groups_are_those_of_the_members_that_are_there_and_were_sent() -> None:
         assert rows[place]["tags"] != [UNAVAILABLE]
 
 
+def test_wrappers_with_blanks_or_in_another_order_are_payloads_too() -> None:
+    decoder = json_decoder(in_envelope(shape(), False))
+    payload = event("u", None, ROW | {"address": {}}).decode()
+    documents = [f'{{ "schema": {{}}, "payload": {payload}}}', f'{{"payload": {payload}, "schema": null}}', payload]
+    rows, reasons = decoded(decoder, [each.encode() for each in documents], proves=False)
+    assert reasons == {}
+    assert [rows[place]["_groups"] for place in range(3)] == [["note", "lists"]] * 3
+
+
+def test_the_limit_of_bytes_is_about_the_whole_value_wrapped_or_not() -> None:
+    wrapped = event("c", None, ROW, wrapped=True)
+    source = Source(topic="t", envelope=Envelope.DEBEZIUM, key_format=KeyFormat.JSON)
+    for most, refused in ((len(wrapped), False), (len(wrapped) - 1, True)):
+        decoder = compile_decoder(source, in_envelope(shape(), False), Limits(value_bytes=most))
+        _, reasons = decoded(decoder, [wrapped], proves=not refused)
+        assert [each["code"] for each in reasons.get(0, ())] == (["too_large"] if refused else [])
+
+
 def test_plain_records_have_groups_too_and_a_delete_has_all() -> None:
     record = RecordShape(
         ("id",),

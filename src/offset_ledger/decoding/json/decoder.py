@@ -50,8 +50,11 @@ class JsonDecoder:
         if value is None:
             return tombstone_outcome(self.record, key, timestamp)
         try:
-            self._check_whole(value)
+            if len(value) > self.limits.value_bytes:
+                detail = f"expected at most {self.limits.value_bytes} bytes (limits.value_bytes), got {len(value)}"
+                raise Mismatch(Code.TOO_LARGE, detail)
             value = unwrapped(value) if self._unwraps else value
+            self._check_whole(value)
             if self.record.envelope and (outcome_of := without_row(_operation(value))):
                 return outcome_of
             wanted = self._where.check(value) if self._where else True
@@ -85,7 +88,7 @@ class JsonDecoder:
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
         most = min(self.limits.value_bytes, jsonb.MAX_BYTES)
-        values = all_unwrapped(values) if self._unwraps else values
+        values = all_unwrapped(values, most) if self._unwraps else values
         proven = self._wire.prove(values, most) if self._wire else None
         if proven is not None and self._trees:
             proven = self._aliased.prove(values, most, proven)
@@ -106,9 +109,6 @@ class JsonDecoder:
         return Wire.of(self._root, self.record)
 
     def _check_whole(self, value: bytes) -> None:
-        if len(value) > self.limits.value_bytes:
-            detail = f"expected at most {self.limits.value_bytes} bytes (limits.value_bytes), got {len(value)}"
-            raise Mismatch(Code.TOO_LARGE, detail)
         if value.startswith(_BOM):
             raise Mismatch(Code.SYNTAX, "expected a JSON object, got a byte order mark")
         try:
