@@ -100,9 +100,8 @@ def _table(cluster: str, pipeline: Pipeline, record: RecordShape, written: int) 
         schema_dataset.SchemaDatasetFacetFields(name, catalog_type(kind))
         for name, kind in target_columns(replace(pipeline, record=record))
     ]
-    moment = dict(target.copied).get("publish_at") if target.beside else "publish_at"
     paths: dict[str, JsonPath | None] = {column.name: column.path for column in record.all_columns}
-    if moment:
+    if moment := target.name_of("publish_at"):
         paths[moment] = record.publish_at
     sources = {
         name: column_lineage_dataset.InputField(cluster, pipeline.source.topic, format_path(path))

@@ -9,7 +9,7 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.ledger.row_order import row_formats, same_key, table_of
+from offset_ledger.ledger.row_order import have_values, row_formats, same_key, staged_values, table_of
 
 _COMMA, _AND = sql.SQL(", "), sql.SQL(" AND ")
 _NO_GROUP = ""
@@ -29,11 +29,7 @@ def beside_formats(pipeline: Pipeline, names: Formats, emptied: Sequence[str]) -
     """What statements leave open that write the rows ``u`` of a table whose bookkeeping ``t`` is in another one."""
     record, copied = pipeline.record, pipeline.target.copied
     groups = {column.name: column.group for column in record.columns if column.group}
-    casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in record.columns if column.type.judged}
-    values: dict[str, sql.Composable] = {
-        column.name: sql.SQL("s.{}{}").format(sql.Identifier(column.name), casts.get(column.name, sql.SQL("")))
-        for column in record.all_columns
-    }
+    values = staged_values(record, (column.name for column in record.all_columns))
     staged = [*values, *(name for name, _ in copied if name not in ("_batch_id", *values))]
     values |= {
         own: sql.Placeholder("batch_id") if name == "_batch_id" else sql.Identifier("s", name) for name, own in copied
@@ -48,7 +44,6 @@ def beside_formats(pipeline: Pipeline, names: Formats, emptied: Sequence[str]) -
             for name, value in assigned.items()
         }
     assigned |= dict.fromkeys(emptied, sql.NULL)
-    assignments = _COMMA.join(sql.SQL("{} = {}").format(sql.Identifier(name), assigned[name]) for name in assigned)
     takes = [
         sql.SQL("bool_or(s._group = {}) AS {}").format(sql.Literal(group), sql.Identifier(f"_takes_{place}"))
         for place, group in enumerate(each)
@@ -74,11 +69,14 @@ def beside_formats(pipeline: Pipeline, names: Formats, emptied: Sequence[str]) -
         "staged_columns": _COMMA.join(sql.Identifier("s", name) for name in staged),
         "pivoted_columns": _COMMA.join([key, *takes, *pivoted]),
         "takes_whole": taken[_NO_GROUP],
-        "row_assignments": assignments,
-        "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
-            _COMMA.join([sql.NULL, *(sql.Identifier("u", name) for name in emptied)])
-        ),
+        "row_assignments": assignments(assigned),
+        "emptied_has_values": have_values("u", emptied),
     }
+
+
+def assignments(values: Formats) -> sql.Composable:
+    """What an UPDATE sets."""
+    return _COMMA.join(sql.SQL("{} = {}").format(sql.Identifier(name), value) for name, value in values.items())
 
 
 def _differs(values: Formats, groups: Mapping[str, str], each: Sequence[str]) -> sql.Composable:

@@ -15,7 +15,7 @@ from psycopg2 import errors as pg
 from psycopg2 import sql
 from psycopg2.extras import DictRow
 
-from offset_ledger.commit.beside import beside_formats, find_unwritten, in_groups, write_rows
+from offset_ledger.commit.beside import assignments, beside_formats, find_unwritten, in_groups, write_rows
 from offset_ledger.config.model import Merge, OnConflict, Pipeline, RecordShape
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import IncompleteStaging, LedgerViolation, OffsetLedgerError, TargetMismatch, TransientError
@@ -30,7 +30,7 @@ from offset_ledger.ledger.database import (
     transaction,
     transaction_id,
 )
-from offset_ledger.ledger.row_order import row_formats, table_of
+from offset_ledger.ledger.row_order import have_values, row_formats, staged_values, table_of
 from offset_ledger.ledger.sqlstates import RAISED, REFUSED, Meaning, in_a_function, meaning, refusal
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts
@@ -45,21 +45,17 @@ def merge_formats(
     target: sql.Identifier, staging: sql.Composable, record: RecordShape, emptied: Sequence[str] = ()
 ) -> dict[str, sql.Composable]:
     """What the named statements leave open; ``emptied`` are columns that were declared before and are not now."""
-    names = [sql.Identifier(name) for name, _ in row_columns(record)]
-    casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in record.columns if column.type.judged}
-    values = [sql.SQL("s.{}{}").format(name, casts.get(name.string, sql.SQL(""))) for name in names]
-    assigned = [sql.SQL("{} = {}").format(*pair) for pair in zip(names, values, strict=True)][record.key_width :]
-    assigned += [sql.SQL("{} = NULL").format(sql.Identifier(name)) for name in emptied]
+    names = [name for name, _ in row_columns(record)]
+    values = staged_values(record, names)
+    assigned = {name: values[name] for name in names[record.key_width :]} | dict.fromkeys(emptied, sql.NULL)
     return {
         "target": target,
         "staging": staging,
-        "columns": _COMMA.join(names),
-        "assignments": _COMMA.join(assigned),
-        "values": _COMMA.join(values),
-        "stored": _COMMA.join(sql.SQL("t.{}").format(name) for name in names),
-        "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
-            _COMMA.join([sql.NULL, *(sql.Identifier("t", name) for name in emptied)])
-        ),
+        "columns": _COMMA.join(map(sql.Identifier, names)),
+        "assignments": assignments(assigned),
+        "values": _COMMA.join(values.values()),
+        "stored": _COMMA.join(sql.Identifier("t", name) for name in names),
+        "emptied_has_values": have_values("t", emptied),
         **row_formats(record),
     }
 

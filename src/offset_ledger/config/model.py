@@ -425,6 +425,10 @@ class Target:
     beside: bool = False
     copied: tuple[tuple[str, str], ...] = ()  # (bookkeeping column, its name in the table)
 
+    def name_of(self, column: str) -> str | None:
+        """The name that a bookkeeping column has in the table; None where it is only beside it."""
+        return dict(self.copied).get(column) if self.beside else column
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -229,7 +229,7 @@ PARTITIONS: Kind[model.Partitions] = section(
 
 def check_partitions(by: Value, record: model.RecordShape, target: model.Target) -> None:
     """Note a partition column that a row may lack, or that is neither a date nor a moment."""
-    moment = dict(target.copied).get("publish_at") if target.beside else "publish_at"
+    moment = target.name_of("publish_at")
     if not is_text(by.node) or by.node.value == moment:
         return
     column = next((column for column in record.all_columns if column.name == by.node.value), None)

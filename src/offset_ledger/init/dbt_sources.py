@@ -40,7 +40,7 @@ def _tables(pipeline: Pipeline) -> Iterator[dict[str, Any]]:
         longest: timedelta = max(later - earlier for earlier, later in pairwise(starts))
         minutes = int((longest + (pipeline.freshness or longest)).total_seconds() / 60)
         freshness = {"warn_after": {"count": minutes, "period": "minute"}}
-        if loaded_at := dict(target.copied).get("_timestamp") if target.beside else "_timestamp":
+        if loaded_at := target.name_of("_timestamp"):
             config |= {"loaded_at_field": loaded_at, "freshness": freshness}
     own = [_column(name, kind, _OWN[name]) for name, kind in (("_deleted", "boolean"), ("_batch_id", "bigint"))]
     if target.beside:

@@ -1,6 +1,6 @@
 """The moment by which rows are ordered: one for all rows of a table, or two clocks would order one event."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from psycopg2 import sql
 
@@ -144,6 +144,19 @@ def rows_of(pipeline: Pipeline, groups: bool = False) -> sql.Composable:
             values=values, kept=kept, table=table_of(pipeline), same=same_key(record, "u", "t"), where=where
         )
     return sql.SQL("(SELECT * FROM {} AS t WHERE {})").format(kept, where) if record.topic_names else kept
+
+
+def staged_values(record: RecordShape, names: Iterable[str]) -> dict[str, sql.Composable]:
+    """These columns of a staged row ``s``; a text that Postgres judges becomes a value of its type."""
+    casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in record.columns if column.type.judged}
+    return {name: sql.SQL("s.{}{}").format(sql.Identifier(name), casts.get(name, sql.SQL(""))) for name in names}
+
+
+def have_values(alias: str, columns: Iterable[str]) -> sql.Composable:
+    """The condition that any of these columns is not NULL."""
+    return sql.SQL("num_nonnulls({}) > 0").format(
+        sql.SQL(", ").join([sql.NULL, *(sql.Identifier(alias, name) for name in columns)])
+    )
 
 
 def same_key(record: RecordShape, one: str, other: str) -> sql.Composable:

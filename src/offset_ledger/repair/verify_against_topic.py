@@ -25,7 +25,7 @@ from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledge
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.judged import judge, move_refused
 from offset_ledger.ledger.pipelines import read_retirement
-from offset_ledger.ledger.row_order import kept_rows, row_formats, rows_of
+from offset_ledger.ledger.row_order import kept_rows, row_formats, rows_of, staged_values
 from offset_ledger.ledger.staging import definitions, refused_types, row_columns, staged_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
@@ -131,17 +131,16 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str]) -> sql.Comp
     of_bookkeeping = [name for name, _ in target_columns(pipeline.bookkeeping)] if pipeline.target.beside else []
     there = [name for name in names if name in stored or name in of_bookkeeping]
     actual = {name: sql.Identifier("t", name) if name in there else sql.SQL("NULL") for name in names}
-    casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in record.columns if column.type.judged}
-    pair = "({}, {}::text, {}{}::text)"
+    staged = staged_values(record, names)
+    pair = "({}, {}::text, {}::text)"
     if record.groups:  # each row of the bookkeeping is about the columns of its group
-        pair = "({}, CASE WHEN {group} THEN {}::text END, CASE WHEN {group} THEN {}{}::text END)"
+        pair = "({}, CASE WHEN {group} THEN {}::text END, CASE WHEN {group} THEN {}::text END)"
     groups = {column.name: column.group for column in record.columns}
     pairs = [
         sql.SQL(pair).format(
             sql.Literal(name),
             actual[name],
-            sql.Identifier("s", name),
-            casts.get(name, sql.SQL("")),
+            staged[name],
             group=sql.SQL("t._group = {}").format(sql.Literal(groups.get(name, ""))),
         )
         for name in names

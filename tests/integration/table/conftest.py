@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from psycopg2 import errors as pg
 
 from offset_ledger.connections import Connection, environment_name
-from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.ledger.database import Session, connect, savepoint, transaction
 from offset_ledger.sandbox.stack import Stack
 from tests.fixtures.servers import new_database
 
@@ -30,3 +31,15 @@ def session(database: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
             cursor.execute("TRUNCATE offset_ledger.pipeline CASCADE")
             cursor.execute("SET search_path TO public")  # the login has a schema of its name: the ledger
         yield made
+
+
+@pytest.fixture
+def any_case(session: Session) -> None:
+    """A collation that takes "a" and "A" for equal, where the server has ICU; of another name than "C" elsewhere."""
+    of_icu = "(provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+    with transaction(session) as cursor:
+        try:
+            with savepoint(cursor):
+                cursor.execute(f"CREATE COLLATION public.any_case {of_icu}")
+        except pg.FeatureNotSupported:
+            cursor.execute('CREATE COLLATION public.any_case FROM "POSIX"')

@@ -24,16 +24,9 @@ from offset_ledger.table.change import check_target
 from offset_ledger.table.restate import restate
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
-from tests.integration.table.test_keys import (  # noqa: F401
-    KINDS,
-    Event,
-    Kind,
-    _collation,
-    history,
-    newest,
-)
+from tests.integration.table.test_keys import KINDS, Event, Kind, history, newest
 
-pytestmark = pytest.mark.usefixtures("merge_way")
+pytestmark = pytest.mark.usefixtures("merge_way", "any_case")
 
 PIPELINE = """
 pipeline: sales

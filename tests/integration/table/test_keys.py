@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg2 import errors as pg
 from psycopg2.extras import execute_values
 
 from offset_ledger.commit.merge import explained
 from offset_ledger.config.model import Merge, Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import TargetMismatch, TransientError
-from offset_ledger.ledger.database import Session, rows, savepoint, transaction
+from offset_ledger.ledger.database import Session, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.states import BatchKind
@@ -28,7 +27,7 @@ from offset_ledger.table.change import ensure_target
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
 
-pytestmark = pytest.mark.usefixtures("merge_way")
+pytestmark = pytest.mark.usefixtures("merge_way", "any_case")
 
 PIPELINE = """
 pipeline: orders
@@ -80,18 +79,6 @@ KINDS = (
         (('"x"', '"X"'), ('"2026-02-28"',)),
     ),
 )
-
-
-@pytest.fixture(autouse=True)
-def _collation(session: Session) -> None:
-    """A collation that takes "a" and "A" for equal, where the server has ICU; of another name than "C" elsewhere."""
-    of_icu = "(provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
-    with transaction(session) as cursor:
-        try:
-            with savepoint(cursor):
-                cursor.execute(f"CREATE COLLATION public.any_case {of_icu}")
-        except pg.FeatureNotSupported:
-            cursor.execute('CREATE COLLATION public.any_case FROM "POSIX"')
 
 
 def written(
