@@ -36,7 +36,7 @@ demo: install ## The main job on real flights, through Airflow, with its proof
 	@$(BIN)/python -m tests.witness
 
 .PHONY: demo-formats
-demo-formats: install ## Flights in Avro, Protobuf and JSON Schema, while the Avro schema changes twice
+demo-formats: install ## Flights in Avro, whose schema changes twice, Protobuf, JSON Schema and change events
 	@$(BIN)/offset-ledger demo --formats
 
 .PHONY: up

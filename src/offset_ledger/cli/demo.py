@@ -13,7 +13,9 @@ from offset_ledger.extras import require
 @verb(
     Option("--flights", type=from_1, help="only so many flights (default: all 336,776; 20,000 with --formats)"),
     Option(
-        "--formats", action="store_true", help="Avro, Protobuf and JSON Schema instead, while the Avro schema changes"
+        "--formats",
+        action="store_true",
+        help="Avro, Protobuf, JSON Schema and change events instead, while the Avro schema changes",
     ),
     example="offset-ledger demo --flights 20000",
 )

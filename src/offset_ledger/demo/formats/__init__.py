@@ -1,1 +1,1 @@
-"""The demo of record formats: flights in Avro, Protobuf and JSON Schema, the Avro schema changing twice on the way."""
+"""The demo of record formats: flights in Avro, whose schema changes twice, Protobuf, JSON Schema and change events."""

@@ -13,6 +13,7 @@ from offset_ledger import ids
 from offset_ledger.connections import Connection
 from offset_ledger.demo.dag_runs import DagRuns
 from offset_ledger.demo.formats import topics
+from offset_ledger.demo.formats.changes import ChangeTopic, changes_of, create_table
 from offset_ledger.demo.formats.topics import (
     AGAINST_SCHEMA,
     POISON,
@@ -114,7 +115,8 @@ class Story:
     def __init__(self, place: Place, session: Session, watch: Stopwatch, say: Say) -> None:
         self._place, self._session, self._watch, self._say = place, session, watch, say
         registry = connect_registry(place.registry)
-        self.topics = {name: Topic(name, place.kafka, registry, place.replication_factor) for name in topics.PIPELINES}
+        self.topics = {name: Topic(name, place.kafka, registry, place.replication_factor) for name in topics.SCHEMAS}
+        self._changes = ChangeTopic(place.kafka, place.replication_factor)
         self._runs = {name: DagRuns(place.airflow, ids.ingest_dag(name), say) for name in topics.PIPELINES}
         self._avro = self.topics[topics.AVRO]
 
@@ -126,19 +128,25 @@ class Story:
             self._publish(topics.PROTOBUF, one_topic(states, POISON))
             self._publish(topics.JSON_SCHEMA, one_topic(states, (*POISON, AGAINST_SCHEMA)))
             self._publish(topics.AVRO, waves[0])
+            records = self._changes.publish(changes_of(limit))
+            self._say(f"published {records:,} records of Debezium to {topics.CHANGES}")
+        with transaction(self._session) as cursor:
+            create_table(cursor)
         with self._watch.part("run 1"), ThreadPoolExecutor(len(self._runs)) as pool:
             list(pool.map(self._ran, self._runs))
         yield from self._proof(1)
         with transaction(self._session) as cursor:
             for name in (topics.PROTOBUF, topics.JSON_SCHEMA):
                 yield from prove(cursor, self.topics[name])
+            yield from self._changes.prove(cursor)
         yield from self._evolved(2, waves[1])
         yield from self._evolved(3, waves[2])
-        yield from self._replayed("all of the topic", self._avro.ends())
+        yield from self._replayed(topics.AVRO, "all of the topic", self._avro.ends())
+        yield from self._replayed(topics.CHANGES, "all of the topic", self._changes.ends)
         self._say("stopping the schema registry")
         self._place.stop_registry()
         known = self._avro.ends(lambda each: each.sending.poison is UNKNOWN_SCHEMA)
-        yield from self._replayed("what names known schemas, without the registry", known)
+        yield from self._replayed(topics.AVRO, "what names known schemas, without the registry", known)
 
     def _publish(self, name: str, sendings: list[Sending]) -> None:
         versions = ", ".join(f"v{version}" for version in sorted({each.version for each in sendings}))
@@ -168,22 +176,22 @@ class Story:
             changes = "; ".join(row["clause"] for row in cursor.fetchall()) or "none"
             yield Claim(f"{topics.AVRO} {when}: changes of the table", made, changes)
 
-    def _replayed(self, what: str, ends: dict[int, int]) -> Iterator[Claim]:
-        """Read the Avro topic again up to there: no row changes."""
-        self._say(f"replaying {topics.AVRO}: {what}")
-        before = self._fingerprint()
+    def _replayed(self, name: str, what: str, ends: dict[int, int]) -> Iterator[Claim]:
+        """Read the topic again up to there: no row changes."""
+        self._say(f"replaying {name}: {what}")
+        before = self._fingerprint(name)
         with self._watch.part("replay"):
             ranges = "\n".join(f"{partition}:0-{end}" for partition, end in sorted(ends.items()))
-            self._ran(topics.AVRO, action="ranges", ranges=ranges, why="the demo")
-        newest = rows(self._session, named_sql("batches/recent"), {"pipeline": topics.AVRO, "limit": 1})[0]
-        done = {name: newest[name] for name in ("kind", "state", "offsets")}
-        yield Claim(f"replay of {what}", {"kind": "replay", "state": "committed", "offsets": sum(ends.values())}, done)
-        yield Claim(f"replay of {what} changed no row", before, self._fingerprint())
+            self._ran(name, action="ranges", ranges=ranges, why="the demo")
+        newest = rows(self._session, named_sql("batches/recent"), {"pipeline": name, "limit": 1})[0]
+        wanted = {"kind": "replay", "state": "committed", "offsets": sum(ends.values())}
+        yield Claim(f"{name}: replay of {what}", wanted, {each: newest[each] for each in wanted})
+        yield Claim(f"{name}: replay of {what} changed no row", before, self._fingerprint(name))
 
-    def _fingerprint(self) -> tuple[Any, ...]:
-        """Changes with every row of the Avro table that is inserted, rewritten or deleted."""
+    def _fingerprint(self, name: str) -> tuple[Any, ...]:
+        """Changes with every row of the pipeline's table that is inserted, rewritten or deleted."""
         with transaction(self._session) as cursor:
-            table = sql.Identifier("public", topics.AVRO)
+            table = sql.Identifier("public", name)
             cursor.execute(sql.SQL(named_sql("demo/format_fingerprint")).format(table=table))
             return tuple(cursor.one())
 

@@ -1,4 +1,5 @@
-"""The three topics: their files, the flights that they carry, the records that no decoder may accept, and publishing.
+"""The topics with a registry: their files, the flights that they carry, the records that no decoder may accept, and
+publishing.
 
 Distances are in millimetres, so that an int of 32 bits has room for a flight of 1,334 miles and no longer one: the
 third Avro schema, with a long, is the first that a flight to the west coast fits into.
@@ -31,7 +32,8 @@ MILLIMETRES = 1_609_344  # of a mile
 LARGEST_INT = 2**31 - 1
 NO_SCHEMA_ID = 2**31 - 1  # a new registry has no schema of this id
 AVRO, PROTOBUF, JSON_SCHEMA = "flights_avro", "flights_protobuf", "flights_json_schema"
-PIPELINES = (AVRO, PROTOBUF, JSON_SCHEMA)
+CHANGES = "flights_changes"
+PIPELINES = (AVRO, PROTOBUF, JSON_SCHEMA, CHANGES)
 _DAGS = '''"""An Airflow ingest DAG for each pipeline file of the demo."""
 
 from pathlib import Path
@@ -50,7 +52,8 @@ def text(name: str) -> str:
 def write_dags(folder: Path) -> None:
     """The DAG file and the pipelines, Avro's as it begins."""
     (folder / "pipelines").mkdir(parents=True)
-    for name, file in ((AVRO, f"{AVRO}.1"), (PROTOBUF, PROTOBUF), (JSON_SCHEMA, JSON_SCHEMA)):
+    for name in PIPELINES:
+        file = f"{AVRO}.1" if name == AVRO else name
         (folder / "pipelines" / f"{name}.yaml").write_text(text(f"{file}.yaml"))
     (folder / "formats.py").write_text(_DAGS)
 
