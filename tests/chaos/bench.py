@@ -44,8 +44,8 @@ STEPS = ("plan", "stage", "validate", "commit", "report")
 
 # What orders the records of an event: their timestamps in Kafka, or the producer's clock. Where that clock orders, a
 # delete is a record with a moment of its own, which a tombstone lacks. A remerge leads from the clock to them. Where
-# the key is composite, rows are known by two columns of the Kafka key, their bookkeeping is beside the table, and those
-# that are deleted go.
+# the key is composite, rows are known by two columns of the Kafka key, their bookkeeping is beside the table, deleted
+# ones go, and a record without a note leaves the one that is there.
 _DELETES = 'delete_when: {path: $.op, equals: "d"}'
 ORDERS = {
     "timestamp": "publish_at: kafka_timestamp\n  tombstone: delete",
@@ -54,6 +54,7 @@ ORDERS = {
     "composite": "publish_at: kafka_timestamp\n  tombstone: delete",
 }
 _PLAIN_KEY = "event_id: key"
+_NOTE = "    note: {type: text, nullable: true, absent: keep}\n"
 _COMPOSITE_KEY = "key: {tenant: {type: text, key: $.tenant}, number: {type: integer, key: $.number}}"
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -147,6 +148,7 @@ class Bench:
         key, key_format, target = _PLAIN_KEY, "", ""
         if self.order == "composite":
             key, key_format, target = _COMPOSITE_KEY, ", key_format: json", ", bookkeeping: beside"
+            added = _NOTE + added
         order = ORDERS[self.order]
         text = PIPELINE.format(
             topics=topics, key=key, key_format=key_format, target=target, order=order, columns=added, **self.settings
@@ -178,9 +180,11 @@ class Bench:
         self.serial += 1
         identity, mark = random.randrange(ids), f"m{self.serial}"
         event_id = key = f"e{identity}"
+        note: tuple[str | None] | None = None
         if self.order == "composite":
             tenant, number = f"t{identity % 3}", identity // 3
             event_id, key = f"{tenant}, {number}", json.dumps({"number": number, "tenant": tenant})
+            note = random.choice((None, (None,), (f"note {mark}",)))
         sent_at, at = (NOON + 1000 * random.randrange(50) for _ in range(2))
         if random.random() < 0.1:
             sent_at += random.choice(LATE_OR_EARLY)
@@ -189,17 +193,17 @@ class Bench:
             sent_at, at = NOON + DAY, LAST  # it would win over everything
         values = (random.choice(UNTIL), random.choice(DAYS))
         more = self.added.draw(random)
-        value = _value(random, kind, at, mark, values, more)
+        value = _value(random, kind, at, mark, values, more, note)
         if self.schemas:
             value = self.schemas.framed(random, kind, value)
         if kind is Kind.TOMBSTONE:
             if "tombstone" in ORDERS[self.order]:
                 value = None
-            mark, values, more = None, (None, None), ()
+            mark, values, more, note = None, (None, None), (), (None,)
         sent = Record(key.encode(), value, (), sent_at, random.randrange(self.partitions))
         orders = at if self.order == "clock" else sent_at
         texts = tuple(None if each is None else str(each) for each in (*values, *more))
-        return sent, Produced(event_id, orders, mark, kind, value, texts, sent_at)
+        return sent, Produced(event_id, orders, mark, kind, value, texts, sent_at, note)
 
     def publish(
         self,
@@ -474,7 +478,13 @@ class Bench:
 
 
 def _value(
-    random: Random, kind: Kind, at: int, mark: str, values: tuple[str | None, str | None], more: tuple[int | None, ...]
+    random: Random,
+    kind: Kind,
+    at: int,
+    mark: str,
+    values: tuple[str | None, str | None],
+    more: tuple[int | None, ...],
+    note: tuple[str | None] | None,
 ) -> bytes:
     """The JSON of an event or of its delete marker; of a malformed record what cannot be read."""
     moment = (datetime(1970, 1, 1) + timedelta(milliseconds=at)).isoformat() + "Z"
@@ -483,5 +493,7 @@ def _value(
         return random.choice(spoilt)
     if kind is Kind.TOMBSTONE:
         return json.dumps({"at": moment, "op": "d"}).encode()
-    added = {f"{PREFIX}{number}": value for number, value in enumerate(more)}
+    added: dict[str, object] = {f"{PREFIX}{number}": value for number, value in enumerate(more)}
+    if note is not None:
+        added["note"] = note[0]
     return json.dumps({"at": moment, "op": "u", "state": mark, "until": values[0], "day": values[1], **added}).encode()

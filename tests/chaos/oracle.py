@@ -35,7 +35,8 @@ class Produced:
     """A record that was sent. ``mark`` is its own; ``publish_at`` is the moment that orders, in milliseconds.
 
     ``others`` are its values of the columns that hold moments and days, as ISO 8601 in UTC, and of those added by then.
-    ``timestamp`` is Kafka's, by which a remerge orders, in milliseconds.
+    ``timestamp`` is Kafka's, by which a remerge orders, in milliseconds. ``note`` is what it says of the note, which
+    may be NULL, or None where it leaves the one that is there; a delete takes it away.
     """
 
     event_id: str
@@ -45,6 +46,7 @@ class Produced:
     value: bytes | None
     others: tuple[str | None, ...] = ()
     timestamp: int = 0
+    note: tuple[str | None] | None = None
 
 
 @dataclass(slots=True)
@@ -105,6 +107,7 @@ class Row:
     place: Place
     deleted: bool
     others: tuple[str | None, ...] = ()
+    note: str | None = None
 
 
 def check(session: Session, pipeline: Pipeline, journal: Journal, drained: bool = True) -> list[str]:
@@ -118,6 +121,7 @@ def check(session: Session, pipeline: Pipeline, journal: Journal, drained: bool 
         *(_missing(ranges, journal) if drained else ()),
         *_origins(table, journal),
         *_winners(table, ranges, journal),
+        *_notes(table, ranges, journal),
         *_quarantine(session, pipeline, ranges, journal),
         *_sheets(ranges, journal),
         *invariants,
@@ -152,17 +156,18 @@ def target_rows(session: Session, pipeline: Pipeline) -> list[Row]:
     of_topic = sql.SQL("{} * (array_position({}, _topic) - 1)").format(sql.Literal(SPAN), sql.Literal(read))
     query = sql.SQL(
         "SELECT concat_ws(', ', {}), (extract(epoch FROM publish_at) * 1000)::bigint, state, _partition + {}, _offset,"
-        " {}{} FROM {}"
+        " {}, {}{} FROM {}"
     ).format(
         sql.SQL(", ").join(map(sql.Identifier, pipeline.record.key_names)),
         of_topic if len(read) > 1 else sql.Literal(0),
         sql.SQL("state IS NULL" if pipeline.target.beside else "_deleted"),
+        sql.Identifier("note") if pipeline.record.groups else sql.NULL,
         sql.Composed(others),
         _joined(pipeline),
     )
     if not rows(session, "SELECT to_regclass(%s)", [f"{pipeline.target.schema}.{pipeline.target.table}"])[0][0]:
         return []
-    return [Row(r[0], r[1], r[2], (r[3], r[4]), r[5], tuple(r[6:])) for r in rows(session, query)]
+    return [Row(r[0], r[1], r[2], (r[3], r[4]), r[5], tuple(r[7:]), r[6]) for r in rows(session, query)]
 
 
 def _joined(pipeline: Pipeline) -> sql.Composable:
@@ -171,7 +176,8 @@ def _joined(pipeline: Pipeline) -> sql.Composable:
         return table
     key = sql.SQL(", ").join(map(sql.Identifier, pipeline.record.key_names))
     bookkeeping = sql.Identifier("offset_ledger_rows", pipeline.file)
-    return sql.SQL("{} FULL JOIN {} USING ({})").format(table, bookkeeping, key)
+    whole = sql.SQL("WHERE _group = ''" if pipeline.record.groups else "")
+    return sql.SQL("{} FULL JOIN (SELECT * FROM {} {}) AS b USING ({})").format(table, bookkeeping, whole, key)
 
 
 # The same text whatever time zone and style of dates the session has.
@@ -258,6 +264,22 @@ def _winners(table: list[Row], ranges: list[Range], journal: Journal) -> Iterato
             yield f"loss: event {event_id} stands at {(row.publish_at, *row.place)}, its newest record is {order}"
         elif (row.publish_at, *row.place) > order and row.mark not in journal.unknown:
             yield f"event {event_id} stands at {(row.publish_at, *row.place)}, above its newest record {order}"
+
+
+def _notes(table: list[Row], ranges: list[Range], journal: Journal) -> Iterator[str]:
+    """The note of each row is what the newest of its records says that does not leave it, in committed ranges."""
+    said: dict[str, tuple[tuple[int, int, int], str | None]] = {}
+    for place, record in journal.of(Kind.EVENT, Kind.TOMBSTONE):
+        if record.note is not None and any(place in r for r in ranges):
+            order = (record.publish_at, *place)
+            if record.event_id not in said or said[record.event_id][0] < order:
+                said[record.event_id] = order, record.note[0]
+    uncertain = {record.event_id for record in journal.unknown.values()}
+    for row in table:
+        order_and_note = said.get(row.event_id)
+        wanted = order_and_note[1] if order_and_note else None
+        if row.note != wanted and row.event_id not in uncertain:
+            yield f"event {row.event_id} has the note {row.note}, its records say {wanted}: {order_and_note}"
 
 
 def _quarantine(session: Session, pipeline: Pipeline, ranges: list[Range], journal: Journal) -> Iterator[str]:
