@@ -15,7 +15,8 @@ from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 class Inferred:
     """A value of the records and the type that takes it; no ``type`` where none does. ``doubt``: what is unsure.
 
-    ``aliases`` are the paths that it had before.
+    ``aliases`` are the paths that it had before. ``encoding``: where it is not the type's first one. ``keeps``: a
+    record may lack the value and leave what the row has.
     """
 
     path: JsonPath
@@ -23,6 +24,8 @@ class Inferred:
     nullable: bool
     doubt: str = ""
     aliases: tuple[JsonPath, ...] = ()
+    encoding: str = ""
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,9 @@ def named(inferred: Iterable[Inferred]) -> tuple[Proposed, ...]:
                 number += 1
                 free = f"{name[: POSTGRES_NAME_BYTES - len(str(number)) - 1]}_{number}"
             taken.add(free)
-            encoding = ENCODINGS.get(type_.name, ("",))[0]
-            column = Column(free, type_, each.path, each.nullable, encoding, each.aliases)
+            encoding = each.encoding or ENCODINGS.get(type_.name, ("",))[0]
+            group = free if each.keeps else ""
+            column = Column(free, type_, each.path, each.nullable, encoding, each.aliases, group=group)
             proposed.append(Proposed(column, each.doubt))
     return tuple(proposed)
 

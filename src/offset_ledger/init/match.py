@@ -74,10 +74,13 @@ def _by_name(inferred: Sequence[Proposed]) -> dict[str, Proposed]:
 def _declared(column: ExistingColumn, inferred: Column, values: Sequence[object]) -> Column:
     """The column with the type that the table has, read from what the records have."""
     type_ = parse_type(column.type)
-    encoding = ENCODINGS.get(type_.name, ("",))[0]
+    same = type_.name == inferred.type.name
+    encoding = inferred.encoding if same else ENCODINGS.get(type_.name, ("",))[0]
     numbers = [abs(value) for value in values if isinstance(value, int)]
     if type_.name == "timestamptz" and numbers:
         encoding = next(name for least, name in _EPOCHS if max(numbers) >= least)
+    elif type_.name == "date" and numbers:
+        encoding = "epoch_days"
     coerce = inferred.type.name == "text" and type_.name in _LITERALS
     return replace(inferred, name=column.name, type=type_, nullable=column.nullable, encoding=encoding, coerce=coerce)
 

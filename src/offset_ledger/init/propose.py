@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from offset_ledger.config.envelope import in_envelope
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, ColumnType, JsonPath, Limits, RecordShape, Tombstone, spelled
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
@@ -169,10 +170,12 @@ def propose(
     lookup: Lookup = no_schemas,
     kind: str | None = None,
     doubts: Sequence[str] = (),
+    members: Sequence[Inferred] = (),
 ) -> Proposal:
     """The pipeline file for these columns, with what the sample says of events, moments and tombstones.
 
-    It takes the records of the ``kind``; ``doubts`` is what was unsure before.
+    It takes the records of the ``kind``; ``doubts`` is what was unsure before. ``members`` are those of the Kafka keys,
+    where these are structs.
 
     Raises:
         ConfigurationError: there is nothing to make a column of, or no value where the event id should be.
@@ -182,22 +185,27 @@ def propose(
     if not everything:
         raise ConfigurationError(f"the sampled records of {sample.topic} have no member to make a column of")
     seen = _seen(source, sample, everything, lookup)
-    matched = Matched((), (), ())
+    matched, in_kafka_key = Matched((), (), ()), _key_columns(members, everything)
     if wanted.existing:
         has_keys = None not in seen.keys and bool(seen.keys)
         matched = match(wanted.existing, everything, seen.values, has_keys)
         seen = replace(seen, values=_renamed(seen.values, everything, matched.columns))
     if matched.key:
         names = ", ".join(each.name for each in matched.key)
-        event_id = Choice(None, f"the rows of {wanted.table} are known by {names}")
+        event_id, key = Choice(None, f"the rows of {wanted.table} are known by {names}"), matched.key
     elif wanted.event_id:
-        event_id = _given(wanted.event_id, everything, seen)
+        event_id, key = _given(wanted.event_id, everything, seen), ()
     else:
-        event_id = choose_event_id(everything, seen, sample.compacted or sample.tombstones > 0)
-    of_kafka_key = event_id.path is None and all(each.key is not None for each in matched.key)
-    deletes = sample.tombstones > 0 and of_kafka_key
-    read = {event_id.path, *(each.column.path for each in matched.columns), *(each.path for each in matched.key)}
-    if deletes:
+        event_id, key = choose_event_id(everything, seen, sample.compacted or sample.tombstones > 0), ()
+        if in_kafka_key and (source.envelope or event_id.path is None):
+            keys = [each.key for each in sample.records if each.value is not None]
+            event_id, key = Choice(None, f"the members of the Kafka key; {_shown_share(keys)}"), in_kafka_key
+    of_kafka_key = event_id.path is None and all(each.key is not None for each in key)
+    deletes = sample.tombstones > 0 and of_kafka_key and source.envelope is None
+    read = {event_id.path, *(each.column.path for each in matched.columns), *(each.path for each in key)}
+    if source.envelope:
+        publish_at = Choice(("source", "ts_ms"), "when the source made the change")
+    elif deletes:
         publish_at = Choice(None, "tombstones have no other moment than Kafka's")
     else:
         publish_at = choose_publish_at([each for each in everything if each.column.path not in read])
@@ -205,7 +213,8 @@ def propose(
     proposed = matched.columns or tuple(
         replace(each, doubt=_NUMBER if each.column.path in taken else each.doubt)
         for each in everything
-        if each.column.path not in taken or each.column.type.name in ("bigint", "numeric")
+        if each.column.name not in {column.name for column in key}
+        and (each.column.path not in taken or each.column.type.name in ("bigint", "numeric"))
     )
     if not proposed:
         first = replace(everything[0].column, type=ColumnType("jsonb"), encoding="")
@@ -219,17 +228,22 @@ def propose(
         schema_ids=source.registry is not None,
         event_id_aliases=_with_aliases(everything, event_id),
         publish_at_aliases=_with_aliases(everything, publish_at),
-        key=matched.key,
+        publish_at_encoding="epoch_ms" if source.envelope else "rfc3339",
+        key=key,
     )
     key_format = source.key_format if of_kafka_key else Source().key_format
+    if key and of_kafka_key and key is in_kafka_key and source.registry is None:
+        key_format = KeyFormat.JSON
     source = replace(source, key_format=key_format)
+    beside = source.envelope is not None or (wanted.existing is not None and not _has_bookkeeping(wanted.existing))
+    shown, record = record, in_envelope(record, False) if source.envelope else record
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
     unsure = [*doubts, *matched.doubts, *_of_sample(sample, record), *left_out(room), *refused]
     suite = suite_document(wanted.name, record.columns, seen.values) if wanted.suite else None
     head = [f"Proposed by offset-ledger init from {counted(len(sample.records), 'record')} of {sample.topic}.", *unsure]
     name = wanted.name if suite else None
-    text = render(wanted.name, head, source, record, proposed, (event_id, publish_at), wanted.table, name)
-    unsure = [f"{'key' if matched.key else 'event_id'}: {event_id.why}", f"publish_at: {publish_at.why}", *unsure]
+    text = render(wanted.name, head, source, shown, proposed, (event_id, publish_at), wanted.table, name, beside)
+    unsure = [f"{'key' if key else 'event_id'}: {event_id.why}", f"publish_at: {publish_at.why}", *unsure]
     unsure += [f"column {each.column.name}: {each.doubt}" for each in proposed if each.doubt]
     return Proposal(text, source, record, suite, tuple(unsure))
 
@@ -237,7 +251,9 @@ def propose(
 def _seen(source: Source, sample: Sample, proposed: Sequence[Proposed], lookup: Lookup) -> Seen:
     """The values of all columns, in the records that decode."""
     columns = tuple(each.column for each in proposed)
-    decoder = compile_decoder(source, RecordShape(None, None, columns), Limits(), lookup)
+    shape = RecordShape(None, None, columns)
+    shape = in_envelope(shape, False) if source.envelope else shape
+    decoder = compile_decoder(source, shape, Limits(), lookup)
     outcomes = [decoder.decode(value, b"key", EPOCH) for value in sample.values]
     rows = [outcome.values for outcome in outcomes if isinstance(outcome, DecodedRow)]
     values = {column.name: [row[place] for row in rows] for place, column in enumerate(columns)}
@@ -248,6 +264,21 @@ def _seen(source: Source, sample: Sample, proposed: Sequence[Proposed], lookup: 
             reasons = fill_from_kafka(RecordShape(None, None, ()), slots, _key(decoder, each.key), EPOCH)
             keys.append(None if reasons else str(slots[0]))
     return Seen(values, keys)
+
+
+def _key_columns(members: Sequence[Inferred], proposed: Sequence[Proposed]) -> tuple[Column, ...]:
+    """The members of the Kafka key as columns of a key, of the types that values of the same names have."""
+    same = {each.column.name: each.column for each in proposed}
+    made = [(each.path, each_named.column) for each, each_named in zip(members, named(members), strict=True)]
+    types = [same.get(column.name, column) for _, column in made]
+    return tuple(
+        replace(column, path=(), key=path, type=typed.type, encoding=typed.encoding)
+        for (path, column), typed in zip(made, types, strict=True)
+    )
+
+
+def _has_bookkeeping(table: ExistingTable) -> bool:
+    return not {"publish_at", "_batch_id"} - {each.name for each in table.columns}
 
 
 def _renamed(
@@ -270,9 +301,12 @@ def _of_sample(sample: Sample, record: RecordShape) -> list[str]:
     lines = []
     if sample.tombstones:
         tombstones = f"{sample.tombstones} sampled records are tombstones"
-        deletes = record.tombstone is Tombstone.DELETE
-        outcome = ": each deletes the row of its key" if deletes else ", which are quarantined: the key names no event"
-        lines.append(tombstones + outcome)
+        outcomes = {
+            Tombstone.DELETE: ": each deletes the row of its key",
+            Tombstone.SKIP: ": each repeats the delete before it, and is skipped",
+            Tombstone.QUARANTINE: ", which are quarantined: the key names no event",
+        }
+        lines.append(tombstones + outcomes[record.tombstone])
     if sample.compacted:
         lines.append("the topic is compacted")
     if sample.gaps:
@@ -306,6 +340,7 @@ def render(
     choices: tuple[Choice, Choice],
     table: str,
     suite: str | None,
+    beside: bool,
 ) -> str:
     """The file; ``head`` are the comments above it, ``choices`` the reasons for event_id and publish_at."""
     lines = [*(_comment(each) for each in head), f"pipeline: {_scalar(name)}", "", *_source(source), ""]
@@ -315,6 +350,7 @@ def render(
         lines.append(f"    {_scalar(each.column.name)}: {_column(each.column)}")
     lines.append("")
     lines += ["target:", "  connection: postgres_default", f"  table: {_scalar(table)}"]
+    lines += ["  bookkeeping: beside"] if beside else []
     lines += ["", "quality:", f"  suite: {_scalar(suite)}"] if suite else []
     return "\n".join(lines) + "\n"
 
@@ -323,6 +359,8 @@ def _source(source: Source) -> Iterator[str]:
     yield "source:"
     yield f"  connection: {_scalar(source.connection)}"
     yield f"  topic: {_scalar(source.topic)}"
+    if source.envelope:
+        yield f"  envelope: {source.envelope}"
     if source.format is not Format.JSON:
         yield f"  format: {source.format}"
     if source.registry:
@@ -342,7 +380,8 @@ def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str
     else:
         yield f"  event_id: {_place(record.event_id, record.event_id_aliases, 'key')}"
     yield _comment(publish_at.why, 2)
-    yield f"  publish_at: {_place(record.publish_at, record.publish_at_aliases, 'kafka_timestamp')}"
+    encoding = record.publish_at_encoding if record.publish_at_encoding.startswith("epoch") else ""
+    yield f"  publish_at: {_place(record.publish_at, record.publish_at_aliases, 'kafka_timestamp', encoding)}"
     if record.tombstone is not Tombstone.QUARANTINE:
         yield f"  tombstone: {record.tombstone}"
     if record.schemas:
@@ -354,19 +393,21 @@ def _column(column: Column) -> str:
     type_ = spelled(column.type.name, column.type.args)
     parts = [f"type: {_scalar(type_)}" if " " not in type_ else f"type: {type_}"]
     if column.key is not None:
-        parts.append("key: $")
+        parts.append(f"key: {_path(column.key, '')}")
     elif column.path != (column.name,):
         parts.append(f"path: {_path(column.path, '')}")
     parts += _aliases(column.aliases)
     parts += ["nullable: true"] if column.nullable else []
+    parts += ["absent: keep"] if column.group else []
     parts += [f"encoding: {column.encoding}"] if column.encoding.startswith("epoch") else []
     parts += ["coerce: true"] if column.coerce else []
     return type_ if len(parts) == 1 else f"{{{', '.join(parts)}}}"
 
 
-def _place(path: JsonPath | None, aliases: tuple[JsonPath, ...], otherwise: str) -> str:
+def _place(path: JsonPath | None, aliases: tuple[JsonPath, ...], otherwise: str, encoding: str = "") -> str:
     parts = [f"path: {_path(path, otherwise)}", *_aliases(aliases)]
-    return f"{{{', '.join(parts)}}}" if aliases else _path(path, otherwise)
+    parts += [f"encoding: {encoding}"] if encoding else []
+    return f"{{{', '.join(parts)}}}" if len(parts) > 1 else _path(path, otherwise)
 
 
 def _aliases(aliases: tuple[JsonPath, ...]) -> list[str]:

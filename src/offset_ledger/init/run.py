@@ -12,13 +12,14 @@ from offset_ledger.config.json_path import format_path, parse_path
 from offset_ledger.config.located import Refused
 from offset_ledger.config.names import check_identifier, split_table
 from offset_ledger.config.parse import FOLDER, parse_pipeline
-from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
+from offset_ledger.config.source import Envelope, Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.inferred import column_name
 from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
+from offset_ledger.init.changes import changes_of, key_members, members_by_schema, rows_by_schema
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
@@ -84,7 +85,11 @@ def initialize(
     wanted = Wanted(name, table or f"public.{name}", suite is not None, event_id, existing)
     source = Source(connection, topic, registry=registry)
     if source.registry is None:
-        proposal = propose(wanted, source, sample, json_inferred(sample))
+        changes = changes_of(sample)
+        if changes:
+            source, sample = replace(source, envelope=Envelope.DEBEZIUM), changes.sample
+        columns = changes.columns if changes else json_inferred(sample)
+        proposal = propose(wanted, source, sample, columns, members=key_members(sample))
     else:
         answering = connect_registry(get_connection(source.registry))
         sample = framed_sample(sample, answering)
@@ -93,7 +98,10 @@ def initialize(
         columns, unreadable = schema_inferred(schemas.source, kinds, schemas.values)
         unusable = [f"{problem}; its records are quarantined" for problem in schemas.unusable.values()]
         doubts = *kinds.doubts, *unusable, *unreadable
-        proposal = propose(wanted, schemas.source, kinds.sample, columns, schemas.lookup, kinds.taken, doubts)
+        source, members = schemas.source, members_by_schema(schemas.keys)
+        if rows := rows_by_schema(columns):
+            source, columns = replace(source, envelope=Envelope.DEBEZIUM), rows
+        proposal = propose(wanted, source, kinds.sample, columns, schemas.lookup, kinds.taken, doubts, members)
     check_proposal(proposal)
     written = _write(proposal, path, suite) if path and suite else ()
     return Initialized(name, len(sample.records), proposal, written)

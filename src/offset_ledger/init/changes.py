@@ -1,0 +1,147 @@
+"""What a sample says beyond the members of its values: rows inside change events, and keys that are structs."""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from offset_ledger.config.envelope import MEMBERS, UNAVAILABLE
+from offset_ledger.decoding.envelope import unwrapped
+from offset_ledger.decoding.inferred import Inferred, schema_columns
+from offset_ledger.decoding.subjects import fields_of
+from offset_ledger.decoding.typed.types import SchemaProblem
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.table.infer import Sample, SampledRecord, json_columns
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_document = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+_INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_NOT_SENT = {_encode(each) for each in (UNAVAILABLE, [UNAVAILABLE], base64.b64encode(UNAVAILABLE.encode()).decode())}
+_OPERATIONS = {_encode(each) for each in "curd"}
+_KEY_TYPES = ("bigint", "text", "uuid")
+
+# By the name of a field's schema, else by its type, as Kafka Connect's JsonConverter writes both.
+_TYPES = {
+    "io.debezium.time.Date": ("date", "epoch_days"),
+    "io.debezium.time.Timestamp": ("timestamptz", "epoch_ms"),
+    "io.debezium.time.MicroTimestamp": ("timestamptz", "epoch_us"),
+    "io.debezium.time.ZonedTimestamp": ("timestamptz", "rfc3339"),
+    "io.debezium.data.Uuid": ("uuid", ""),
+    "boolean": ("boolean", ""),
+    "int16": ("smallint", ""),
+    "int32": ("integer", ""),
+    "int64": ("bigint", ""),
+    "float": ("real", ""),
+    "double": ("double precision", ""),
+    "string": ("text", ""),
+    "bytes": ("bytea", "base64"),
+}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_NO_DECIMAL = "decimals as bytes, which no column reads: set decimal.handling.mode=string in the connector"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The records of a sample that are about one row, and the columns of these rows."""
+
+    sample: Sample
+    columns: tuple[Inferred, ...]
+
+
+def changes_of(sample: Sample) -> Changes | None:
+    """The change events of a sample; None where a JSON object in it is not in Debezium's envelope.
+
+    Raises:
+        ConfigurationError: none of them has a row after its change.
+    """
+    records, rows, keeps = list[SampledRecord](), list[dict[str, msgspec.Raw]](), set[str]()
+    fields = dict[str, Any]()
+    for record in sample.records:
+        if record.value is None:
+            records.append(record)
+            continue
+        try:
+            envelope = _members(unwrapped(record.value))
+        except _INVALID:
+            continue
+        if not {"op", "source"} <= envelope.keys():
+            return None
+        if bytes(envelope["op"]) not in _OPERATIONS:
+            continue
+        records.append(record)
+        fields = fields or dict(_fields_of_rows(record.value))
+        if (after := bytes(envelope.get("after", b"null"))) != b"null":
+            row = _members(after)
+            absent = {name for name, value in row.items() if bytes(value) in _NOT_SENT}
+            keeps |= absent
+            rows.append({name: value for name, value in row.items() if name not in absent})
+    if not records or all(record.value is None for record in records):
+        return None
+    if not rows:
+        raise ConfigurationError(
+            f"no sampled change event of {sample.topic} has a row after its change; raise --records, or write the "
+            "columns by hand"
+        )
+    columns = json_columns([_encode(row) for row in rows])
+    columns += tuple(Inferred((name,), "text", True) for name in sorted(keeps - {each.path[0] for each in columns}))
+    return Changes(replace(sample, records=tuple(records)), tuple(_of_row(each, fields, keeps) for each in columns))
+
+
+def _fields_of_rows(value: bytes) -> Iterator[tuple[str, Any]]:
+    """The schemas of the row's fields by their names, where the record has them."""
+    schema = _document(value).get("schema") or {}
+    for member in schema.get("fields", ()):
+        if member.get("field") == "after":
+            yield from ((field["field"], field) for field in member["fields"])
+
+
+def _of_row(column: Inferred, fields: Mapping[str, Any], keeps: set[str]) -> Inferred:
+    name = column.path[0]
+    field = fields.get(name, {}) if len(column.path) == 1 else {}
+    type_, encoding = _TYPES.get(field.get("name", ""), _TYPES.get(field.get("type", ""), (column.type, "")))
+    doubt = _NO_DECIMAL if field.get("name") == _DECIMAL else "" if field else column.doubt
+    return replace(
+        column,
+        path=("after", *column.path) if name in MEMBERS else column.path,
+        type=type_,
+        encoding=encoding,
+        nullable=column.nullable or name in keeps or field.get("optional", False),
+        keeps=name in keeps,
+        doubt=doubt,
+    )
+
+
+def key_members(sample: Sample) -> tuple[Inferred, ...]:
+    """The members of the keys, where each is a JSON object with the same numbers and texts, wrapped or not."""
+    keys = [unwrapped(record.key) if record.key is not None else b"" for record in sample.records]
+    try:
+        names = {tuple(_members(key)) for key in keys}
+    except _INVALID:
+        return ()
+    return _naming(json_columns(keys) if len(names) == 1 else ())
+
+
+def _naming(columns: Sequence[Inferred]) -> tuple[Inferred, ...]:
+    """These columns, if each of them may be one of a key."""
+    fit = all(each.type in _KEY_TYPES and not each.nullable and len(each.path) == 1 for each in columns)
+    return tuple(columns) if fit else ()
+
+
+def rows_by_schema(columns: Sequence[Inferred]) -> tuple[Inferred, ...] | None:
+    """The columns of the rows in the schemas of Debezium's envelopes; None where they are none."""
+    if not {"op", "source", "after"} <= {each.path[0] for each in columns}:
+        return None
+    inside = (each for each in columns if each.path[0] == "after" and len(each.path) > 1)
+    return tuple(each if each.path[1] in MEMBERS else replace(each, path=each.path[1:]) for each in inside)
+
+
+def members_by_schema(schemas: Sequence[WriterSchema]) -> tuple[Inferred, ...]:
+    """The fields of the schemas of keys, as :func:`key_members` gives those of JSON."""
+    try:
+        return _naming(schema_columns([fields_of(each, None) for each in schemas]))
+    except SchemaProblem:
+        return ()

@@ -1,0 +1,129 @@
+"""What is proposed for change events and for keys that are structs, by what Debezium wrote about real databases."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from offset_ledger.config.source import Envelope, Source
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.init.changes import changes_of, key_members
+from offset_ledger.init.propose import Proposal, Wanted, propose
+from offset_ledger.init.run import check_proposal
+from offset_ledger.table.infer import Sample, SampledRecord, json_inferred
+from tests.fixtures.debezium import event, message, truncation, written
+
+RECORDED = Path(__file__).parents[2] / "fixtures" / "recorded"
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def sample(*records: tuple[bytes | None, bytes | None]) -> Sample:
+    return Sample("shop.customers", tuple(SampledRecord(key, value, NOON) for key, value in records))
+
+
+def recorded(file: str) -> Sample:
+    lines = map(json.loads, (RECORDED / f"{file}.jsonl").read_text().splitlines())
+    return sample(*((each["key"] and each["key"].encode(), each["value"] and each["value"].encode()) for each in lines))
+
+
+def proposal(sampled: Sample) -> Proposal:
+    changes = changes_of(sampled)
+    source = Source("kafka_default", sampled.topic, envelope=Envelope.DEBEZIUM if changes else None)
+    taken = changes.sample if changes else sampled
+    columns = changes.columns if changes else json_inferred(sampled)
+    proposed = propose(
+        Wanted("customers", "public.customers", True), source, taken, columns, members=key_members(taken)
+    )
+    check_proposal(proposed)
+    return proposed
+
+
+def test_a_recorded_topic_of_postgres() -> None:
+    text = proposal(recorded("postgresql")).text
+    assert "  envelope: debezium\n  key_format: json\n" in text
+    assert "  key:\n    id: {type: bigint, key: $.id}\n    region: {type: text, key: $.region}\n" in text
+    assert "  publish_at: {path: $.source.ts_ms, encoding: epoch_ms}\n" in text
+    assert "    notes: {type: text, nullable: true, absent: keep}\n" in text
+    assert "    picture: {type: text, nullable: true, absent: keep}\n" in text
+    assert "  bookkeeping: beside\n" in text
+    assert "quarantined" not in text
+
+
+def test_schemas_in_the_records_say_the_types() -> None:
+    text = proposal(recorded("postgresql_wrapped")).text
+    for line in (
+        "born: {type: date, nullable: true, encoding: epoch_days}",
+        "picture: {type: bytea, nullable: true, absent: keep}",
+        "seen: {type: timestamptz, nullable: true, encoding: epoch_ms}",
+        "touched: {type: timestamptz, nullable: true, encoding: epoch_us}",
+        "joined: {type: timestamptz, nullable: true}",
+        "amount: {type: double precision, nullable: true}",
+        "ref: {type: uuid, nullable: true}",
+        "active: boolean",
+    ):
+        assert f"    {line}\n" in text
+    assert "quarantined" not in text
+
+
+def test_a_recorded_topic_of_mariadb() -> None:
+    text = proposal(recorded("mariadb")).text
+    assert "    region: {type: text, key: $.region}\n" in text
+    assert "    visits: {type: bigint, nullable: true}\n" in text
+
+
+def test_rows_without_a_key_are_named_by_a_value_and_names_of_the_envelope_are_paths_in_the_row() -> None:
+    rows = [{"id": n, "source": "web", "note": "n"} for n in range(9)]
+    text = proposal(sample(*((None, event("c", None, row)) for row in rows))).text
+    assert "  event_id: $.id\n" in text
+    assert "    after_source: {type: text, path: $.after.source}\n" in text
+
+
+def test_a_topic_of_deletes_alone_is_one_line() -> None:
+    with pytest.raises(ConfigurationError, match=r"^no sampled change event of shop\.customers has a row"):
+        changes_of(sample((written({"id": 1}, False), event("d", {"id": 1}, None))))
+
+
+@pytest.mark.parametrize("value", [b'{"id": 1}', b'{"op": "c", "id": 1}', b'{"schema": {}, "payload": {"id": 1}}'])
+def test_what_is_in_no_envelope_is_read_as_it_is(value: bytes) -> None:
+    assert changes_of(sample((b"k", value), (b"k", event("c", None, {"id": 1})))) is None
+
+
+def test_messages_and_truncations_say_nothing_of_columns_and_keys() -> None:
+    changes = changes_of(
+        sample((b"{}", message()), (None, truncation()), (written({"id": 1}, True), event("c", None, {"id": 1})))
+    )
+    assert changes is not None
+    assert [each.path for each in changes.columns] == [("id",)]
+    assert [each.path for each in key_members(changes.sample)] == [("id",)]
+
+
+def test_a_key_of_several_members_is_proposed_where_the_key_names_the_event() -> None:
+    records = [
+        (json.dumps({"tenant": f"t{n % 2}", "number": n // 2}).encode(), json.dumps({"state": "new", "n": n}).encode())
+        for n in range(10)
+    ]
+    proposed = proposal(sample(*records))
+    assert "  key_format: json\n" in proposed.text
+    assert "  # the members of the Kafka key; unique in 10 records\n" in proposed.text
+    assert (
+        "  key:\n    tenant: {type: text, key: $.tenant}\n    number: {type: bigint, key: $.number}\n" in proposed.text
+    )
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [b'{"a": 1}', b"k"],
+        [b'{"a": 1}', b'{"a": 1, "b": 2}'],
+        [b'{"a": null}', b'{"a": 1}'],
+        [b'{"a": {"b": 1}}', b'{"a": {"b": 2}}'],
+        [b'{"a": 1.5}', b'{"a": 2.5}'],
+        [None, b'{"a": 1}'],
+        [b"{}", b"{}"],
+    ],
+)
+def test_keys_that_are_no_struct_of_numbers_and_texts_are_taken_whole(keys: list[bytes | None]) -> None:
+    assert key_members(sample(*((key, b"{}") for key in keys))) == ()
