@@ -14,6 +14,7 @@ from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, with_texts
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
+from offset_ledger.decoding.presence import GROUPS
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetExpired, TerminalError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
@@ -119,7 +120,10 @@ _OF_THE_ROW = ("_partition", "_offset", "publish_at", "_schema_id", "_deleted")
 
 @dataclass(frozen=True, slots=True)
 class SampleRow:
-    """A record that would become a row; the values of the key and of the declared columns are as staging has them."""
+    """A record that would become a row; the values of the key and of the declared columns are as staging has them.
+
+    A column that the record leaves as it is has no value.
+    """
 
     partition: int
     offset: int
@@ -184,10 +188,12 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
     start, record, decoded = decode_columns(pipeline, choice, records)
     rows, refusals = list[SampleRow](), list[SampleRefusal]()
     of_key, names = record.key_names, [column.name for column in record.columns]
+    group_of = {column.name: column.group for column in record.columns if column.group}
     for each in decoded:
-        wanted = [name for name in (*_OF_THE_ROW, *of_key, *names) if name in each.rows.column_names]
+        wanted = [name for name in (*_OF_THE_ROW, GROUPS, *of_key, *names) if name in each.rows.column_names]
         for row in with_texts(each.rows.select(wanted)).to_pylist():
-            key, values = ({name: row[name] for name in each} for each in (of_key, names))
+            given = [name for name in names if name not in group_of or group_of[name] in row[GROUPS]]
+            key, values = ({name: row[name] for name in each} for each in (of_key, given))
             place = row["_partition"], row["_offset"]
             rows.append(SampleRow(*place, key, row["publish_at"], values, row.get("_schema_id"), row["_deleted"]))
         for row in each.refusals.to_pylist():

@@ -262,12 +262,13 @@ def _exact(value: Any) -> Any:
 def _preview_text(sample: Sample, rows: tuple[SampleRow, ...]) -> str:
     rest = f"{len(sample.refusals)} refused, {sample.skipped} skipped; nothing was written"
     counts = f"{counted(len(sample.rows), 'row')}, {rest}"
-    cells = []
+    cells, names = [], dict.fromkeys(name for row in rows for name in row.values)
     for row in rows:
         place = {"partition": row.partition, "offset": row.offset, **row.key, "publish_at": row.publish_at}
         place |= {} if row.schema_id is None else {"schema": row.schema_id}
         place |= {"deleted": True} if row.deleted else {}
-        cells.append({name: cut(_exact(value)) for name, value in (place | dict(row.values)).items()})
+        values = {name: row.values.get(name, "(kept)") for name in names}
+        cells.append({name: cut(_exact(value)) for name, value in (place | values).items()})
     lines = [sample.start.note, fitting(cells) if rows else ""]
     reasons = []
     for each in sample.refusals:

@@ -86,6 +86,8 @@ def _declared(column: ExistingColumn, inferred: Column, values: Sequence[object]
 
 
 def _doubt(column: Column) -> str:
+    if column.encoding == "epoch_days":
+        return "numbers of the sample, read as days since 1970"
     return "numbers of the sample, read as moments" if column.encoding.startswith("epoch") else ""
 
 

@@ -289,6 +289,12 @@ def test_recorded_change_events_fill_a_partitioned_table_that_exists(
     publish([Record(*text, timestamp_ms=NOON, partition=0) for text in texts], dict(servers.kafka.extra), topic)
     assert main(["init", "--topic", topic, "--table", "public.customers", "--output", "dags/pipelines/c.yaml"]) == 0
     assert "quarantined" not in capsys.readouterr().out
+    assert main(["check", "c", "--data", "--records", "30"]) == 0
+    assert re.search(r"^notes +\| \(kept\)$", capsys.readouterr().out, re.M)
+    assert main(["check", "c", "--data", "--records", "30", "--json"]) == 0
+    preview = {each["offset"]: each["columns"] for each in json.loads(capsys.readouterr().out)["rows"]}
+    assert {name: name in preview[3] for name in ("credit", "notes")} == {"credit": True, "notes": False}
+    assert preview[6]["notes"] is None
     list(ingest(parse_pipeline(here / "dags/pipelines/c.yaml"), Origin("test"), True, quiet))
     source = (ROOT / "tests/fixtures/recorded/postgresql_rows.jsonl").read_text().splitlines()
     with connect(servers.postgres) as session:
