@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from pathlib import Path
 
 import pytest
 
 import tests.model
 from offset_ledger.model.states import State as BatchState
-from tests.model import kafka, worlds
+from tests.model import kafka
 from tests.model.defects import CAUGHT, FENCED, GONE_BACK, SMALL_WORLDS
 from tests.model.explore import Walk, explore
 from tests.model.invariants import DATABASE, STATE, TRANSITION, allowed, broken
@@ -38,7 +37,6 @@ def test_a_defect_is_caught_by_its_statement(defect: Defect) -> None:
     world, statement = CAUGHT[defect]
     walk = explore(world, defect)
     assert walk.violated == statement
-    assert f"| {defect.value} | `{statement}` | {len(walk.story)} |" in PAGE
 
 
 def test_a_story_is_told_in_plain_words() -> None:
@@ -80,8 +78,7 @@ def test_the_model_imports_only_the_vocabulary() -> None:
             assert {name for name in names if name.split(".")[0] in ("", "offset_ledger", "tests")} <= ours, path.name
 
 
-def test_the_page_names_every_action_statement_and_world() -> None:
+def test_the_page_names_every_action_and_statement() -> None:
     for name in [*OF_AN_ATTEMPT, *OTHERS, *(each.__name__ for each in (*DATABASE, *STATE, *TRANSITION))]:
         if name not in ("commit again", "move cursor"):  # those of defects
             assert f"`{name}`" in f"{PAGE}\n{' '.join(str(tests.model.__doc__).split())}", name
-    assert re.findall(r"^\| ([a-z ]+) \| [\d,]+ \| [\d,]+ \| \d+ \|", PAGE, re.M) == [w.name for w in worlds.WORLDS]

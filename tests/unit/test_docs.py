@@ -68,7 +68,11 @@ def test_every_decision_has_its_number_and_its_title_in_the_index() -> None:
     headings = [page.read_text().partition("\n")[0] for page in pages]
     assert [f"# {number}: {title}" for number, _, title in rows] == headings
     numbers = [page.name[:4] for page in pages]
-    assert [number for _, number, _ in rows] == numbers == [f"{n:04}" for n in range(1, len(pages) + 1)]
+    assert [number for _, number, _ in rows] == numbers
+    replaced = re.findall(r"^- (\d{4}), by \[(\d{4})\]", by_subject, re.M)
+    assert {by for _, by in replaced} <= set(numbers)
+    every = sorted([*numbers, *(number for number, _ in replaced)])
+    assert every == [f"{n:04}" for n in range(1, len(every) + 1)]
 
 
 def test_a_function_is_in_the_file_that_a_page_links_for_it() -> None:
