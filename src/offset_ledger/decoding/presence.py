@@ -38,10 +38,15 @@ def given_by(source: Source, record: RecordShape) -> GivenBy:
 
 
 def given_by_json(record: RecordShape, documents: pa.BinaryArray) -> Given:
-    """Which JSON objects have a member at the path of each column, or at an alias; one inside null is null too."""
+    """Which JSON objects have a member at the path of each column, or at an alias; one inside null is null too.
+
+    A tombstone, which has no object, gives none.
+    """
     paths = [(column.path, *column.aliases) for column in in_group(record)]
     flags = np.zeros((len(paths), len(documents)), np.bool_)
     for place, document in enumerate(documents.to_pylist()):
+        if document is None:
+            continue
         members = _object(unwrapped(document) if record.envelope else document)
         for number, places in enumerate(paths):
             flags[number, place] = any(_has(members, path) for path in places)

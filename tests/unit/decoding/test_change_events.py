@@ -13,7 +13,7 @@ import fastavro
 import pytest
 
 from offset_ledger.config.envelope import in_envelope
-from offset_ledger.config.model import Column, ColumnType, FieldCondition, JsonPath, Limits, RecordShape
+from offset_ledger.config.model import Column, ColumnType, FieldCondition, JsonPath, Limits, RecordShape, Tombstone
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.config.source import Envelope, Format, KeyFormat, Source
 from offset_ledger.decoding.formats import compile_decoder
@@ -143,6 +143,37 @@ def test_plain_records_have_groups_too_and_a_delete_has_all() -> None:
     rows, reasons = decoded(decoder, [json.dumps(each).encode() for each in documents], proves=False)
     assert reasons == {}
     assert [rows[place]["_groups"] for place in range(4)] == [[], ["a"], ["b"], ["a", "b"]]
+
+
+PLAIN_SCHEMAS = {
+    Format.JSON: (SchemaLanguage.JSON, "", b'{"a": "x"}'),
+    Format.JSON_SCHEMA: (SchemaLanguage.JSON, '{"type": "object"}', HEAD + b'{"a": "x"}'),
+    Format.AVRO: (
+        SchemaLanguage.AVRO,
+        '{"type": "record", "name": "A", "fields": [{"name": "a", "type": "string"}]}',
+        HEAD + b"\x02x",
+    ),
+    Format.PROTOBUF: (
+        SchemaLanguage.PROTOBUF,
+        'syntax = "proto3"; message A { optional string a = 1; }',
+        HEAD + b"\x00\x0a\x01x",
+    ),
+}
+
+
+@pytest.mark.parametrize("format", PLAIN_SCHEMAS)
+def test_a_tombstone_that_deletes_has_all_groups(format: Format) -> None:
+    language, text, value = PLAIN_SCHEMAS[format]
+    record = RecordShape(None, None, (column("a", "text", nullable=True, group="a"),), tombstone=Tombstone.DELETE)
+    schema = WriterSchema(1, language, text)
+    source = Source(topic="t", format=format, registry=None if format is Format.JSON else "r")
+    decoder = compile_decoder(source, record, Limits(), lambda refs: dict.fromkeys(refs, schema))
+    rows, reasons = decoded(decoder, [value, None], [b"k", b"k"], proves=False)
+    assert reasons == {}
+    assert {place: (row["a"], row["_groups"], row["_deleted"]) for place, row in rows.items()} == {
+        0: ("x", ["a"], False),
+        1: (None, ["a"], True),
+    }
 
 
 VALUE = {
