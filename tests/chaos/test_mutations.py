@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import psycopg2
 import pytest
@@ -581,6 +582,30 @@ def test_a_sheet_that_the_journal_explains_passes(quarantined: int, gap: int, un
 )
 def test_a_sheet_that_no_outcome_explains_is_found(quarantined: int, gap: int, unknown: int) -> None:
     assert len(told_of_sheet(quarantined, gap, unknown)) == 1
+
+
+SAID = {
+    "the newest that says one": ([(1, ("old",)), (2, ("new",)), (3, None)], "new"),
+    "a newer NULL": ([(1, ("old",)), (2, (None,)), (3, None)], None),
+    "a delete": ([(1, ("old",)), (2, "deleted"), (3, None)], None),
+    "an older one that arrives late": ([(2, ("new",)), (1, ("old",))], "new"),
+}
+
+
+@pytest.mark.parametrize(("records", "note"), SAID.values(), ids=SAID)
+def test_another_note_than_the_records_say_is_found(records: list[tuple[int, Any]], note: str | None) -> None:
+    journal = Journal()
+    for offset, (at, said) in enumerate(records):
+        kind = Kind.TOMBSTONE if said == "deleted" else Kind.EVENT
+        of_note = (None,) if kind is Kind.TOMBSTONE else said
+        journal.acknowledged[0, offset] = Produced("a", at, f"m{offset}", kind, b"", note=of_note)
+    ranges = [oracle.Range(1, True, 0, 0, len(records), 0, 0)]
+
+    def violations(stored: str | None) -> list[str]:
+        return list(oracle._notes([oracle.Row("a", 0, "m", (0, 0), False, (), stored)], ranges, journal))
+
+    assert violations(note) == []
+    assert all(len(violations(other)) == 1 for other in {"old", "new", None} - {note})
 
 
 def test_a_value_that_changed_on_its_way_is_found(session: Session, pipeline: Pipeline) -> None:
