@@ -148,7 +148,7 @@ class ChangeTopic:
         yield Claim(f"{CHANGES}: flights whose bookkeeping is not of their newest change", 0, len(places ^ kept))
         cursor.run("table/columns", columns=[], schema="public", table=CHANGES)
         columns = {row["name"] for row in cursor.fetchall()}
-        yield Claim(f"{CHANGES}: columns that the table did not have", set(), columns - {*KEY, *COLUMNS})
+        yield Claim(f"{CHANGES}: columns that the table did not have", [], sorted(columns - {*KEY, *COLUMNS}))
         cursor.run("demo/format_quarantine", pipeline=CHANGES)
         yield Claim(f"{CHANGES}: records in quarantine", 0, len(cursor.fetchall()))
 
