@@ -49,6 +49,14 @@ PATIENCE = 60_000.0
 BY_TOMBSTONE = "{event_id: key, publish_at: kafka_timestamp, tombstone: delete, columns: {state: text}}"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder: without the mark it would need Chromium in ``make test``."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.ui)
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Where the system's Chromium is."""

@@ -24,7 +24,7 @@ from tests.fixtures.audited import audited
 from tests.paths import ROOT
 from tests.ui.airflow_ui import ask_by_hand, confirmed, log_in, ours, says, shot, shown_run
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 DAG, TOPIC = "audit_topics", "flights.events"
 TITLE = "Topic audit"
 

@@ -16,7 +16,7 @@ from tests.fixtures.airflow_world import World, until
 from tests.ui.airflow_ui import TriggerForm, plan_log, run_tab, shot
 from tests.ui.conftest import FIRST
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 DAG = "ingest_orders"
 DAY = timedelta(days=1)
 WINDOW, RANGES, DECISION = "A time window", "Offset ranges", "A decision"

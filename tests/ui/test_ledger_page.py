@@ -19,7 +19,7 @@ from tests.fixtures.java_clients import JavaClients
 from tests.ui.airflow_ui import ask_by_hand, cells, confirmed, ours, rows_of, says, shot, shown_run, theme
 from tests.ui.conftest import FIRST, LIMITED
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 DAG = "ingest_flights"
 SHEET = Dispositions.__dataclass_fields__
 DAY = timedelta(days=1)

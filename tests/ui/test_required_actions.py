@@ -14,7 +14,7 @@ from offset_ledger.sandbox.airflow import USER
 from tests.fixtures.airflow_world import World, until
 from tests.ui.airflow_ui import answer, confirmed, numbers, open_question, rows_of, run_tab, says, shot
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 # In how many lines each of these elements has its text.
 LINES = """(all) => all.map((element) => {

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 import uvicorn
 from playwright.sync_api import Page, expect
 
@@ -25,7 +24,6 @@ from offset_ledger.standing.reader import read_pipelines
 from tests.fixtures.airflow_world import until
 from tests.ui.airflow_ui import says
 
-pytestmark = pytest.mark.ui
 PIPELINE = """
 pipeline: {name}
 source: {{connection: kafka_nowhere, topic: events}}

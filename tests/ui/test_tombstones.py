@@ -15,7 +15,7 @@ from offset_ledger.sandbox.airflow import USER
 from tests.fixtures.airflow_world import World
 from tests.ui.airflow_ui import answer, numbers, open_question, ours, rows_of, run_tab, says, shot
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 KEPT = timedelta(hours=24)  # Kafka's own delete.retention.ms
 
 

@@ -14,7 +14,7 @@ from playwright.sync_api import Error as PlaywrightError
 
 from tests.ui.alone.views import VIEWS, serious, shown, theme, unfold
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 # The visible controls that change something when they are pressed, by what they are; those of one kind have one name.
 CONTROLS = """() => {
   const found = {};

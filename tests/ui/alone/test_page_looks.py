@@ -15,7 +15,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.ui.alone.views import DESK, PHONE, VIEWS, serious, shown, theme, unfold
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 # A text that is a date and a time; on more than one line it has more than one rectangle.
 BROKEN_DATES = """() => {
   const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -23,7 +23,7 @@ from tests.ui.alone.conftest import served
 from tests.ui.alone.test_page_looks import picture
 from tests.ui.alone.views import DESK, PHONE, serious, shown, theme
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
