@@ -23,10 +23,9 @@ def command_line() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def verb_table() -> str:
+def verb_list() -> str:
     """Every verb in the order of ``offset-ledger --help`` with its line there, as docs/command-line.md shows it."""
-    rows = [f"| `{name}` | {about} |" for name, about, _ in verbs(build_parser())]
-    return "\n".join(["| verb | what it does |", "|---|---|", *rows, ""])
+    return "\n".join([*(f"- `{name}`: {about}" for name, about, _ in verbs(build_parser())), ""])
 
 
 def verbs(parser: argparse.ArgumentParser, before: str = "") -> Iterator[tuple[str, str, argparse.ArgumentParser]]:

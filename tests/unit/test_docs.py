@@ -104,7 +104,7 @@ def test_the_version_has_its_section_in_the_changelog_and_its_steps() -> None:
 
 
 def test_the_page_of_the_command_line_has_every_verb_as_help_lists_it() -> None:
-    assert generated.verb_table() in (ROOT / "docs/command-line.md").read_text()
+    assert generated.verb_list() in (ROOT / "docs/command-line.md").read_text()
 
 
 def test_the_readme_is_read_in_one_sitting() -> None:

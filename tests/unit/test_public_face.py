@@ -44,7 +44,7 @@ def test_every_error_is_public() -> None:
 
 def test_the_reference_names_everything_but_errors_and_no_other() -> None:
     text = (ROOT / "docs" / "api.md").read_text().partition("## Errors")[0]
-    rows = re.findall(r"^\| (`.+?) \| ", text, flags=re.MULTILINE)
+    rows = re.findall(r"^- (`.+?`): ", text, flags=re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)[^`]*`", row)}
     assert named == {name for name in offset_ledger.__all__ if not hasattr(errors, name)}
 
