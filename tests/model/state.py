@@ -1,6 +1,14 @@
 """The state of the model: what Kafka, Postgres and the attempts hold at one moment, as small immutable tuples.
 
-Everything below ``Database`` could be read from the ledger's tables; ``docs/model.md`` says which table has what.
+What ``Database`` has could be read from the ledger's tables:
+
+- ``sources``: ``pipeline``, ``beginning``, ``cursor``, ``topic_look``
+- ``batches``: ``batch``, ``batch_range``, ``slice``, ``redrive_record``, ``pruned_reread``
+- ``table``: the target table; ``staging``, beside the database, the UNLOGGED tables
+- ``quarantine``: ``quarantine``, ``dead_letter``
+- ``forgotten``, ``parts``, ``mark``: ``pruned_dismissal``, ``decision``, ``dead_letter_mark``
+
+``topics`` are Kafka's, ``letters`` the dead letter topic, ``attempts`` the processes, ``earlier`` a standby or a backup.
 """
 
 from __future__ import annotations
