@@ -8,7 +8,7 @@ What ``Database`` has could be read from the ledger's tables:
 - ``quarantine``: ``quarantine``, ``dead_letter``
 - ``forgotten``, ``parts``, ``mark``: ``pruned_dismissal``, ``decision``, ``dead_letter_mark``
 
-``topics`` are Kafka's, ``letters`` the dead letter topic, ``attempts`` the processes, ``earlier`` a standby or a backup.
+``topics`` are Kafka's, ``letters`` the dead letter topic, ``attempts`` the processes, ``earlier`` a standby or backup.
 """
 
 from __future__ import annotations
