@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from offset_ledger.config.source import Envelope, Source
+from offset_ledger.config.source import Envelope, Format, KeyFormat, Source
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.init.changes import changes_of, key_members
+from offset_ledger.init.changes import changes_of, key_members, members_by_schema, rows_by_schema
 from offset_ledger.init.propose import Proposal, Wanted, propose
-from offset_ledger.init.run import check_proposal
-from offset_ledger.table.infer import Sample, SampledRecord, json_inferred
+from offset_ledger.init.run import SampledSchemas, check_proposal
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.table.infer import Sample, SampledRecord, json_inferred, sampled_kinds, schema_inferred
 from tests.fixtures.debezium import event, message, truncation, written
+from tests.unit.decoding.test_change_events import ENVELOPE, avro
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "recorded"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -111,6 +114,43 @@ def test_a_key_of_several_members_is_proposed_where_the_key_names_the_event() ->
     assert (
         "  key:\n    tenant: {type: text, key: $.tenant}\n    number: {type: bigint, key: $.number}\n" in proposed.text
     )
+
+
+KEY = {
+    "type": "record",
+    "name": "Key",
+    "namespace": "shop.public.customers",
+    "fields": [{"name": "id", "type": "long"}],
+}
+
+
+def test_an_avro_envelope_with_a_struct_key_is_proposed_by_their_schemas() -> None:
+    value, key = (WriterSchema(n, SchemaLanguage.AVRO, json.dumps(each)) for n, each in ((1, ENVELOPE), (2, KEY)))
+    row = {"id": 3, "name": "n", "born": 366, "note": None, "tags": ["a"]}
+    taken = sample((b"\0\0\0\0\x02\x06", avro("c", None, row)), (b"\0\0\0\0\x02\x06", avro("d", row, None)))
+    source = Source("kafka_default", "shop.customers", format=Format.AVRO, registry="r", key_format=KeyFormat.AVRO)
+    columns, _ = schema_inferred(source, sampled_kinds(taken, (value,)), (value,))
+    rows = rows_by_schema(columns)
+    assert rows is not None
+    proposed = propose(
+        Wanted("customers", "public.customers", True),
+        replace(source, envelope=Envelope.DEBEZIUM),
+        taken,
+        rows,
+        SampledSchemas(source, (value,), (key,)).lookup,
+        members=members_by_schema([key]),
+    )
+    check_proposal(proposed)
+    assert "  envelope: debezium\n  format: avro\n  registry: r\n  key_format: avro\n" in proposed.text
+    assert "  key:\n    id: {type: bigint, key: $.id}\n" in proposed.text
+    assert "    name: {type: text, nullable: true}\n" in proposed.text
+    assert "quarantined" not in proposed.text
+
+
+def test_schemas_without_an_envelope_or_a_struct_are_none() -> None:
+    plain = WriterSchema(1, SchemaLanguage.AVRO, json.dumps(KEY))
+    assert rows_by_schema(schema_inferred(Source(), sampled_kinds(sample(), ()), (plain,))[0]) is None
+    assert members_by_schema([WriterSchema(1, SchemaLanguage.AVRO, '"string"')]) == ()
 
 
 @pytest.mark.parametrize(
