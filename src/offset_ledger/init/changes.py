@@ -3,7 +3,6 @@
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,6 @@ from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.table.infer import Sample, SampledRecord, json_columns
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_document = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 _INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _NOT_SENT = {_encode(each) for each in (UNAVAILABLE, [UNAVAILABLE], base64.b64encode(UNAVAILABLE.encode()).decode())}
@@ -44,6 +42,20 @@ _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _NO_DECIMAL = "decimals as bytes, which no column reads: set decimal.handling.mode=string in the connector"
 
 
+class _Schema(msgspec.Struct, frozen=True):
+    """The schema of a field as Kafka Connect's JsonConverter writes it."""
+
+    field: str | None = None
+    type: str = ""
+    name: str | None = None
+    optional: bool = False
+    fields: tuple["_Schema", ...] = ()
+
+
+class _Wrapper(msgspec.Struct, frozen=True):
+    schema: _Schema = _Schema()
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """The records of a sample that are about one row, and the columns of these rows."""
@@ -59,7 +71,7 @@ def changes_of(sample: Sample) -> Changes | None:
         ConfigurationError: none of them has a row after its change.
     """
     records, rows, keeps = list[SampledRecord](), list[dict[str, msgspec.Raw]](), set[str]()
-    fields = dict[str, Any]()
+    fields = dict[str, _Schema]()
     for record in sample.records:
         if record.value is None:
             records.append(record)
@@ -68,13 +80,14 @@ def changes_of(sample: Sample) -> Changes | None:
             envelope = _members(unwrapped(record.value))
         except _INVALID:
             continue
-        if not {"op", "source"} <= envelope.keys():
+        after = bytes(envelope.get("after", b"null"))
+        if not {"op", "source"} <= envelope.keys() or after[:1] not in b"{n":
             return None
         if bytes(envelope["op"]) not in _OPERATIONS:
             continue
         records.append(record)
         fields = fields or dict(_fields_of_rows(record.value))
-        if (after := bytes(envelope.get("after", b"null"))) != b"null":
+        if after != b"null":
             row = _members(after)
             absent = {name for name, value in row.items() if bytes(value) in _NOT_SENT}
             keeps |= absent
@@ -91,25 +104,28 @@ def changes_of(sample: Sample) -> Changes | None:
     return Changes(replace(sample, records=tuple(records)), tuple(_of_row(each, fields, keeps) for each in columns))
 
 
-def _fields_of_rows(value: bytes) -> Iterator[tuple[str, Any]]:
+def _fields_of_rows(value: bytes) -> Iterator[tuple[str, _Schema]]:
     """The schemas of the row's fields by their names, where the record has them."""
-    schema = _document(value).get("schema") or {}
-    for member in schema.get("fields", ()):
-        if member.get("field") == "after":
-            yield from ((field["field"], field) for field in member["fields"])
+    try:
+        schema = msgspec.json.decode(value, type=_Wrapper).schema
+    except _INVALID:
+        return
+    for member in schema.fields:
+        if member.field == "after":
+            yield from ((each.field, each) for each in member.fields if each.field)
 
 
-def _of_row(column: Inferred, fields: Mapping[str, Any], keeps: set[str]) -> Inferred:
+def _of_row(column: Inferred, fields: Mapping[str, _Schema], keeps: set[str]) -> Inferred:
     name = column.path[0]
-    field = fields.get(name, {}) if len(column.path) == 1 else {}
-    type_, encoding = _TYPES.get(field.get("name", ""), _TYPES.get(field.get("type", ""), (column.type, "")))
-    doubt = _NO_DECIMAL if field.get("name") == _DECIMAL else "" if field else column.doubt
+    field = fields.get(name, _Schema()) if len(column.path) == 1 else _Schema()
+    type_, encoding = _TYPES.get(field.name or "", _TYPES.get(field.type, (column.type, "")))
+    doubt = _NO_DECIMAL if field.name == _DECIMAL else "" if field.type else column.doubt
     return replace(
         column,
         path=("after", *column.path) if name in MEMBERS else column.path,
         type=type_,
         encoding=encoding,
-        nullable=column.nullable or name in keeps or field.get("optional", False),
+        nullable=column.nullable or name in keeps or field.optional,
         keeps=name in keeps,
         doubt=doubt,
     )

@@ -6,8 +6,11 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from offset_ledger.config.source import Envelope, Format, KeyFormat, Source
 from offset_ledger.errors import ConfigurationError
@@ -16,6 +19,7 @@ from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.init.run import SampledSchemas, check_proposal
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.table.infer import Sample, SampledRecord, json_inferred, sampled_kinds, schema_inferred
+from tests.examples import examples
 from tests.fixtures.debezium import event, message, truncation, written
 from tests.unit.decoding.test_change_events import ENVELOPE, avro
 
@@ -92,6 +96,29 @@ def test_a_topic_of_deletes_alone_is_one_line() -> None:
 @pytest.mark.parametrize("value", [b'{"id": 1}', b'{"op": "c", "id": 1}', b'{"schema": {}, "payload": {"id": 1}}'])
 def test_what_is_in_no_envelope_is_read_as_it_is(value: bytes) -> None:
     assert changes_of(sample((b"k", value), (b"k", event("c", None, {"id": 1})))) is None
+
+
+ANYTHING = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3) | st.booleans(),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["field", "fields", "name", "type", "a"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+NEARLY = st.fixed_dictionaries(
+    {"op": st.sampled_from("curd") | ANYTHING, "source": ANYTHING}, optional={"after": ANYTHING, "before": ANYTHING}
+)
+
+
+@examples(300)
+@given(document=NEARLY | st.fixed_dictionaries({"schema": ANYTHING, "payload": NEARLY}))
+def test_what_is_nearly_a_change_event_never_ends_in_a_traceback(document: dict[str, Any]) -> None:
+    try:
+        changes = changes_of(sample((b"k", json.dumps(document).encode())))
+    except ConfigurationError:
+        return
+    assert changes is None or all(each.path for each in changes.columns)
 
 
 def test_messages_and_truncations_say_nothing_of_columns_and_keys() -> None:
