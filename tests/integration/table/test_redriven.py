@@ -156,7 +156,7 @@ def test_redrives_among_batches_and_replays_give_the_rows_of_a_fold(
     session: Session, tmp_path: Path, request: pytest.FixtureRequest, shape: Shape
 ) -> None:
     few = request.config.getoption("--hypothesis-profile") == "fewer"
-    for seed in range(2 if few else 12):
+    for seed in range(2 if few else 6):
         rng = random.Random(f"redriven {seed}")
         with transaction(session) as cursor:
             cursor.execute("DROP TABLE IF EXISTS public.customers; TRUNCATE offset_ledger.pipeline CASCADE")
