@@ -117,6 +117,7 @@ def table(session: Session) -> set[tuple[Any, ...]]:
     return {(*row[:4], str(row[4]), row[5] and float(row[5])) for row in rows(session, query)}
 
 
+@pytest.mark.timeout(1800)
 def test_every_order_of_arrival_gives_the_newest_values_of_each_group(
     session: Session, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
