@@ -157,6 +157,7 @@ def test_a_story_of_the_model_is_one_of_the_code(database: Connection, story: tu
 
 
 @pytest.mark.full
+@pytest.mark.timeout(1800)
 def test_walks_take_every_action(database: Connection) -> None:
     walker = Walker(database, 1)
     walker.walk_until(1)
