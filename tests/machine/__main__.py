@@ -20,7 +20,7 @@ from offset_ledger.ledger.database import connect, migrate
 from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.sandbox.postgres import DATA_DATABASE, Postgres
 from offset_ledger.sandbox.process import Launch, silent
-from tests.fixtures.servers import execute, without_sync
+from tests.fixtures.servers import execute, for_tests
 from tests.machine.bench import Divergence
 from tests.machine.walk import NAMES, Walker
 
@@ -60,7 +60,7 @@ def _databases(count: int) -> Iterator[list[Connection]]:
         postgres = Postgres(Path(home), free_ports(1)[0])
         postgres.up(Launch(silent))
         try:
-            without_sync(postgres)
+            for_tests(postgres)
             with connect(postgres.connection()) as session:
                 migrate(session)
             names = [f"machine_{number}" for number in range(count)]

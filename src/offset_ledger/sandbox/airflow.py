@@ -55,6 +55,8 @@ _SETTINGS = {
     "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "2",
     # A file that changes is parsed at once; this is for those that did not, whose pipeline files may have.
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "20",
+    # A supervisor often misses the end of its task, and then looks after this interval: four slots wait for it.
+    "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
     "GX_ANALYTICS_ENABLED": "false",
     "PYTHONWARNINGS": "ignore",
 }

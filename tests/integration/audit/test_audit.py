@@ -46,7 +46,7 @@ from offset_ledger.sandbox.process import Launch, silent
 from tests.fixtures.kafka_tools import commands, paste
 from tests.paths import ROOT
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
 DAY_MS = 86_400_000
 READER = ReaderFacts("orders", event_id_is_key=True, publish_at_is_timestamp=True, newest_wins=True, value_bytes=2**20)

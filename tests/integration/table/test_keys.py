@@ -27,7 +27,7 @@ from offset_ledger.table.change import ensure_target
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
 
-pytestmark = pytest.mark.usefixtures("merge_way", "any_case")
+pytestmark = [pytest.mark.usefixtures("merge_way", "any_case"), pytest.mark.minutes(1)]
 
 PIPELINE = """
 pipeline: orders

@@ -25,7 +25,7 @@ from offset_ledger.table.change import check_target, ensure_target
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
 
-pytestmark = pytest.mark.usefixtures("merge_way")
+pytestmark = [pytest.mark.usefixtures("merge_way"), pytest.mark.minutes(2)]
 
 PIPELINE = """
 pipeline: customers

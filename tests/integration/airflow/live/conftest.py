@@ -120,6 +120,7 @@ def world(
                 made.call("POST", "/connections", as_stored(each), expect=201)
             for name in ("strict", "orders", "lossy", "gone", "late", "away", *({"woken"} & wanted)):
                 made.unpause(name)
+            made.parse()  # what wakes a DAG is watched from the first parse after it was unpaused
             yield made
         finally:
             airflow.down()
