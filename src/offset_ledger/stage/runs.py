@@ -13,7 +13,7 @@ from offset_ledger.model.ranges import OffsetRange, total_width
 NumberedSlice = tuple[int, OffsetRange]
 Run = tuple[NumberedSlice, ...]
 """Slices of one partition, each of which begins where the one before ends: one consumer reads on."""
-_OFFSETS_OF_A_TASK = 150_000
+_OFFSETS_OF_A_TASK = 250_000
 
 
 class SharedSlices:

@@ -62,7 +62,7 @@ def test_a_large_batch_has_more_tasks_than_slots_but_no_more_than_are_worth_one(
     def tasks(offsets: int) -> int:
         return len(shares_of(runs_of([OffsetRange(n, 0, offsets // 64) for n in range(64)], 2, 1_000), 2))
 
-    assert [tasks(n) for n in (20_032, 320_000, 600_000, 900_032, 4_000_000)] == [2, 3, 4, 7, 8]
+    assert [tasks(n) for n in (20_032, 500_032, 1_000_000, 1_500_032, 4_000_000)] == [2, 3, 4, 7, 8]
 
 
 def test_a_partition_of_twenty_times_the_others_is_shared() -> None:
