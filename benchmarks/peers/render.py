@@ -16,7 +16,7 @@ _TARGETS = {
     Target.HALF: "every second event in the target with an older state",
     Target.STALE: "every event in the target with a newer state",
 }
-_SERVER, _SESSION, _PROCESS = OURS
+_SERVER, _SESSION, _ = OURS
 _TITLES = {each.name: each.title for each in CONTENDERS}
 # Issue and page name the same aims: times the fastest peer whose answer is right.
 _AIMS = {(_SERVER, 500_000): 2.2, (_SERVER, 2_000_000): 1.8, (_SESSION, 2_000_000): 1.3}
@@ -76,11 +76,6 @@ def _verdicts(workload: Workload, summaries: list[Summary]) -> list[str]:
     peers = [each for name, each in by_name.items() if name not in (*OURS, LIMIT)]
     lines = [*_beside_the_fastest(ours, peers, workload), *(line for each in ours for line in _faster(each, peers))]
     lines += [
-        f"{_sentence(_TITLES[name])} takes {by_name[LIMIT].rate / by_name[name].rate:.2f} times the raw pieces."
-        for name in (_SERVER, _PROCESS)
-        if LIMIT in by_name and name in by_name
-    ]
-    lines += [
         f"{_TITLES[each.contender]} left {each.wrong:,} rows in another state than the newest, and {each.missing:,} "
         "missing or too many."
         for each in by_name.values() if not each.right
@@ -110,7 +105,3 @@ def _faster(ours: Summary, peers: list[Summary]) -> list[str]:
         for each in sorted(faster, key=lambda each: -each.rate)
     )
     return [f"Faster than {_TITLES[ours.contender]}: {named}."] if faster else []
-
-
-def _sentence(title: str) -> str:
-    return title[0].upper() + title[1:]
