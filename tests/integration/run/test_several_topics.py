@@ -67,6 +67,7 @@ from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import quiet
 
+pytestmark = pytest.mark.minutes(2)
 both_ways = pytest.mark.usefixtures("merge_way")
 
 ME = Origin("test")
