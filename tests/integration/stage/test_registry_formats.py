@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
-from itertools import count
 
 import pytest
 
@@ -23,9 +22,10 @@ from offset_ledger.publishing.record import Record
 from offset_ledger.repair.redrive import parse_choice, plan_redrive
 from offset_ledger.repair.verify import verify
 from offset_ledger.repair.verify_against_topic import compare_with_topic
-from offset_ledger.schema_registry.client import Reference
+from offset_ledger.schema_registry.client import Reference, connect_registry
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
 from tests.fixtures.http_server import Asked, answering, send_json
+from tests.fixtures.registry import running_registry
 from tests.fixtures.registry_bench import ME, NOON, RegistryBench, away, framed
 from tests.unit.decoding.avro.avro_records import Written
 
@@ -189,20 +189,22 @@ def test_new_records_are_read_with_what_the_registry_says_now(
         assert compare_with_topic(bench.pipeline).violations == ()
 
 
-def test_an_unknown_id_is_asked_for_again_by_a_redrive(bench: RegistryBench) -> None:
-    fresh = (JSON_SCHEMA.schema(1).replace("Order1", f"{bench.topic}.{n}") for n in count())
-    for attempt in range(10):  # a test of another worker may register a schema meanwhile
-        later = bench.register(next(fresh)) + 1
-        value = framed(later, JSON_SCHEMA.encode(1, {"id": f"a{attempt}", "amount": 1}))
+@pytest.mark.full
+def test_an_unknown_id_is_asked_for_again_by_a_redrive(bench: RegistryBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_registry() as alone:  # no other test may take the id meanwhile
+        connection = alone.connection()
+        monkeypatch.setenv(environment_name(connection.conn_id), connection.to_json())
+        bench.registry = connect_registry(connection)
+        fresh = [JSON_SCHEMA.schema(1).replace("Order1", f"{bench.topic}.{n}") for n in range(2)]
+        later = bench.register(fresh[0]) + 1
+        value = framed(later, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1}))
         bench.send(value)
         bench.ingest()
-        if (value, "unknown_schema", later) in bench.quarantine() and bench.register(next(fresh)) == later:
-            break
-    else:
-        pytest.fail("no id stayed unknown until its schema was registered")
-    bench.run(plan_redrive(bench.pipeline, parse_choice(reason="unknown_schema"), ME))
-    assert (f"a{attempt}", 1, None, later) in bench.table()
-    assert value not in {quarantined for quarantined, *_ in bench.quarantine()}
+        assert bench.quarantine() == {(value, "unknown_schema", later)}
+        assert bench.register(fresh[1]) == later
+        bench.run(plan_redrive(bench.pipeline, parse_choice(reason="unknown_schema"), ME))
+        assert bench.table() == {("a", 1, None, later)}
+        assert bench.quarantine() == set()
 
 
 def test_timestamps_of_kafka_order_framed_records(bench: RegistryBench) -> None:
