@@ -8,12 +8,12 @@ from tests import examples  # noqa: F401 - registers the profiles
 
 pytest_plugins = [
     "tests.fixtures.servers",
+    "tests.fixtures.parallel",
     "tests.fixtures.merge_ways",
     "tests.fixtures.registry",
     "tests.fixtures.guids",
     "tests.fixtures.registry_bench",
     "tests.fixtures.spark",
-    "tests.fixtures.parallel",
 ]
 
 settings.load_profile("all")

@@ -14,7 +14,9 @@ from benchmarks.peers.task import COLUMNS
 from benchmarks.peers.workload import PARTITIONS, AnswerLines, Width, Workload, records
 from kafka import KafkaConsumer, TopicPartition
 
+from offset_ledger.connections import get_connection
 from offset_ledger.errors import StackError
+from offset_ledger.ledger import staging
 from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.progress import progress
 from offset_ledger.publishing.producer import publish
@@ -116,7 +118,12 @@ def cpu_seconds(pids: Iterator[int] | list[int]) -> float:
 
 
 def settle(superuser: Mapping[str, Any]) -> None:
-    """Let Postgres do its old work now: what is timed next does not pay for the pages of what came before."""
+    """Let Postgres do its old work now: what is timed next does not pay for the pages of what came before.
+
+    Staging of batches that have ended goes, as by the step report: it would fill ``shared_buffers``.
+    """
+    with connect(get_connection("postgres_default")) as session:
+        staging.drop_ended(session)
     with closing(psycopg2.connect(**superuser)) as admin:
         admin.autocommit = True
         with admin.cursor() as cursor:

@@ -22,7 +22,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger import pipelines, staging
+from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.sandbox.layout import free_ports
@@ -64,8 +64,6 @@ def work(task: Task) -> Callable[[], dict[str, Any]]:
     if task.variant == "server":
         for n in range(2):
             steps(pipeline(task, f"{task.name}_warm_up_{n}", f"{task.table}_warm_up_{n}", WARM_UP), spark)
-        with connect(get_connection("postgres_default")) as session:
-            staging.drop_ended(session)  # as the step report does
         settle(task.superuser)
 
     def run() -> dict[str, Any]:

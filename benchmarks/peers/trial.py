@@ -24,7 +24,6 @@ from benchmarks.peers.results import Trial
 from benchmarks.peers.task import RESULT, Task
 from benchmarks.peers.workload import PARTITIONS, Width, Workload, difference, rows_before
 
-from offset_ledger.ledger import staging
 from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.sandbox.postgres import DATA_DATABASE
@@ -124,7 +123,6 @@ def _prepare(session: Session, contender: Contender, workload: Workload, task: T
 
 
 def _drop_tables(session: Session, task: Task) -> None:
-    staging.drop_ended(session)  # as the step report does; what is left would fill shared_buffers
     with transaction(session) as cursor:
         cursor.execute(
             "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_tables "
