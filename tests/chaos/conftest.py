@@ -11,12 +11,14 @@ import pytest
 
 from offset_ledger.sandbox.stack import Stack
 from tests.chaos.lab import Lab
+from tests.fixtures.servers import own_stack
 
 
-@pytest.fixture(scope="session")
-def stack(own_stack: Stack) -> Stack:
+@pytest.fixture(scope="package")
+def stack() -> Iterator[Stack]:
     """Most tests of this folder kill, stop or restart their servers."""
-    return own_stack
+    with own_stack() as made:
+        yield made
 
 
 @pytest.fixture(scope="package")

@@ -20,7 +20,7 @@ from xml.sax.saxutils import quoteattr
 
 from offset_ledger.errors import ConfigurationError, StackError
 from offset_ledger.machine_files import cache_root, only_one
-from offset_ledger.sandbox.java import find_java
+from offset_ledger.sandbox.java import LIGHT, find_java
 from offset_ledger.sandbox.process import silent
 from offset_ledger.stage.spark_home import JavaRuntime, spark_home
 
@@ -174,7 +174,7 @@ def retrieve(
         raise StackError(f"expected pyspark's own Ivy, found no ivy-*.jar in {PYSPARK_JARS}; install pyspark again")
     pattern = f"{draft}/files/[artifact]-[revision](-[classifier]).[ext]"
     settings = os.environ.get("OFFSET_LEDGER_IVY_SETTINGS")
-    program = [java.executable, "-jar", str(ivy[-1]), "-warn", *(["-settings", settings] if settings else [])]
+    program = [java.executable, *LIGHT, "-jar", str(ivy[-1]), "-warn", *(["-settings", settings] if settings else [])]
     done = subprocess.run(
         [*program, "-cache", str(cache), "-ivy", str(draft / "ivy.xml"), "-confs", "default", "-retrieve", pattern],
         check=False,

@@ -3,6 +3,9 @@
 from offset_ledger.errors import StackError
 from offset_ledger.stage.spark_home import SUPPORTED_JAVA, JavaRuntime, java_candidates, java_properties, packaged_java
 
+LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Options of a JVM that ends soon or does little: the optimising compiler would take more than it gives back."""
+
 
 def find_java() -> JavaRuntime:
     """The first suitable of JAVA_HOME, ``java`` on PATH and the packaged runtime.

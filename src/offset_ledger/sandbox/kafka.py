@@ -18,7 +18,7 @@ from offset_ledger.errors import BrokerUnavailable, ConfigurationError, StackErr
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.machine_files import cache_root
 from offset_ledger.sandbox.jars import kafka_jars
-from offset_ledger.sandbox.java import find_java
+from offset_ledger.sandbox.java import LIGHT, find_java
 from offset_ledger.sandbox.layout import HOST, PortChoice, Ports, accepts, require_free
 from offset_ledger.sandbox.process import Daemon, Launch, Server, run
 from offset_ledger.stage.class_archive import ClassArchive, class_archive
@@ -256,7 +256,7 @@ def broker_settings(node: int, brokers: int, address: str, controller_port: int,
     }
 
 
-_OPTIONS = ("-Xms64m", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+_OPTIONS = ("-Xms64m", "-Xmx256m", *LIGHT, "-Djava.awt.headless=true")
 
 
 def kafka_command(java: JavaRuntime, program: Sequence[str], options: Sequence[str] = ()) -> list[str]:

@@ -14,6 +14,7 @@ from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import StackError
 from offset_ledger.machine_files import cache_root, only_one
 from offset_ledger.sandbox.jars import Artifact, pinned_name, retrieve
+from offset_ledger.sandbox.java import LIGHT
 from offset_ledger.sandbox.layout import HOST, require_free
 from offset_ledger.sandbox.process import Daemon, Launch, Server
 from offset_ledger.stage.spark_home import JavaRuntime
@@ -21,7 +22,7 @@ from offset_ledger.stage.spark_home import JavaRuntime
 APICURIO_VERSION = "2.6.13.Final"
 API = "/apis/ccompat/v7"
 _APP = Artifact("io.apicurio", "apicurio-registry-app", APICURIO_VERSION, "all", "tar.gz")
-_JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true")
+_JVM = ("-Xmx256m", *LIGHT, "-Djava.net.preferIPv4Stack=true")
 _READY_SECONDS = 120
 # Python 3.11.2 and 3.11.3 have no filters.
 _FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}

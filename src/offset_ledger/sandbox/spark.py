@@ -20,6 +20,7 @@ from offset_ledger.machine_files import kept_secret, write_private
 from offset_ledger.sandbox.layout import HOST, accepts, require_free
 from offset_ledger.sandbox.process import Daemon, Launch, Server
 from offset_ledger.stage.spark_home import CONNECT_TOKEN, spark_home
+from offset_ledger.stage.spark_server import spark_archive
 
 _SERVER_READY_SECONDS = 300
 
@@ -131,7 +132,10 @@ class SparkStandalone:
         temporary = self.directory / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
         own = {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": str(temporary)}
-        java = {"SPARK_DAEMON_MEMORY": "256m", "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary}"}
+        # The executors have it too; a collector would contradict the one that a pipeline file asks for.
+        archive = spark_archive()
+        options = f"-Djava.io.tmpdir={temporary}", "-XX:TieredStopAtLevel=1", *(archive.options if archive else ())
+        java = {"SPARK_DAEMON_MEMORY": "256m", "JAVA_TOOL_OPTIONS": " ".join(options)}
         known = {**without_secrets({**os.environ, **environment}), **own, **java}
         if self.master.pid() is None:
             require_free("the Spark master", self.port)

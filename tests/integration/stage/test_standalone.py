@@ -35,7 +35,7 @@ from offset_ledger.sandbox.spark import WORKERS, SparkStandalone
 from offset_ledger.sandbox.stack import SparkKind, Stack
 from offset_ledger.stage.runs import runs_of, shares_of
 from tests.dags.fresh import answer_of
-from tests.fixtures.servers import Servers
+from tests.fixtures.servers import Servers, own_stack
 from tests.fixtures.stacks import LOOPBACK, listeners
 from tests.fixtures.stage_task import stage_task, wait_for_slices
 from tests.fixtures.staged import ME
@@ -101,13 +101,10 @@ class Driver:
 
 
 @pytest.fixture(scope="module")
-def stack(own_stack: Stack) -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """Servers of its own, beside which the cluster is a part of their stack."""
-    made = local.up(home=own_stack.home, spark=SparkKind.STANDALONE)
-    yield made
-    made.spark.stop()
-    own_stack.save()
-    own_stack.write_env()
+    with own_stack() as made:
+        yield local.up(home=made.home, spark=SparkKind.STANDALONE)
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def columns_of(session: Session) -> list[str]:
 @pytest.mark.parametrize("tombstones", [False, True])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(name for name, _ in kind.file))
 def test_every_order_of_arrival_leaves_the_newest_states_and_none_that_is_deleted(
-    session: Session, tmp_path: Path, kind: Kind, tombstones: bool, request: pytest.FixtureRequest
+    session: Session, tmp_path: Path, kind: Kind, tombstones: bool, few: bool
 ) -> None:
     pipeline = written(
         tmp_path,
@@ -92,7 +92,6 @@ def test_every_order_of_arrival_leaves_the_newest_states_and_none_that_is_delete
         deletes=TOMBSTONES if tombstones else DELETES,
         publish_at="kafka_timestamp" if tombstones else "$.at",
     )
-    few = request.config.getoption("--hypothesis-profile") == "fewer"
     for seed in range(2 if few else 6):
         rng = random.Random(f"{kind.file}{tombstones}{seed}")
         batches = history(rng, kind)

@@ -166,11 +166,8 @@ def fold(changes: Sequence[tuple[int, int, int, str, int, dict[str, Any]]]) -> d
     return state
 
 
-def test_every_order_of_arrival_gives_the_rows_of_the_source(
-    session: Session, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_every_order_of_arrival_gives_the_rows_of_the_source(session: Session, tmp_path: Path, few: bool) -> None:
     pipeline = pipeline_of(tmp_path)
-    few = request.config.getoption("--hypothesis-profile") == "fewer"
     for seed in range(3 if few else 40):
         rng = random.Random(f"debezium {seed}")
         batches, offset = [], 0

@@ -386,13 +386,10 @@ def test_the_topic_and_a_partitioned_table_with_conflicts_agree(
         assert compare_with_topic(bench.pipeline).violations == ()
 
 
-def test_random_batches_leave_no_record_without_a_place(
-    session: Session, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_random_batches_leave_no_record_without_a_place(session: Session, tmp_path: Path, few: bool) -> None:
     """Each record is the state of its key, older than that, or in quarantine because another row has its values."""
     pipeline = written(tmp_path)
-    fewer = request.config.getoption("--hypothesis-profile") == "fewer"
-    for seed in range(3 if fewer else 12):
+    for seed in range(3 if few else 12):
         rng = random.Random(seed)
         with transaction(session) as cursor:
             cursor.execute("DROP TABLE IF EXISTS public.users; TRUNCATE offset_ledger.pipeline CASCADE")

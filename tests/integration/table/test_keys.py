@@ -180,13 +180,12 @@ def table(session: Session) -> set[tuple[Any, ...]]:
 @pytest.mark.parametrize("tombstones", [False, True])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(name for name, _ in kind.file))
 def test_every_order_of_arrival_gives_the_newest_record_of_each_key(
-    session: Session, tmp_path: Path, kind: Kind, tombstones: bool, request: pytest.FixtureRequest
+    session: Session, tmp_path: Path, kind: Kind, tombstones: bool, few: bool
 ) -> None:
     publish_at = "kafka_timestamp" if tombstones else "$.at"
     pipeline = written(
         tmp_path, kind.columns(tombstones), deletes=TOMBSTONE if tombstones else OPERATION, publish_at=publish_at
     )
-    few = request.config.getoption("--hypothesis-profile") == "fewer"
     for seed in range(2 if few else 6):
         rng = random.Random(f"{kind.file}{tombstones}{seed}")
         batches = history(rng, kind)

@@ -119,10 +119,9 @@ def table(session: Session) -> set[tuple[Any, ...]]:
 
 @pytest.mark.timeout(1800)
 def test_every_order_of_arrival_gives_the_newest_values_of_each_group(
-    session: Session, tmp_path: Path, request: pytest.FixtureRequest
+    session: Session, tmp_path: Path, few: bool
 ) -> None:
     pipeline = written(tmp_path)
-    few = request.config.getoption("--hypothesis-profile") == "fewer"
     for seed in range(4 if few else 30):
         rng = random.Random(f"partial {seed}")
         batches = history(rng)

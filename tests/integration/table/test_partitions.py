@@ -183,7 +183,7 @@ DECLARED = {"id": "bigint", "region": "text", "day": "date"}
 @pytest.mark.parametrize("key", KEYS, ids="-".join)
 @pytest.mark.parametrize("kind", TABLES)
 def test_every_order_of_arrival_moves_each_row_to_its_newest_partition(
-    session: Session, tmp_path: Path, kind: str, key: tuple[str, ...], request: pytest.FixtureRequest
+    session: Session, tmp_path: Path, kind: str, key: tuple[str, ...], few: bool
 ) -> None:
     others = [f"{name}: {type_}" for name, type_ in DECLARED.items() if name not in key]
     deletes = kind == "time" or "region" in key
@@ -193,8 +193,7 @@ def test_every_order_of_arrival_moves_each_row_to_its_newest_partition(
         ", ".join([*others, "state: {type: text, nullable: true}"]),
         DELETES if deletes else "",
     )
-    fewer = request.config.getoption("--hypothesis-profile") == "fewer"
-    for seed in range(1 if fewer else 3):
+    for seed in range(1 if few else 3):
         rng = random.Random(f"{kind}{key}{seed}")
         batches = history(rng, deletes)
         expected = newest(batches, key)

@@ -153,9 +153,8 @@ def fold(changes: Sequence[Change], keeps: bool) -> set[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_redrives_among_batches_and_replays_give_the_rows_of_a_fold(
-    session: Session, tmp_path: Path, request: pytest.FixtureRequest, shape: Shape
+    session: Session, tmp_path: Path, few: bool, shape: Shape
 ) -> None:
-    few = request.config.getoption("--hypothesis-profile") == "fewer"
     for seed in range(2 if few else 6):
         rng = random.Random(f"redriven {seed}")
         with transaction(session) as cursor:
