@@ -1,4 +1,4 @@
-"""A program in a fresh interpreter with an Airflow home of its own, as Airflow's parser starts one."""
+"""A program in a process with an Airflow home of its own that has imported nothing of Airflow, as its parser has one."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.fixtures.forked import run_forked
 from tests.paths import ROOT
 
 
 def answer_of(program: str, home: Path, *arguments: str, flags: tuple[str, ...] = (), **environment: str) -> Any:
     """What the program prints as the JSON of its last line; nothing else of this environment reaches it."""
     bare = {"PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
-    done = subprocess.run(
-        [sys.executable, *flags, "-c", program, *arguments],
-        cwd=ROOT,
-        env={**bare, **environment, "AIRFLOW_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    whole = {**bare, **environment, "AIRFLOW_HOME": str(home)}
+    if flags:
+        command = [sys.executable, *flags, "-c", program, *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=whole, capture_output=True, text=True, check=False)
+    else:
+        done = run_forked(program, *arguments, environment=whole)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
