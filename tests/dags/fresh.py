@@ -1,4 +1,4 @@
-"""A program in a process with an Airflow home of its own that has imported nothing of Airflow, as its parser has one."""
+"""A program in a process that has imported nothing of Airflow, with a home of its own, as Airflow's parser is one."""
 
 from __future__ import annotations
 
