@@ -83,14 +83,15 @@ class Walker:
                 worlds += _SEARCHED_WORLDS
             world = self.random.choice(worlds)
             first = self.random.choice(list(world.initial()))
-            if (steps := self._search(Rules(world), first, wanted)) is not None:
+            if (steps := self._search(world, first, wanted)) is not None:
                 routes.append((world, first, steps))
             else:
                 worlds.remove(world)
         return self.random.choice(routes)
 
-    def _search(self, rules: Rules, first: State, wanted: str) -> list[Step] | None:
-        """Breadth-first, the possible steps in any order."""
+    def _search(self, world: World, first: State, wanted: str) -> list[Step] | None:
+        """Breadth-first, the possible steps in any order. The first way to any other step is kept, too."""
+        rules = Rules(world)
         ways: dict[State, list[Step]] = {first: []}
         queue = deque([first])
         while queue and len(ways) < self._searched[wanted]:
@@ -98,10 +99,13 @@ class Walker:
             steps = rules.actions(state)
             self.random.shuffle(steps)
             for step in steps:
+                way = [*ways[state], step]
                 if step.name == wanted:
-                    return [*ways[state], step]
+                    return way
+                if not self._routes[step.name]:
+                    self._routes[step.name].append((world, first, way))
                 if step.state not in ways:
-                    ways[step.state] = [*ways[state], step]
+                    ways[step.state] = way
                     queue.append(step.state)
         return None
 
