@@ -20,7 +20,7 @@ from offset_ledger.machine_files import kept_secret, write_private
 from offset_ledger.sandbox.layout import HOST, accepts, require_free
 from offset_ledger.sandbox.process import Daemon, Launch, Server
 from offset_ledger.stage.spark_home import CONNECT_TOKEN, spark_home
-from offset_ledger.stage.spark_server import spark_archive
+from offset_ledger.stage.spark_server import archive_options
 
 _SERVER_READY_SECONDS = 300
 
@@ -133,8 +133,7 @@ class SparkStandalone:
         temporary.mkdir(parents=True, exist_ok=True)
         own = {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": str(temporary)}
         # The executors have it too; a collector would contradict the one that a pipeline file asks for.
-        archive = spark_archive()
-        options = f"-Djava.io.tmpdir={temporary}", "-XX:TieredStopAtLevel=1", *(archive.options if archive else ())
+        options = f"-Djava.io.tmpdir={temporary}", "-XX:TieredStopAtLevel=1", *archive_options()
         java = {"SPARK_DAEMON_MEMORY": "256m", "JAVA_TOOL_OPTIONS": " ".join(options)}
         known = {**without_secrets({**os.environ, **environment}), **own, **java}
         if self.master.pid() is None:

@@ -86,9 +86,13 @@ _SECONDS = 180
 
 def with_archive(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings of a driver on this machine, which uses the archive if it is there."""
+    return {**settings, JAVA_OPTIONS: " ".join((settings[JAVA_OPTIONS], *archive_options()))}
+
+
+def archive_options() -> tuple[str, ...]:
+    """The options with which a JVM maps the archive; none where there is none."""
     archive = spark_archive()
-    options = archive.options if archive else ()
-    return {**settings, JAVA_OPTIONS: " ".join((settings[JAVA_OPTIONS], *options))}
+    return archive.options if archive else ()
 
 
 def make_archive(say: Callable[[str], None] = lambda _: None) -> bool:
