@@ -30,12 +30,12 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.sandbox.stack import Stack
 from offset_ledger.stage.claim import Written
-from offset_ledger.stage.slices import SliceTask, write_slice
+from offset_ledger.stage.slices import SliceTask
 from offset_ledger.stage.step import stage_with
 from tests.chaos import oracle
 from tests.chaos.oracle import Journal, Kind, Produced
 from tests.fixtures.engines import SlicesBy
-from tests.fixtures.raw import Raw, arrow
+from tests.fixtures.raw import Raw, arrow, write_slices
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, validated
 from tests.witness.__main__ import witness_of
@@ -387,8 +387,7 @@ def read_as(session: Session, pipeline: Pipeline, slices: Sequence[Sequence[Sequ
 def stager_of(pipeline: Pipeline, slices: Sequence[Sequence[Sequence[Place]]], gaps: str | None) -> SlicesBy:
     def write(session: Session, _: Batch, tables: StagingTables) -> Written:
         task = SliceTask.of(session, pipeline, tables)
-        for slice_no, found in enumerate(slices):
-            write_slice(task, slice_no, [arrow([raw(*place) for place in batch]) for batch in found])
+        write_slices(task, *([arrow([raw(*place) for place in batch]) for batch in found] for found in slices))
         return Written(len(slices), gaps)
 
     return SlicesBy(write)

@@ -117,12 +117,13 @@ class QuarantineStager:
 
     def stage(self, session: Session, batch: Batch, tables: StagingTables) -> Written:
         """Stage the slices, and one of the records that are left out."""
-        from offset_ledger.stage.slices import SliceTask, write_slice
+        from offset_ledger.stage.slices import SliceTask, slice_writer
 
         task = SliceTask.of(session, self.pipeline, tables, batch.kind)
-        for slice_no, r in enumerate(batch.ranges):
-            with closing(read_records(session, batch.batch_id, r.partition)) as records:
-                write_slice(task, slice_no, records)
+        with slice_writer(task) as writer:
+            for slice_no, r in enumerate(batch.ranges):
+                with closing(read_records(session, batch.batch_id, r.partition)) as records:
+                    writer.write(slice_no, records)
         with transaction(session) as cursor:
             return Written(len(batch.ranges) + redrive.leave_out(cursor, tables, len(batch.ranges)))
 

@@ -71,14 +71,8 @@ def ingest(
     failed: list[OffsetLedgerError] = []
     for of_topic in find_pipelines(pipeline):
         try:
-            while True:
-                clock = Clock()
-                with clock.time("plan"):
-                    planned = plan(of_topic, origin, limit)
-                say(planned.message)
-                if planned.batch is None:
-                    break
-                yield run_batch(of_topic, planned, origin, say, clock, take_over)
+            while done := _next_batch(of_topic, origin, say, limit, take_over):
+                yield done
                 if not until_drained:
                     break
         except OffsetLedgerError as error:
@@ -90,6 +84,19 @@ def ingest(
         raise failed[0]
 
 
+def _next_batch(
+    pipeline: Pipeline, origin: Origin, say: Callable[[str], None], limit: int | None, take_over: bool
+) -> Ingested | None:
+    clock = Clock()
+    with open_ledger(pipeline) as session:
+        with clock.time("plan"):
+            planned = plan(pipeline, origin, limit, session=session)
+        say(planned.message)
+        if planned.batch is None:
+            return None
+        return run_batch(pipeline, planned, origin, say, clock, take_over, session)
+
+
 def run_batch(
     pipeline: Pipeline,
     planned: PlannedBatch,
@@ -97,6 +104,7 @@ def run_batch(
     say: Callable[[str], None],
     clock: Clock | None = None,
     take_over: bool = False,
+    session: Session | None = None,
 ) -> Ingested:
     """Take a planned batch through every step; a redrive needs no Spark session.
 
@@ -111,7 +119,7 @@ def run_batch(
     assert planned.batch is not None
     batch_id, clock = planned.batch.batch_id, clock or Clock({"plan": 0.0})
     alone = alone_at(get_connection(pipeline.target.connection), batch_id, origin, take_over)
-    with alone, open_ledger(pipeline) as session:
+    with alone, open_ledger(pipeline, session) as session:
         if planned.batch.kind is BatchKind.REDRIVE:
             with clock.time("stage"):
                 staged = stage_redrive(pipeline, batch_id, origin, session)
@@ -131,7 +139,7 @@ def run_batch(
             validate_or_raise(pipeline, batch_id, origin, session)
         with clock.time("commit"):
             committed = commit(pipeline, batch_id, origin, session)
-    finish(pipeline, batch_id, clock)
+        finish(pipeline, batch_id, clock, session=session)
     if pipeline.quality.dead_letter_topic:
         from offset_ledger.repair.dead_letters import deliver
 
@@ -158,6 +166,7 @@ def finish(
     batch_id: int,
     clock: Clock | None = None,
     measure: Callable[[Pipeline, int, Session], None] | None = None,
+    session: Session | None = None,
 ) -> Path | None:
     """Do what follows every commit, in this order: set the consumer group, send metrics, and write the pages.
 
@@ -171,7 +180,7 @@ def finish(
     from offset_ledger.report.step import report
 
     clock = clock or Clock()
-    with open_ledger(pipeline) as session:
+    with open_ledger(pipeline, session) as session:
         with clock.time("mirror"):
             mirror(pipeline, session=session)
         if measure:

@@ -98,16 +98,6 @@ def _unreadable(what: str) -> IncompleteStaging:
     return IncompleteStaging(f"{what}, expected ascending offsets of one; nothing was committed; stage the batch again")
 
 
-def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch]) -> int:
-    """Stage one slice, in a session of its own, and return how many records it held.
-
-    Raises:
-        Fenced: a newer attempt has claimed the batch.
-    """
-    with slice_writer(task, f"slice {slice_no}") as writer:
-        return writer.write(slice_no, batches)
-
-
 def stage_slices(task: SliceTask, reader: SliceReader, slices: SharedSlices, advance: OnProgress) -> None:
     """Stage slices through one session; ``advance`` is called with how many offsets were staged.
 
@@ -171,14 +161,14 @@ class SliceWriter:
 
 
 @contextmanager
-def slice_writer(task: SliceTask, name: str = "slices") -> Iterator[SliceWriter]:
-    """A writer with a session of its own; ``name`` is the end of its application_name.
+def slice_writer(task: SliceTask) -> Iterator[SliceWriter]:
+    """A writer with a session of its own.
 
     Raises:
         Fenced: a newer attempt has claimed the batch.
     """
     attempt, retries = task.tables.attempt, retrying_for(task.retry_seconds)
-    named = application_name(attempt, name)
+    named = application_name(attempt, "slices")
     with retries, fenced(task.database, attempt), connect(task.database, named) as session:
         yield SliceWriter(task, session)
 

@@ -26,11 +26,11 @@ from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
 from offset_ledger.stage.claim import Written
-from offset_ledger.stage.slices import SliceTask, write_slice
+from offset_ledger.stage.slices import SliceTask
 from offset_ledger.stage.step import stage, stage_with
 from tests.fixtures.engines import SlicesBy, by_spark
 from tests.fixtures.kafka_tools import paste
-from tests.fixtures.raw import Raw, arrow
+from tests.fixtures.raw import Raw, arrow, write_slices
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, a_pipeline, planned
 
@@ -58,7 +58,7 @@ def test_a_slice_that_waits_longer_for_records_than_the_server_lets_a_session_id
 
     def write(session: Session, _: Batch, tables: StagingTables) -> Written:
         task = replace(SliceTask.of(session, pipeline, tables), database=database)
-        write_slice(task, 0, slowly(0.6))
+        write_slices(task, slowly(0.6))
         return Written(1)
 
     with connect(servers.postgres) as session:

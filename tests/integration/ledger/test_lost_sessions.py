@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -29,13 +29,13 @@ from offset_ledger.model.states import State
 from offset_ledger.stage import slices
 from offset_ledger.stage import step as stage_step
 from offset_ledger.stage.claim import Written, claim
-from offset_ledger.stage.slices import SliceTask, slice_writer, write_slice
+from offset_ledger.stage.slices import SliceTask
 from offset_ledger.stage.step import stage_with
 from offset_ledger.validate import gate
 from offset_ledger.validate.step import validate
 from tests.fixtures.batches_with_suite import Entry, a_pipeline_with, stage_rows
 from tests.fixtures.engines import SlicesBy
-from tests.fixtures.raw import Raw, arrow
+from tests.fixtures.raw import Raw, arrow, write_slices
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
 
@@ -69,7 +69,7 @@ def test_a_slice_whose_session_a_claim_ended_is_fenced(session: Session, servers
 
     task = SliceTask.of(session, pipeline, tables)
     with pytest.raises(Fenced, match="this attempt has epoch 1, a newer one claimed epoch 2"):
-        write_slice(task, 0, interrupted())
+        write_slices(task, interrupted())
 
 
 @pytest.mark.parametrize("claimed", [True, False], ids=["by a claim", "from outside"])
@@ -92,18 +92,13 @@ def test_a_session_that_ends_in_its_second_slice_leaves_the_first_and_the_next_a
 
     expected = (Fenced, "claimed epoch 2") if claimed else (DatabaseUnavailable, "is not available")
     with pytest.raises(expected[0], match=expected[1]):
-        write_two(task, [arrow([Raw(0, 0, VALUE)])], interrupted())
+        write_slices(task, [arrow([Raw(0, 0, VALUE)])], interrupted())
     with connect(servers.postgres) as other:
         kept = rows(other, "SELECT slice_no, rows FROM offset_ledger.slice WHERE epoch = 1 ORDER BY 1")
         again = claim(other, pipeline, batch_id, ME)
     assert kept == [[0, 1]]
     both = ([arrow([Raw(n, at, VALUE) for at in range(n + 1)])] for n in (0, 1))
-    assert write_two(SliceTask.of(session, pipeline, again), *both) == [1, 2]
-
-
-def write_two(task: SliceTask, *both: Iterable[Any]) -> list[int]:
-    with slice_writer(task) as writer:
-        return [writer.write(n, batches) for n, batches in enumerate(both)]
+    assert write_slices(SliceTask.of(session, pipeline, again), *both) == [1, 2]
 
 
 OURS = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -119,8 +114,8 @@ def test_a_slice_that_a_concurrent_task_has_staged_leaves_the_session_to_the_nex
     pipeline = a_pipeline()
     batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1), OffsetRange(1, 0, 1)])
     task = SliceTask.of(session, pipeline, claim(session, pipeline, batch_id, ME))
-    write_slice(task, 0, [arrow([Raw(0, 0, VALUE)])])
-    assert write_two(task, *([arrow([Raw(n, 0, VALUE)])] for n in (0, 1))) == [0, 1]
+    write_slices(task, [arrow([Raw(0, 0, VALUE)])])
+    assert write_slices(task, *([arrow([Raw(n, 0, VALUE)])] for n in (0, 1))) == [0, 1]
     assert rows(session, "SELECT slice_no, rows FROM offset_ledger.slice ORDER BY 1") == [[0, 1], [1, 1]]
 
 
@@ -145,7 +140,7 @@ def test_the_commit_of_a_slice_does_not_wait_for_the_disk_and_that_of_the_seal_d
     batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1)])
 
     def write(own: Any, _: Any, tables: Any) -> Written:
-        write_slice(SliceTask.of(own, pipeline, tables), 0, [arrow([Raw(0, 0, VALUE)])])
+        write_slices(SliceTask.of(own, pipeline, tables), [arrow([Raw(0, 0, VALUE)])])
         return Written(1)
 
     stage_with(SlicesBy(write), pipeline, batch_id, ME)

@@ -30,11 +30,11 @@ from offset_ledger.repair.verify import verify
 from offset_ledger.run.ingest import ingest, validate_or_raise
 from offset_ledger.stage import session as spark_session
 from offset_ledger.stage.claim import Written
-from offset_ledger.stage.slices import SliceTask, write_slice
+from offset_ledger.stage.slices import SliceTask
 from offset_ledger.stage.step import StagedBatch, next_stage, stage, stage_with
 from offset_ledger.validate.step import validate
 from tests.fixtures.engines import BY_PROCESS, SlicesBy
-from tests.fixtures.raw import Raw, arrow
+from tests.fixtures.raw import Raw, arrow, write_slices
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME
 
@@ -84,9 +84,10 @@ class Bench:
     def read(self, session: Session, batch: Batch, tables: StagingTables) -> Written:
         """What Spark would do, with the records as the test knows them."""
         task = SliceTask.of(session, self.pipeline, tables)
-        for slice_no, r in enumerate(batch.ranges):
-            found = [Raw(0, n, self.values[n], b"%d" % n) for n in range(r.from_offset, r.until_offset)]
-            write_slice(task, slice_no, [arrow(found)])
+        found = (
+            [Raw(0, n, self.values[n], b"%d" % n) for n in range(r.from_offset, r.until_offset)] for r in batch.ranges
+        )
+        write_slices(task, *([arrow(each)] for each in found))
         return Written(len(batch.ranges))
 
     def staged(self) -> int:

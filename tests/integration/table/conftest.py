@@ -11,14 +11,19 @@ from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import Session, connect, savepoint, transaction
 from offset_ledger.sandbox.stack import Stack
 from tests.fixtures.merge_ways import UPDATE_INSERT
-from tests.fixtures.servers import new_database
+from tests.fixtures.servers import execute, new_database
+from tests.paths import ROOT
 
 
 @pytest.fixture(scope="module")
 def database(stack: Stack, template_database: str) -> Iterator[Connection]:
     """One for all tests of a module: to make one takes longer than a test."""
     with new_database(stack, template_database) as made:
+        execute(stack.postgres.superuser(made.schema), EMPTY_LEDGER)
         yield made
+
+
+EMPTY_LEDGER = (ROOT / "tests" / "fixtures" / "empty_ledger.sql").read_text()
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def session(database: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
         with transaction(made) as cursor:
             for schema in ("public", "offset_ledger_rows"):
                 cursor.execute(f"DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}")
-            cursor.execute("TRUNCATE offset_ledger.pipeline CASCADE")
+            cursor.execute("SELECT tests.empty_ledger()")
             cursor.execute("SET search_path TO public")  # the login has a schema of its name: the ledger
         yield made
 

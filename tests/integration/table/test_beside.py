@@ -98,7 +98,7 @@ def test_every_order_of_arrival_leaves_the_newest_states_and_none_that_is_delete
         orders = list(permutations(batches))
         for order in rng.sample(orders, 1 if few else min(2, len(orders))):
             do(session, "DROP TABLE IF EXISTS public.orders, offset_ledger_rows.sales")
-            do(session, "TRUNCATE offset_ledger.pipeline CASCADE")
+            do(session, "SELECT tests.empty_ledger()")
             if seed % 2:
                 create(session, kind)
             elif "any_case" in str(kind.table):
@@ -169,7 +169,7 @@ def test_a_late_record_does_not_bring_a_deleted_row_back_and_a_newer_one_does(se
 
 def test_refused_deletes_are_quarantined(session: Session, tmp_path: Path) -> None:
     for target in ("deletes: refuse", "deletes: refuse, bookkeeping: beside"):
-        do(session, "DROP TABLE IF EXISTS public.orders; TRUNCATE offset_ledger.pipeline CASCADE")
+        do(session, "DROP TABLE IF EXISTS public.orders; SELECT tests.empty_ledger()")
         pipeline = written(tmp_path, target=target)
         done = commit_raw(session, pipeline, [record(0, 0, "new"), record(1, 1, None)])
         assert (done.total.quarantined, table(session)) == (1, {(1, "new")})
@@ -241,7 +241,7 @@ def test_the_place_of_the_bookkeeping_cannot_change(session: Session, tmp_path: 
         pytest.raises(TargetMismatch, match=r"in table offset_ledger_rows.sales; write target.bookkeeping: beside"),
     ):
         check_target(cursor, written(tmp_path, target="deletes: soft"))
-    do(session, "DROP TABLE public.orders, offset_ledger_rows.sales; TRUNCATE offset_ledger.pipeline CASCADE")
+    do(session, "DROP TABLE public.orders, offset_ledger_rows.sales; SELECT tests.empty_ledger()")
     commit_raw(session, written(tmp_path, target="deletes: soft"), [record(0, 0, "a")])
     with (
         transaction(session) as cursor,

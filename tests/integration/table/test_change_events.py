@@ -181,7 +181,7 @@ def test_every_order_of_arrival_gives_the_rows_of_the_source(session: Session, t
             batches.append(batch)
         order = rng.choice(list(permutations(batches)))
         with transaction(session) as cursor:
-            cursor.execute("DROP TABLE IF EXISTS public.customers; TRUNCATE offset_ledger.pipeline CASCADE")
+            cursor.execute("DROP TABLE IF EXISTS public.customers; SELECT tests.empty_ledger()")
             cursor.execute(TABLE)
         for batch in order:
             records = [

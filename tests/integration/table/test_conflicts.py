@@ -263,13 +263,13 @@ def test_a_conflict_that_comes_after_validation_is_an_error(
     pipeline = written(tmp_path)
     create(session)
 
-    def after_another(of: Pipeline, batch_id: int, origin: Any) -> Any:
+    def after_another(of: Pipeline, batch_id: int, *given: Any) -> Any:
         with transaction(session) as cursor:
             cursor.execute(
                 "INSERT INTO public.users (id, email, publish_at, _partition, _offset, _deleted, _batch_id)"
                 " VALUES (9, 'a', now(), 0, 0, false, 0)"
             )
-        return commit(of, batch_id, origin)
+        return commit(of, batch_id, *given)
 
     monkeypatch.setattr(raw, "commit", after_another)
     with pytest.raises(
@@ -392,7 +392,7 @@ def test_random_batches_leave_no_record_without_a_place(session: Session, tmp_pa
     for seed in range(3 if few else 12):
         rng = random.Random(seed)
         with transaction(session) as cursor:
-            cursor.execute("DROP TABLE IF EXISTS public.users; TRUNCATE offset_ledger.pipeline CASCADE")
+            cursor.execute("DROP TABLE IF EXISTS public.users; SELECT tests.empty_ledger()")
         create(session, ", UNIQUE (email), UNIQUE (name)")
         sent, before = list[User](), set[tuple[Any, ...]]()
         for _ in range(3):

@@ -190,7 +190,7 @@ def test_every_order_of_arrival_gives_the_newest_record_of_each_key(
         rng = random.Random(f"{kind.file}{tombstones}{seed}")
         batches = history(rng, kind)
         with transaction(session) as cursor:
-            cursor.execute("DROP TABLE IF EXISTS public.orders; TRUNCATE offset_ledger.pipeline CASCADE")
+            cursor.execute("DROP TABLE IF EXISTS public.orders; SELECT tests.empty_ledger()")
         if seed % 2:
             create(session, kind)
         elif "any_case" in str(kind.table):

@@ -128,7 +128,7 @@ def test_every_order_of_arrival_gives_the_newest_values_of_each_group(
         orders = list(permutations(batches))
         for order in rng.sample(orders, 1 if few else min(2, len(orders))):
             with transaction(session) as cursor:
-                cursor.execute("DROP TABLE IF EXISTS public.customers; TRUNCATE offset_ledger.pipeline CASCADE")
+                cursor.execute("DROP TABLE IF EXISTS public.customers; SELECT tests.empty_ledger()")
                 if seed % 2:
                     cursor.execute(
                         "CREATE TABLE public.customers (zip numeric(8,2), street text[], mine text, note text,"

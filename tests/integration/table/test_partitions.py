@@ -199,7 +199,7 @@ def test_every_order_of_arrival_moves_each_row_to_its_newest_partition(
         expected = newest(batches, key)
         orders = list(permutations(range(len(batches))))
         for order in rng.sample(orders, 2):
-            do(session, "DROP TABLE IF EXISTS public.sales; TRUNCATE offset_ledger.pipeline CASCADE")
+            do(session, "DROP TABLE IF EXISTS public.sales; SELECT tests.empty_ledger()")
             do(session, of_key(TABLES[kind], key) + (NULLABLE if deletes and key == ("id",) else ""))
             for place in order:
                 kind_of_batch = BatchKind.HEAD if order == tuple(sorted(order)) else BatchKind.REPLAY

@@ -155,7 +155,7 @@ def test_the_wrapper_of_the_converter_changes_nothing(session: Session, tmp_path
         found.append(rows_there(session))
         with transaction(session) as cursor:
             cursor.execute("DROP TABLE public.customers; DROP TABLE offset_ledger_rows.customers")
-            cursor.execute("TRUNCATE offset_ledger.pipeline CASCADE")
+            cursor.execute("SELECT tests.empty_ledger()")
     assert found[0] == found[1] != set()
     with pytest.raises(BatchRejected, match="TRUNCATE"):
         commit_raw(session, pipeline, wrapped[-1:])

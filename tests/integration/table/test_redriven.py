@@ -158,7 +158,7 @@ def test_redrives_among_batches_and_replays_give_the_rows_of_a_fold(
     for seed in range(2 if few else 6):
         rng = random.Random(f"redriven {seed}")
         with transaction(session) as cursor:
-            cursor.execute("DROP TABLE IF EXISTS public.customers; TRUNCATE offset_ledger.pipeline CASCADE")
+            cursor.execute("DROP TABLE IF EXISTS public.customers; SELECT tests.empty_ledger()")
             if shape.table:
                 cursor.execute(shape.table)
         batches = drawn(rng)

@@ -292,7 +292,7 @@ def test_a_ledger_that_was_made_again_over_the_same_table_reads_it_all_again(ses
         again = run(session, pipeline, [OffsetRange(0, 0, 2)], [Event(1, 0, 0, "a"), first[1]], BatchKind.REPLAY)
         assert again == int(str(batch_id)) + 1
         assert stands(session, "event_id, state") == {("a", "9/0/0"), ("b", "8/0/1")}
-        do(session, "DROP TABLE orders", "TRUNCATE offset_ledger.pipeline CASCADE")
+        do(session, "DROP TABLE orders", "SELECT tests.empty_ledger()")
 
 
 # -- columns that are not declared any more --------------------------------------------------------------------
