@@ -71,7 +71,15 @@ def ingest(
     failed: list[OffsetLedgerError] = []
     for of_topic in find_pipelines(pipeline):
         try:
-            while done := _next_batch(of_topic, origin, say, limit, take_over):
+            while True:
+                clock = Clock()
+                with open_ledger(of_topic) as session:
+                    with clock.time("plan"):
+                        planned = plan(of_topic, origin, limit, session=session)
+                    say(planned.message)
+                    if planned.batch is None:
+                        break
+                    done = run_batch(of_topic, planned, origin, say, clock, take_over, session)
                 yield done
                 if not until_drained:
                     break
@@ -82,19 +90,6 @@ def ingest(
             failed.append(error)
     if failed:
         raise failed[0]
-
-
-def _next_batch(
-    pipeline: Pipeline, origin: Origin, say: Callable[[str], None], limit: int | None, take_over: bool
-) -> Ingested | None:
-    clock = Clock()
-    with open_ledger(pipeline) as session:
-        with clock.time("plan"):
-            planned = plan(pipeline, origin, limit, session=session)
-        say(planned.message)
-        if planned.batch is None:
-            return None
-        return run_batch(pipeline, planned, origin, say, clock, take_over, session)
 
 
 def run_batch(

@@ -22,6 +22,7 @@ from offset_ledger.publishing.record import Record
 from offset_ledger.repair.redrive import parse_choice, plan_redrive
 from offset_ledger.repair.verify import verify
 from offset_ledger.repair.verify_against_topic import compare_with_topic
+from offset_ledger.retry import VARIABLE as RETRY_SECONDS
 from offset_ledger.schema_registry.client import Reference, connect_registry
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
 from tests.fixtures.http_server import Asked, answering, send_json
@@ -337,6 +338,7 @@ def test_two_pipelines_read_the_records_of_their_schemas(
     bench: RegistryBench, form: TestFormat, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RegistryBench, "TEMPLATE", BY_SCHEMA)
+    monkeypatch.setenv(RETRY_SECONDS, "60")  # no server is away
     bench.form = form
     bench.settings["engine"] = engine
     ids = {version: bench.register(form.schema(version), f"{bench.topic}-{version}") for version in (1, 2)}

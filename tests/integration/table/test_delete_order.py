@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +14,7 @@ from offset_ledger.commit.step import commit
 from offset_ledger.config.model import JsonPath, Pipeline, Tombstone
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import IncompleteStaging, PipelineFileError, StateConflict, TargetMismatch
-from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.ledger.database import Session, rows, transaction
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.repair.redrive import plan_redrive, stage_redrive
@@ -24,7 +23,6 @@ from offset_ledger.run.ingest import validate_or_raise
 from offset_ledger.table.change import ensure_target
 from offset_ledger.table.restate import restate
 from tests.fixtures.raw import Raw, commit_raw
-from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, planned, staged, validated
 
 pytestmark = pytest.mark.usefixtures("merge_way")
@@ -47,12 +45,6 @@ DELETED = None
 # (seconds of the producer's clock, seconds of Kafka's timestamp, state), one offset each; both agree on the order.
 AHEAD = [(30, 0, "new"), (31, 1, DELETED)]
 AGAIN = [(0, 0, "new"), (1, 5, DELETED), (2, 6, "again")]
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
 
 
 def written(folder: Path, publish_at: str, deletes: str) -> Pipeline:
