@@ -232,8 +232,6 @@ _SMALL_MACHINE = {
     "broker.session.timeout.ms": "5000",
     "broker.heartbeat.interval.ms": "1000",
     "log.cleaner.dedupe.buffer.size": "16777216",
-    # The controller writes a record this often when nothing happens, and every broker reads it: 500 by default.
-    "metadata.max.idle.interval.ms": "5000",
     # Minutes by default: retention, compaction and abandoned transactions are to be seen within a test.
     "log.initial.task.delay.ms": "1000",
     "log.retention.check.interval.ms": "5000",
