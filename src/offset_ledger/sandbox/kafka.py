@@ -16,7 +16,7 @@ from pathlib import Path
 from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import BrokerUnavailable, ConfigurationError, StackError
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.machine_files import cache_root, only_one
+from offset_ledger.machine_files import cache_root
 from offset_ledger.sandbox.jars import kafka_jars, kafka_version
 from offset_ledger.sandbox.java import LIGHT, find_java
 from offset_ledger.sandbox.layout import HOST, PortChoice, Ports, accepts, require_free
@@ -145,23 +145,31 @@ class Kafka:
         for data in folders:
             shutil.rmtree(data, ignore_errors=True)
         formatted = cache_root() / "formatted" / kafka_version()
-        with only_one(f"formatted-{kafka_version()}"):
-            if not formatted.exists():
-                settings = str(self.brokers[0].directory / SETTINGS_FILE)
-                tool = kafka_command(java, ["kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", settings])
-                run(tool, without_secrets(os.environ), self.directory / "format.log", "formatting Kafka")
-                formatted.parent.mkdir(exist_ok=True)
-                draft = Path(tempfile.mkdtemp(dir=formatted.parent))
-                shutil.copytree(folders[0], draft, dirs_exist_ok=True)
-                draft.rename(formatted)
+        if not formatted.exists():
+            settings = str(self.brokers[0].directory / SETTINGS_FILE)
+            tool = kafka_command(java, ["kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", settings])
+            run(tool, without_secrets(os.environ), self.directory / "format.log", "formatting Kafka")
+            formatted = _keep(folders[0], formatted)
         lines = (formatted / META_FILE).read_text().splitlines()
         meta = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
         cluster_id = _new_id()
         for node, data in enumerate(folders, start=1):
-            shutil.copytree(formatted, data, dirs_exist_ok=True)
+            if data != formatted:
+                shutil.copytree(formatted, data, dirs_exist_ok=True)
             ids = {"cluster.id": cluster_id, "node.id": str(node), "directory.id": _new_id()}
             _write_properties(data / META_FILE, {**meta, **ids})
         return cluster_id
+
+
+def _keep(folder: Path, place: Path) -> Path:
+    """Keep a copy of the folder, and return its place; the folder itself where it cannot be kept."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent) as draft:
+            shutil.copytree(folder, Path(draft) / place.name).rename(place)
+    except OSError:  # another process has kept one, or nobody may write there
+        return folder
+    return place
 
 
 def make_kafka_archive(java: JavaRuntime, say: Callable[[str], None]) -> bool:
