@@ -79,6 +79,7 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session |
                 sheet = _commit(cursor, pipeline, batch, origin)
             reach(Failpoint.AFTER_COMMIT)
             with transaction(session) as cursor:
+                database.rename_session(cursor, database.SESSION_NAME)  # whose run goes on, at no attempt any more
                 return Committed(batches.read_batch(cursor, batch_id), sheet)
     except DatabaseUnavailable as error:
         # In these classes the server has said that the transaction failed: nothing is left to look up.

@@ -22,7 +22,7 @@ from offset_ledger.commit.step import commit
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, DatabaseUnavailable, Fenced
 from offset_ledger.ledger import batches, fencing, staging
-from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.ledger.database import SESSION_NAME, Session, connect, rows, transaction
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
@@ -35,7 +35,7 @@ from offset_ledger.validate import gate
 from offset_ledger.validate.step import validate
 from tests.fixtures.batches_with_suite import Entry, a_pipeline_with, stage_rows
 from tests.fixtures.engines import SlicesBy
-from tests.fixtures.raw import Raw, arrow, write_slices
+from tests.fixtures.raw import Raw, arrow, commit_raw, write_slices
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
 
@@ -358,6 +358,12 @@ def test_a_second_login_that_waits_for_the_first_ones_lock_says_what_to_grant(
         execute(servers.superuser, f"GRANT pg_signal_backend TO {second.login}")
         claim(other, pipeline, 1, ME)
         assert epochs(session) == [2]
+
+
+def test_a_session_that_has_committed_is_of_no_attempt_that_a_claim_may_end(session: Session) -> None:
+    """A run goes on in it, to the report."""
+    commit_raw(session, a_pipeline(), [Raw(0, 0, VALUE)])
+    assert rows(session, "SHOW application_name") == [[SESSION_NAME]]
 
 
 # -- the lock between two runs that plan -----------------------------------------------------------------------

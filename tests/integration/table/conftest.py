@@ -14,6 +14,8 @@ from tests.fixtures.merge_ways import UPDATE_INSERT
 from tests.fixtures.servers import execute, new_database
 from tests.paths import ROOT
 
+EMPTY_LEDGER = (ROOT / "tests" / "fixtures" / "empty_ledger.sql").read_text()
+
 
 @pytest.fixture(scope="module")
 def database(stack: Stack, template_database: str) -> Iterator[Connection]:
@@ -21,9 +23,6 @@ def database(stack: Stack, template_database: str) -> Iterator[Connection]:
     with new_database(stack, template_database) as made:
         execute(stack.postgres.superuser(made.schema), EMPTY_LEDGER)
         yield made
-
-
-EMPTY_LEDGER = (ROOT / "tests" / "fixtures" / "empty_ledger.sql").read_text()
 
 
 @pytest.fixture
