@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
@@ -118,9 +121,8 @@ def world(
             nobody = Connection("registry_away", "http", f"http://127.0.0.1:{free_ports(1)[0]}")
             for each in (*stored(made), Connection("hooks_stored", "http", host, int(port)), nobody):
                 made.call("POST", "/connections", as_stored(each), expect=201)
-            for name in ("strict", "orders", "lossy", "gone", "late", "away", *({"woken"} & wanted)):
+            for name in ("strict", "orders", "lossy", "gone", "late", "away"):
                 made.unpause(name)
-            made.parse()  # what wakes a DAG is watched from the first parse after it was unpaused
             yield made
         finally:
             airflow.down()
@@ -206,14 +208,48 @@ def lose(world: World, name: str, before: int, give_up: bool = True) -> None:
     admin.close()
 
 
+@dataclass(frozen=True)
+class Scene:
+    """Where a play takes place; what it opens may stay open until the last test here."""
+
+    world: World
+    stack: Stack
+    hooks: Answering
+    until_the_end: ExitStack
+
+
+Play = Callable[[Scene], Any]
+Played = Callable[[str], Any]
+
+
 @pytest.fixture(scope="package")
-def started(world: World, request: pytest.FixtureRequest) -> dict[str, str]:
+def played(world: World, stack: Stack, hooks: Answering, request: pytest.FixtureRequest) -> Iterator[Played]:
+    """What came of a play. All plays begin at once, because an Airflow mostly waits: the ``PLAYS`` of the test files,
+    by the name of the fixture that gives what came of each, where a test needs it.
+    """
+    wanted = fixtures_of(request.session)
+    files = {item.module for item in request.session.items if isinstance(item, pytest.Function)}
+    plays = {name: play for file in files for name, play in getattr(file, "PLAYS", {}).items() if name in wanted}
+    with ExitStack() as until_the_end, ThreadPoolExecutor() as pool:
+        scene = Scene(world, stack, hooks, until_the_end)
+        begun = {name: pool.submit(play, scene) for name, play in plays.items()}
+        yield lambda name: begun[name].result()
+
+
+LATE_RUN = ("freshness_missed", "lossy: the table is not fresh")
+
+
+@pytest.fixture(scope="package")
+def started(world: World, hooks: Answering, played: Played, request: pytest.FixtureRequest) -> dict[str, str]:  # noqa: ARG001
     """What takes long: the scheduled run of orders, a backfill of two of its days beside it, and a rejected batch."""
     strict = world.trigger("strict")
     lossy = world.trigger("lossy")
     dates = ["--from-date", FIRST.isoformat(), "--to-date", (FIRST + timedelta(days=1)).isoformat()]
     world.airflow_cli("backfill", "create", "--dag-id", "ingest_orders", *dates, "--max-active-runs", "2")
     if "woken" in fixtures_of(request.session):
+        until(lambda: LATE_RUN in subjects(hooks, "lossy"), "the triggerer to have seen that a run is late")
+        world.unpause("woken")
+        world.parse()  # what wakes a DAG is watched from the first parse after it was unpaused
         publish_unwatched(world)
     return {"strict": strict, "lossy": lossy}
 

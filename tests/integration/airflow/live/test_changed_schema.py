@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +15,8 @@ from offset_ledger.repair.verify import verify
 from offset_ledger.schema_registry.client import connect_registry
 from tests.fixtures.airflow_world import World
 from tests.fixtures.following import avro, written
-from tests.fixtures.registry import running_registry
-from tests.integration.airflow.live.conftest import FIRST, as_stored
+from tests.fixtures.registry import shared_registry
+from tests.integration.airflow.live.conftest import FIRST, Played, Scene, as_stored
 
 pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(900)]
 
@@ -49,40 +48,51 @@ DIFFERENCE = (
 )
 
 
+def play(scene: Scene) -> Runs:
+    world = scene.world
+    connection = replace(shared_registry(scene.stack).connection(), conn_id="registry_changed")
+    world.call("POST", "/connections", as_stored(connection), expect=201)
+    texts = avro(amount="long"), avro(amount="string", note="string")
+    register = connect_registry(connection).register
+    ids = tuple(register("changed-value", SchemaLanguage.AVRO, text) for text in texts)
+    create_topic(dict(world.kafka.extra), "changed", 1, 1, {"retention.ms": "-1"})
+    at = int(FIRST.timestamp() * 1000)
+    old = [written(texts[0], ids[0], id=name, amount=1) for name in "ab"]
+    new = [written(texts[1], ids[1], id=name, amount="many", note="x") for name in "cd"]
+    world.publish("changed", *(Record(None, value, (), at + n, 0) for n, value in enumerate([*old, *new])))
+    (world.project / "dags" / "pipelines" / "changed.yaml").write_text(PIPELINE)
+    world.unpause("changed")
+    before = world.trigger("changed")
+    world.succeeded("changed", before)
+    columns = world.rows(COLUMNS)
+    asked = world.trigger("changed")
+    question = world.question("changed", asked)
+    world.answer("changed", asked, "approve_loss", "Approve", "known")
+    world.succeeded("changed", asked)
+    return Runs((ids[0], ids[1]), before, columns, asked, question)
+
+
 @pytest.fixture(scope="module")
-def runs(world: World) -> Iterator[Runs]:
-    with running_registry() as registry:
-        connection = replace(registry.connection(), conn_id="registry_changed")
-        world.call("POST", "/connections", as_stored(connection), expect=201)
-        texts = avro(amount="long"), avro(amount="string", note="string")
-        register = connect_registry(connection).register
-        ids = tuple(register("changed-value", SchemaLanguage.AVRO, text) for text in texts)
-        create_topic(dict(world.kafka.extra), "changed", 1, 1, {"retention.ms": "-1"})
-        at = int(FIRST.timestamp() * 1000)
-        old = [written(texts[0], ids[0], id=name, amount=1) for name in "ab"]
-        new = [written(texts[1], ids[1], id=name, amount="many", note="x") for name in "cd"]
-        world.publish("changed", *(Record(None, value, (), at + n, 0) for n, value in enumerate([*old, *new])))
-        (world.project / "dags" / "pipelines" / "changed.yaml").write_text(PIPELINE)
-        world.unpause("changed")
-        before = world.trigger("changed")
-        world.succeeded("changed", before)
-        columns = world.rows(COLUMNS)
-        asked = world.trigger("changed")
-        question = world.question("changed", asked)
-        world.answer("changed", asked, "approve_loss", "Approve", "known")
-        world.succeeded("changed", asked)
-        yield Runs((ids[0], ids[1]), before, columns, asked, question)
+def changed(played: Played) -> Runs:
+    found: Runs = played("changed")
+    return found
 
 
-def test_the_run_before_the_change_asks_nothing_and_ends_there(world: World, runs: Runs) -> None:
-    assert world.tasks("changed", runs.before)["approve_loss"] == "skipped"
-    assert runs.columns == [("amount",), ("event_id",), ("publish_at",)]
+PLAYS = {"changed": play}
+
+
+def test_the_run_before_the_change_asks_nothing_and_ends_there(world: World, changed: Runs) -> None:
+    assert world.tasks("changed", changed.before)["approve_loss"] == "skipped"
+    assert changed.columns == [("amount",), ("event_id",), ("publish_at",)]
     assert world.rows(RANGES) == [(0, 2), (2, 4)]
 
 
-def test_the_question_shows_the_difference_and_the_answer_is_acted_on(world: World, runs: Runs) -> None:
-    assert f"schema id {runs.schemas[1]} in topic changed does not fit them: {DIFFERENCE}?" in runs.question["subject"]
-    assert "| columns that are added | note text |" in runs.question["body"]
+def test_the_question_shows_the_difference_and_the_answer_is_acted_on(world: World, changed: Runs) -> None:
+    assert (
+        f"schema id {changed.schemas[1]} in topic changed does not fit them: {DIFFERENCE}?"
+        in changed.question["subject"]
+    )
+    assert "| columns that are added | note text |" in changed.question["body"]
     kept = "SELECT kind, answer, why FROM offset_ledger.decision WHERE pipeline = 'changed'"
     assert world.rows(kept) == [("changed_schema", "approve", "known")]
     assert world.rows(COLUMNS) == [("amount",), ("event_id",), ("note",), ("publish_at",)]
@@ -91,5 +101,5 @@ def test_the_question_shows_the_difference_and_the_answer_is_acted_on(world: Wor
         ("b", 1, None),
     ]
     refused = "SELECT \"offset\", schema_id FROM offset_ledger.quarantine WHERE pipeline = 'changed' ORDER BY 1"
-    assert world.rows(refused) == [(2, runs.schemas[1]), (3, runs.schemas[1])]
+    assert world.rows(refused) == [(2, changed.schemas[1]), (3, changed.schemas[1])]
     assert verify(parse_pipeline(world.project / "dags" / "pipelines" / "changed.yaml"))[0] == []

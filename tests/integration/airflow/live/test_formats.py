@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -16,7 +15,7 @@ from offset_ledger.ledger.database import Cursor, connect
 from offset_ledger.repair.verify import verify
 from tests.fixtures.airflow_world import World
 from tests.fixtures.registry import running_registry
-from tests.integration.airflow.live.conftest import as_stored
+from tests.integration.airflow.live.conftest import Played, Scene, as_stored
 
 pytestmark = [pytest.mark.full, pytest.mark.minutes(3), pytest.mark.timeout(900)]
 
@@ -31,17 +30,27 @@ class Told:
     story: Story
 
 
-@pytest.fixture(scope="module")
-def told(world: World) -> Iterator[Told]:
+def play(scene: Scene) -> Told:
+    world, opened = scene.world, scene.until_the_end
     dags = world.project / "dags" / "formats"
-    with running_registry() as registry, connect(world.postgres) as session, pytest.MonkeyPatch.context() as patch:
-        connection = registry.connection()
-        patch.setenv(environment_name(connection.conn_id), connection.to_json())
-        world.call("POST", "/connections", as_stored(connection), expect=201)
-        topics.write_dags(dags)
-        place = Place(world.airflow, dags, world.kafka, connection, registry.stop, 1)
-        story = Story(place, session, Stopwatch(), print)
-        yield Told(list(story.claims(FLIGHTS)), story)
+    registry, session = opened.enter_context(running_registry()), opened.enter_context(connect(world.postgres))
+    connection = registry.connection()
+    patch = opened.enter_context(pytest.MonkeyPatch.context())
+    patch.setenv(environment_name(connection.conn_id), connection.to_json())
+    world.call("POST", "/connections", as_stored(connection), expect=201)
+    topics.write_dags(dags)
+    place = Place(world.airflow, dags, world.kafka, connection, registry.stop, 1)
+    story = Story(place, session, Stopwatch(), print)
+    return Told(list(story.claims(FLIGHTS)), story)
+
+
+@pytest.fixture(scope="module")
+def told(played: Played) -> Told:
+    found: Told = played("told")
+    return found
+
+
+PLAYS = {"told": play}
 
 
 def test_every_claim_of_the_demo_is_true(told: Told) -> None:

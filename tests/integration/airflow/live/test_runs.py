@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -12,7 +14,7 @@ from offset_ledger.model.request import NOTHING_NEW, OUTCOME
 from offset_ledger.repair.verify import verify
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.http_server import Answering
-from tests.integration.airflow.live.conftest import FIRST, notified, subjects
+from tests.integration.airflow.live.conftest import FIRST, LATE_RUN, Played, Scene, notified, subjects
 
 pytestmark = [pytest.mark.minutes(4), pytest.mark.timeout(900)]
 
@@ -21,7 +23,7 @@ NO_ANSWER = ("lost_range", "reject", "nobody (no answer in time)", "none given")
 # What the unanswered question of lossy, and a run of it that is late, have people notified of.
 TOLD = [
     ("approval_needed", "lossy: an approval is needed for the next batch"),
-    ("freshness_missed", "lossy: the table is not fresh"),
+    LATE_RUN,
     ("run_failed", "lossy: task approve_loss failed"),
 ]
 
@@ -99,6 +101,12 @@ def test_a_run_that_is_late_is_named_in_the_triggerers_log(world: World, started
     until(said, "the deadline alert")
 
 
+def two_runs(scene: Scene) -> tuple[str, str]:
+    """The ids of two runs of late, one after the other."""
+    first, second = (finished(scene.world, "late") for _ in range(2))
+    return first, second
+
+
 def finished(world: World, name: str) -> str:
     """A run that has succeeded."""
     run_id = world.trigger(name)
@@ -106,9 +114,17 @@ def finished(world: World, name: str) -> str:
     return run_id
 
 
+@pytest.fixture(scope="module")
+def late(played: Played) -> tuple[str, str]:
+    found: tuple[str, str] = played("late")
+    return found
+
+
 @pytest.mark.full
-def test_a_loss_ahead_is_told_once_until_the_records_are_committed(world: World, hooks: Answering) -> None:
-    first, second = (finished(world, "late") for _ in range(2))
+def test_a_loss_ahead_is_told_once_until_the_records_are_committed(
+    world: World, hooks: Answering, late: tuple[str, str]
+) -> None:
+    first, second = late
     assert world.tasks("late", first)["commit"] == "success"
     assert world.xcom("late", second, "plan", OUTCOME) == NOTHING_NEW
     (told,) = notified(hooks, "late")
@@ -118,14 +134,38 @@ def test_a_loss_ahead_is_told_once_until_the_records_are_committed(world: World,
     assert world.rows(ended) == [("loss_ahead", 1, True)]
 
 
-@pytest.mark.full
-def test_a_registry_that_is_away_is_told_while_airflow_tries_again(world: World, hooks: Answering) -> None:
+@dataclass(frozen=True)
+class Away:
+    """What people were told while the registry was away, and the state of the run then."""
+
+    told: list[dict[str, Any]]
+    state: str
+
+
+def without_registry(scene: Scene) -> Away:
+    world = scene.world
     run_id = world.trigger("away")
-    told = until(lambda: notified(hooks, "away"), "the notification", lambda: world.told("away", run_id))
-    assert [(each["cause"], each["subject"]) for each in told] == [("server_away", "away: the schema registry is away")]
-    assert told[0]["text"].splitlines()[1].startswith("RegistryUnavailable: ")
-    assert world.state("away", run_id) == "running"
+    told = until(lambda: notified(scene.hooks, "away"), "the notification", lambda: world.told("away", run_id))
+    state = world.state("away", run_id)
     world.call("PATCH", world.run("away", run_id), {"state": "failed"})
+    return Away(told, state)
+
+
+@pytest.fixture(scope="module")
+def away(played: Played) -> Away:
+    found: Away = played("away")
+    return found
+
+
+PLAYS = {"late": two_runs, "away": without_registry}
+
+
+@pytest.mark.full
+def test_a_registry_that_is_away_is_told_while_airflow_tries_again(away: Away) -> None:
+    subjects_told = [(each["cause"], each["subject"]) for each in away.told]
+    assert subjects_told == [("server_away", "away: the schema registry is away")]
+    assert away.told[0]["text"].splitlines()[1].startswith("RegistryUnavailable: ")
+    assert away.state == "running"
 
 
 @pytest.mark.full
@@ -185,8 +225,7 @@ def test_a_backfill_reads_its_intervals_during_a_live_run(world: World, started:
     assert set(world.rows("SELECT event_id, state FROM public.orders")) == wanted
     assert world.rows("SELECT next_offset FROM offset_ledger.cursor WHERE pipeline = 'orders'") == [(9,)]
     assert verify(world.pipeline("orders"))[0] == []
-    events = world.call("GET", "/assets/events?order_by=-timestamp")["asset_events"]
-    told = {tuple(event["extra"]["ranges"]["0"]) for event in events if event["extra"].get("topic") == "orders"}
+    told = {tuple(event["extra"]["ranges"]["0"]) for event in world.events("postgres_default/public.orders")}
     assert {(0, 3), (3, 6), (0, 9)} <= told
 
 
