@@ -64,7 +64,8 @@ class Reader:
 
     def asks(self, path: str) -> Callable[[], tuple[int, object]]:
         """A question to Airflow as its admin, by path."""
-        return lambda: self.airflow.request("GET", path, None, self.airflow.token())
+        token = self.airflow.token()
+        return lambda: self.airflow.request("GET", path, None, token)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,8 @@ def followed(reader: Reader, stack: Stack) -> Reader:
     reader.types(block("offset-ledger init"))
     (airflow.directory / "dags/ledger.py").write_text(block("from offset_ledger import ingest_dags"))
     (airflow.directory / "dags/pipeline_files.py").write_text(block("from offset_ledger import parse_all"))
-    until(lambda: reader.asks("/api/v2/dags/ingest_orders")()[0] == 200, "the DAG", lambda: str(problems(reader)))
+    dag = reader.asks("/api/v2/dags/ingest_orders")
+    until(lambda: dag()[0] == 200, "the DAG", lambda: str(problems(reader)))
     reader.types(block("airflow dags unpause"))
     runs = reader.asks("/api/v2/dags/ingest_orders/dagRuns")
     until(lambda: states(runs) and states(runs) <= {"success", "failed"}, "the run", lambda: str(problems(reader)))
