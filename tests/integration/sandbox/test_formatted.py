@@ -20,28 +20,38 @@ def ids_of(kafka: Kafka) -> list[dict[str, str]]:
     return [dict(line.split("=", 1) for line in text.splitlines()) for text in texts]
 
 
+def formatted(stack: Stack, folder: Path, brokers: int) -> list[dict[str, str]]:
+    """The ids of a cluster that has run and taken a topic."""
+    made = Kafka(folder, brokers, Ports.choose(PortChoice.any_free()))
+    try:
+        made.up(stack.java, Launch(silent))
+        create_topic({"bootstrap.servers": made.bootstrap}, "orders", 3, brokers)
+    finally:
+        made.down()
+    return ids_of(made)
+
+
+@pytest.fixture
+def cache(stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache that is not there yet; the jars and their archive of classes are in that of the machine."""
+    jars, archive = kafka_jars(stack.java), sandbox_kafka.kafka_archive(stack.java)
+    monkeypatch.setattr(sandbox_kafka, "kafka_jars", lambda *_: jars)
+    monkeypatch.setattr(sandbox_kafka, "kafka_archive", lambda *_: archive)
+    monkeypatch.setenv("OFFSET_LEDGER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("writable", [True, False], ids=["kept", "in no cache"])
-def test_each_cluster_and_each_broker_has_an_id_of_its_own(
-    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool
-) -> None:
-    jars = kafka_jars(stack.java)
-    monkeypatch.setattr(sandbox_kafka, "kafka_jars", lambda *_: jars)  # which are in the cache of the machine
-    cache = tmp_path / "cache"
-    monkeypatch.setenv("OFFSET_LEDGER_CACHE", str(cache))
-    if not writable:
-        cache.write_text("a file where a folder should be")
-    found = []
-    for name in ("first", "second"):
-        made = Kafka(tmp_path / name, 3, Ports.choose(PortChoice.any_free()))
-        try:
-            made.up(stack.java, Launch(silent))
-            create_topic({"bootstrap.servers": made.bootstrap}, "orders", 3, 3)
-        finally:
-            made.down()
-        found.append(ids_of(made))
-        assert [each["node.id"] for each in found[-1]] == ["1", "2", "3"]
-        assert len({each["cluster.id"] for each in found[-1]}) == 1
-    assert len({each["cluster.id"] for of_one in found for each in of_one}) == 2
-    assert len({each["directory.id"] for of_one in found for each in of_one}) == 6
-    assert [path.name for path in cache.glob("formatted/*")] == ([kafka_version()] if writable else [])
+def test_each_cluster_and_each_broker_has_an_id_of_its_own(stack: Stack, tmp_path: Path, cache: Path) -> None:
+    first, copied = (formatted(stack, tmp_path / f"{brokers}", brokers) for brokers in (1, 3))
+    assert [each["node.id"] for each in copied] == ["1", "2", "3"]
+    assert len({each["cluster.id"] for each in copied} - {first[0]["cluster.id"]}) == 1
+    assert len({each["directory.id"] for each in (*first, *copied)}) == 4
+    assert [path.name for path in cache.glob("formatted/*")] == [kafka_version()]
+
+
+@pytest.mark.full
+def test_without_a_cache_the_folder_itself_is_formatted(stack: Stack, tmp_path: Path, cache: Path) -> None:
+    cache.write_text("a file where a folder should be")
+    (ids,) = formatted(stack, tmp_path / "kafka", 1)
+    assert ids["node.id"] == "1"
