@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -32,22 +32,41 @@ target: {{connection: postgres_default, table: public.orders}}
 """
 
 
+@dataclass(frozen=True)
+class Done:
+    """What a command came to."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+CLI = f"{sys.executable} -m offset_ledger.cli"
+
+
 @pytest.fixture
-def run(tmp_path: Path, servers: Servers) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run(tmp_path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """A command in a folder of the test's own; an error that becomes no line ends the test with its traceback."""
     assert servers.bootstrap  # its connections are in the environment
 
-    def call(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "offset_ledger.cli", *arguments],
-            env={**os.environ, **more},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+    def call(*arguments: str, **more: str) -> Done:
+        with monkeypatch.context() as patch:
+            patch.chdir(tmp_path)
+            for name, value in more.items():
+                patch.setenv(name, value)
+            return Done(main(arguments), *capsys.readouterr())
 
     return call
+
+
+def in_bash(tmp_path: Path, line: str, **more: str) -> Done:
+    """The command as a process, as a shell starts it."""
+    command, environment = ["bash", "-c", f"set -o pipefail; {line}"], {**os.environ, **more}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.fixture
@@ -70,93 +89,86 @@ def unused_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def one_line(done: subprocess.CompletedProcess[str], code: int, *parts: str, waited_for: str = "") -> None:
-    assert done.returncode == code, done.stderr
+def one_line(done: Done, code: int, *parts: str, waited_for: str = "") -> None:
+    assert done.code == code, done.stderr
     *waiting, line = done.stderr.splitlines()
     assert [waited_for in each for each in waiting] == [True] * bool(waited_for), done.stderr
     assert all(part in line for part in parts), line
 
 
-def test_a_broken_pipeline_file_names_every_mistake_with_its_line(
-    run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
+def test_a_broken_pipeline_file_names_every_mistake_with_its_line(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "orders.yaml"
     path.write_text(GOOD.format(topic="t").replace("text", "txt").replace("event_id", "event_ids"))
     done = run("ingest", str(path))
-    assert done.returncode == 1
+    assert done.code == 1
     assert "Traceback" not in done.stderr
     assert "orders.yaml:4:" in done.stderr
     assert "txt" in done.stderr
     assert "event_ids" in done.stderr
 
 
-def test_an_unknown_pipeline(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_an_unknown_pipeline(run: Run) -> None:
     one_line(run("ingest", "nothing"), 1, "nothing")
 
 
-def test_an_unknown_topic(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+def test_an_unknown_topic(run: Run, tmp_path: Path) -> None:
     one_line(run("ingest", write(tmp_path, "no.such.topic")), 1, "no.such.topic", "does not exist")
 
 
-def test_an_unreachable_broker(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("servers")
+def test_an_unreachable_broker(tmp_path: Path) -> None:
     port = unused_port()
     away = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": f"127.0.0.1:{port}"}})
-    done = run(
-        "ingest",
-        write(tmp_path, "t"),
+    done = in_bash(
+        tmp_path,
+        f"{CLI} ingest {write(tmp_path, 't')}",
         **{environment_name("kafka_default"): away, "OFFSET_LEDGER_RETRY_SECONDS": "8"},  # one attempt takes four
     )
     kafka = f"Kafka at 127.0.0.1:{port}"
     one_line(done, 75, f"{kafka} did not answer", waited_for=f"waiting for {kafka} (")
 
 
-def test_an_unreachable_postgres(
-    run: Callable[..., subprocess.CompletedProcess[str]],
-    tmp_path: Path,
-    topic: str,
-) -> None:
+def test_an_unreachable_postgres(tmp_path: Path, topic: str) -> None:
     port = unused_port()
     away = json.dumps({"conn_type": "postgres", "host": "127.0.0.1", "port": port, "schema": "x", "login": "x"})
-    done = run(
-        "ingest",
-        write(tmp_path, topic),
+    done = in_bash(
+        tmp_path,
+        f"{CLI} ingest {write(tmp_path, topic)}",
         **{environment_name("postgres_default"): away, "OFFSET_LEDGER_RETRY_SECONDS": "3"},
     )
     waited_for = "waiting for Postgres of connection 'postgres_default' (OperationalError), "
     one_line(done, 75, f"127.0.0.1:{port}", "not available", waited_for=waited_for)
 
 
-def test_a_missing_connection(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+def test_a_missing_connection(run: Run, tmp_path: Path) -> None:
     path = Path(write(tmp_path, "t"))
     path.write_text(path.read_text().replace("kafka_default", "kafka_other"))
     one_line(run("ingest", str(path)), 1, "'kafka_other' is not defined", "AIRFLOW_CONN_KAFKA_OTHER")
 
 
 def test_nothing_new(
-    run: Callable[..., subprocess.CompletedProcess[str]],
+    run: Run,
     tmp_path: Path,
     topic: str,
 ) -> None:
     done = run("ingest", write(tmp_path, topic), "--json")
-    assert (done.returncode, json.loads(done.stdout)) == (0, [])
+    assert (done.code, json.loads(done.stdout)) == (0, [])
     assert "nothing new" in done.stderr
     status = run("status", write(tmp_path, topic), "--json")
     assert json.loads(status.stdout)["partitions"][0]["cursor"] == 0
 
 
-def test_an_error_as_json(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+def test_an_error_as_json(run: Run, tmp_path: Path) -> None:
     done = run("ingest", write(tmp_path, "no.such.topic"), "--json")
-    assert done.returncode == 1
+    assert done.code == 1
     assert json.loads(done.stdout)["error"] == "UnknownTopic"
 
 
-def test_an_unknown_batch(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_an_unknown_batch(run: Run) -> None:
     one_line(run("approve", "7", "--why", "x"), 1, "batch 7 is not in the ledger")
 
 
-def test_the_report_of_a_day_without_batches(
-    run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
+def test_the_report_of_a_day_without_batches(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "dags" / "pipelines"
     folder.mkdir(parents=True)
     write(folder, "no.such.topic")
@@ -172,7 +184,7 @@ def test_the_report_of_a_day_without_batches(
 
 
 def test_a_dry_run_shows_a_plan_and_makes_none(
-    run: Callable[..., subprocess.CompletedProcess[str]],
+    run: Run,
     tmp_path: Path,
     servers: Servers,
     topic: str,
@@ -192,23 +204,18 @@ def test_a_dry_run_shows_a_plan_and_makes_none(
     one_line(run("accept-topic", pipeline, "--why", "x"), 1, "is the one its cursors belong to")
 
 
-def test_a_reader_that_stops_early_and_a_full_disk(
-    run: Callable[..., subprocess.CompletedProcess[str]], topic: str, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("servers")
+def test_a_reader_that_stops_early_and_a_full_disk(topic: str, tmp_path: Path) -> None:
     path = tmp_path / "ordersü.yaml"
     path.write_text(GOOD.format(topic=topic))
-    verb = f"{sys.executable} -m offset_ledger.cli check {path}"
-    head = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {verb} | true"], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert (head.returncode, head.stderr) == (0, "")
-    full = subprocess.run(
-        ["bash", "-c", f"{verb} > /dev/full"], capture_output=True, text=True, check=False, timeout=120
-    )
+    verb = f"{CLI} check {path}"
+    head = in_bash(tmp_path, f"{verb} | true")
+    assert (head.code, head.stderr) == (0, "")
+    full = in_bash(tmp_path, f"{verb} > /dev/full")
     one_line(full, 1, "the result cannot be written (No space left on device)")
-    ascii_only = run("check", str(path), PYTHONIOENCODING="ascii")
+    ascii_only = in_bash(tmp_path, verb, PYTHONIOENCODING="ascii")
     shown = f"{tmp_path}/orders\\xfc.yaml: no mistakes\ntopic {topic} is there\n"
-    assert ascii_only.returncode == 0
+    assert ascii_only.code == 0
     assert ascii_only.stdout == f"{shown}table public.orders does not exist yet; the first batch creates it\n"
 
 
@@ -288,8 +295,6 @@ def test_bash_completes_what_the_servers_have(servers: Servers, topic: str, tmp_
     assert completed("offset-ledger batch approve ", **away) == []
 
 
-def test_check_names_the_topic_that_was_meant(
-    run: Callable[..., subprocess.CompletedProcess[str]], topic: str, tmp_path: Path
-) -> None:
+def test_check_names_the_topic_that_was_meant(run: Run, topic: str, tmp_path: Path) -> None:
     done = run("check", write(tmp_path, f"{topic}s"))
     one_line(done, 1, "UnknownTopic", f"topic '{topic}s' does not exist on", f"did you mean {topic}?")
