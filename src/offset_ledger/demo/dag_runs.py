@@ -41,7 +41,7 @@ class DagRuns:
             raise TransientError(f"Airflow answered {method} {path} with status {status}: {str(answer)[:200]}")
         return answer
 
-    def unpause(self, timeout: float = 90) -> None:
+    def unpause(self, timeout: float = 240) -> None:
         """Wait until the DAG is parsed, and let it run."""
         deadline = time.monotonic() + timeout
         path = f"/dags/{self._dag_id}"

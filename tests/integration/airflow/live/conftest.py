@@ -224,13 +224,13 @@ Played = Callable[[str], Any]
 
 @pytest.fixture(scope="package")
 def played(world: World, stack: Stack, hooks: Answering, request: pytest.FixtureRequest) -> Iterator[Played]:
-    """What came of a play. All plays begin at once, because an Airflow mostly waits: the ``PLAYS`` of the test files,
-    by the name of the fixture that gives what came of each, where a test needs it.
+    """What came of a play. Plays run two at a time beside the tests, because an Airflow mostly waits: the ``PLAYS`` of
+    the test files, by the name of the fixture that gives what came of each, where a test needs it.
     """
     wanted = fixtures_of(request.session)
-    files = {item.module for item in request.session.items if isinstance(item, pytest.Function)}
+    files = dict.fromkeys(item.module for item in request.session.items if isinstance(item, pytest.Function))
     plays = {name: play for file in files for name, play in getattr(file, "PLAYS", {}).items() if name in wanted}
-    with ExitStack() as until_the_end, ThreadPoolExecutor() as pool:
+    with ExitStack() as until_the_end, ThreadPoolExecutor(2) as pool:
         scene = Scene(world, stack, hooks, until_the_end)
         begun = {name: pool.submit(play, scene) for name, play in plays.items()}
         yield lambda name: begun[name].result()

@@ -18,7 +18,7 @@ from tests.fixtures.following import avro, written
 from tests.fixtures.registry import shared_registry
 from tests.integration.airflow.live.conftest import FIRST, Played, Scene, as_stored
 
-pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(2700)]
 
 PIPELINE = """
 pipeline: changed

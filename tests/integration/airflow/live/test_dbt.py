@@ -16,7 +16,7 @@ from tests.fixtures.dbt import install_dbt
 from tests.integration.airflow.live.conftest import FIRST
 from tests.integration.init.test_dbt import MODEL, PAGE, PROJECT, profile
 
-pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(2700)]
 
 (DAG,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 

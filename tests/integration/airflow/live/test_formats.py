@@ -17,7 +17,7 @@ from tests.fixtures.airflow_world import World
 from tests.fixtures.registry import running_registry
 from tests.integration.airflow.live.conftest import Played, Scene, as_stored
 
-pytestmark = [pytest.mark.full, pytest.mark.minutes(3), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(3), pytest.mark.timeout(2700)]
 
 FLIGHTS = 300
 

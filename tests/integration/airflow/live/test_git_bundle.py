@@ -11,7 +11,7 @@ from tests.fixtures.airflow_project import pipeline_text
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.git_bundle import GitBundle
 
-pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(2700)]
 
 STORED = """
 SELECT data::text FROM serialized_dag WHERE dag_id = 'ingest_versioned'

@@ -8,7 +8,7 @@ from tests.fixtures.airflow_world import World, until
 from tests.fixtures.http_server import Answering
 from tests.fixtures.openlineage import Event, facets, has_schema, mistakes, received
 
-pytestmark = [pytest.mark.full, pytest.mark.minutes(4), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(4), pytest.mark.timeout(2700)]
 COUNTS = ("inserted", "updated", "superseded", "duplicate", "deleted", "quarantined", "skipped", "gap")
 OUR_FACETS = {
     *("offsetLedger_batch", "inputStatistics", "dataQualityAssertions"),

@@ -16,7 +16,7 @@ from tests.fixtures.airflow_world import World, until
 from tests.fixtures.http_server import Answering
 from tests.integration.airflow.live.conftest import FIRST, LATE_RUN, Played, Scene, notified, subjects
 
-pytestmark = [pytest.mark.minutes(4), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.minutes(4), pytest.mark.timeout(2700)]
 
 KEPT = "SELECT kind, answer, who, why FROM offset_ledger.decision WHERE pipeline = 'lossy' ORDER BY decision_id"
 NO_ANSWER = ("lost_range", "reject", "nobody (no answer in time)", "none given")

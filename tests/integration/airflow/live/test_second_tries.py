@@ -10,7 +10,7 @@ from tests.fixtures.airflow_world import World
 from tests.fixtures.topic_reader import read
 from tests.integration.airflow.live.conftest import Redriven, stored
 
-pytestmark = [pytest.mark.full, pytest.mark.minutes(4), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(4), pytest.mark.timeout(2700)]
 RULE = "expect_column_values_to_be_in_set"
 
 

@@ -13,7 +13,7 @@ from tests.fixtures.airflow_world import World, until
 from tests.fixtures.http_server import Answering
 from tests.integration.airflow.live.conftest import Redriven, subjects
 
-pytestmark = [pytest.mark.full, pytest.mark.minutes(4), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(4), pytest.mark.timeout(2700)]
 
 
 def scheduled(world: World, dag_id: str) -> str:
@@ -48,6 +48,7 @@ def test_the_daily_report_is_a_page_whose_numbers_equal_the_ledgers(world: World
     ((day,),) = world.rows(
         "SELECT max(ended_at AT TIME ZONE 'UTC')::date::text FROM offset_ledger.batch WHERE pipeline = 'woken'"
     )
+    before = pipelines(world)
     asked = world.trigger("daily_quality_report", date=day)
     pages = {}
     for run_id in (nightly, asked):
@@ -55,17 +56,18 @@ def test_the_daily_report_is_a_page_whose_numbers_equal_the_ledgers(world: World
         pages[run_id] = world.xcom("daily_quality_report", run_id, "report", "return_value")
     assert pages[asked] == str(world.project / "reports" / "_daily" / f"{day}.html")
     told = {event["extra"]["date"]: event["extra"]["pipelines"] for event in world.events("daily_quality_report")}
-    known = {file.stem for file in (world.project / "dags" / "pipelines").glob("*.yaml")}
-    assert (
-        {name.partition("@")[0] for name in told[day]}
-        == known
-        >= {"away", "gone", "late", "lossy", "orders", "strict", "woken"}
-    )
+    reported = {name.partition("@")[0] for name in told[day]}
+    assert pipelines(world) >= reported >= before >= {"away", "gone", "late", "lossy", "orders", "strict", "woken"}
     found, counted = told[day]["woken"], by_the_ledger(world, day)
     assert {name: found[name] for name in counted} == counted
     shown = section((world.project / "reports" / "_daily" / f"{day}.html").read_text(), "woken")
     assert shown["Records read"] == str(counted["records"])
     assert shown["Quarantined"].split()[0] == str(counted["quarantined"])
+
+
+def pipelines(world: World) -> set[str]:
+    """Those that have a file by now: a play beside this test may write another one."""
+    return {file.stem for file in (world.project / "dags" / "pipelines").glob("*.yaml")}
 
 
 def by_the_ledger(world: World, day: str) -> dict[str, Any]:

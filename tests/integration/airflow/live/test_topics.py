@@ -15,7 +15,7 @@ from tests.fixtures.airflow_world import World, until
 from tests.fixtures.http_server import Answering
 from tests.integration.airflow.live.conftest import FIRST, Played, Scene, notify, subjects
 
-pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(2700)]
 
 PIPELINE = """
 pipeline: shops

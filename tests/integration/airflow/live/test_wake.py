@@ -6,7 +6,7 @@ import pytest
 
 from tests.fixtures.airflow_world import World
 
-pytestmark = [pytest.mark.full, pytest.mark.minutes(4), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(4), pytest.mark.timeout(2700)]
 
 
 def test_records_wake_a_run_also_those_that_come_while_it_works_and_the_triggerer_is_down(

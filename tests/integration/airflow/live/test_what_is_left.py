@@ -17,7 +17,7 @@ from offset_ledger.sandbox.postgres import AIRFLOW_DATABASE
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.statsd import Metric
 
-pytestmark = [pytest.mark.full, pytest.mark.minutes(1), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1), pytest.mark.timeout(2700)]
 SPARK_STEPS = {"seconds.stage", "seconds.validate", "seconds.commit"}
 
 
