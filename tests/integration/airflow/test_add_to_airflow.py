@@ -27,7 +27,7 @@ from tests.fixtures.servers import execute, new_database
 from tests.fixtures.wheel import Environment, build_wheel, install
 from tests.paths import ROOT
 
-pytestmark = [pytest.mark.full, pytest.mark.minutes(3), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(3), pytest.mark.timeout(2700)]
 
 PAGE = (ROOT / "docs/add-to-airflow.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.M | re.S)

@@ -45,7 +45,8 @@ def cache(stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 def test_each_cluster_and_each_broker_has_an_id_of_its_own(stack: Stack, tmp_path: Path, cache: Path) -> None:
     first, copied = (formatted(stack, tmp_path / f"{brokers}", brokers) for brokers in (1, 3))
     assert [each["node.id"] for each in copied] == ["1", "2", "3"]
-    assert len({each["cluster.id"] for each in copied} - {first[0]["cluster.id"]}) == 1
+    (cluster_id,) = {each["cluster.id"] for each in copied}
+    assert cluster_id != first[0]["cluster.id"]
     assert len({each["directory.id"] for each in (*first, *copied)}) == 4
     assert [path.name for path in cache.glob("formatted/*")] == [kafka_version()]
 
@@ -53,5 +54,7 @@ def test_each_cluster_and_each_broker_has_an_id_of_its_own(stack: Stack, tmp_pat
 @pytest.mark.full
 def test_without_a_cache_the_folder_itself_is_formatted(stack: Stack, tmp_path: Path, cache: Path) -> None:
     cache.write_text("a file where a folder should be")
-    (ids,) = formatted(stack, tmp_path / "kafka", 1)
-    assert ids["node.id"] == "1"
+    found = formatted(stack, tmp_path / "kafka", 3)
+    assert [each["node.id"] for each in found] == ["1", "2", "3"]
+    assert len({each["cluster.id"] for each in found}) == 1
+    assert len({each["directory.id"] for each in found}) == 3

@@ -21,7 +21,6 @@ import pyspark
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from offset_ledger.commit.step import commit
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import Session, connect, rows
@@ -35,10 +34,7 @@ from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.spark import WORKERS, SparkStandalone
 from offset_ledger.sandbox.stack import SparkKind, Stack
 from offset_ledger.stage.runs import runs_of, shares_of
-from offset_ledger.stage.step import stage
-from offset_ledger.validate.step import validate
 from tests.dags.fresh import answer_of
-from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.servers import Servers, own_stack
 from tests.fixtures.stacks import LOOPBACK, listeners
 from tests.fixtures.stage_task import stage_task, wait_for_slices
@@ -338,8 +334,7 @@ def test_a_task_that_airflow_stops_leaves_no_driver_and_no_executor(
     one.ask("end")  # the cores are for the task now
     one.publish(dict.fromkeys(range(4), 20))
     one.driver.arm("slice_copied=sleep:600")
-    pipeline = parse_pipeline(one.path)
-    batch = plan(pipeline, ME).batch
+    batch = plan(parse_pipeline(one.path), ME).batch
     assert batch is not None
     known = {**environment(cluster.connection(), one), "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
     with stage_task(one.path, batch.batch_id, tmp_path / "home", **known) as task:
@@ -351,10 +346,7 @@ def test_a_task_that_airflow_stops_leaves_no_driver_and_no_executor(
         assert psutil.wait_procs(others, timeout=60)[1] == []
     wait_for_slices(one.session, batch.batch_id, 0)
     one.driver.arm("")
-    stage(BY_PROCESS, pipeline, batch.batch_id, ME)
-    validate(pipeline, batch.batch_id, ME)
-    commit(pipeline, batch.batch_id, ME)
-    one.check([batch.batch_id])
+    one.check(one.ask("ingest"))
 
 
 def environment(spark: Connection, one: Bench) -> dict[str, str]:
@@ -407,7 +399,7 @@ def test_a_driver_elsewhere_has_the_shipped_files_alone_and_tells_the_task_of_it
 ) -> None:
     """Its folder is empty and so is its environment, as those of a driver on YARN are; the cluster is this one."""
     good, bad = bench(1, 10), bench(1, 10)
-    good.ask("end")  # the cores are for the others
+    good.ask("end")  # the cores are for the others now
     for n, one in enumerate((good, bad)):
         one.path = tmp_path / f"{n}.yaml"
         text = PIPELINE.format(topic=one.topic, per_slice=10, folder=one.driver.folder, once=tmp_path)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
@@ -218,29 +218,38 @@ class Scene:
     until_the_end: ExitStack
 
 
-Play = Callable[[Scene], Any]
-Played = Callable[[str], Any]
+Told = TypeVar("Told")
 
 
-@pytest.fixture(scope="package")
+class Played:
+    """What came of each play that was begun."""
+
+    def __init__(self, begun: Mapping[Callable[[Scene], Any], Future[Any]]) -> None:
+        self._begun = begun
+
+    def __call__(self, play: Callable[[Scene], Told]) -> Told:
+        """Wait for the end of this one."""
+        return cast("Told", self._begun[play].result())
+
+
+@pytest.fixture(scope="package", autouse=True)
 def played(world: World, stack: Stack, hooks: Answering, request: pytest.FixtureRequest) -> Iterator[Played]:
-    """What came of a play. Plays run two at a time beside the tests, because an Airflow mostly waits: the ``PLAYS`` of
-    the test files, by the name of the fixture that gives what came of each, where a test needs it.
+    """Plays run two at a time beside the tests, because an Airflow mostly waits: the ``PLAYS`` of the test files, by
+    the name of the fixture that gives what came of each, where a test needs it.
     """
     wanted = fixtures_of(request.session)
     files = dict.fromkeys(item.module for item in request.session.items if isinstance(item, pytest.Function))
-    plays = {name: play for file in files for name, play in getattr(file, "PLAYS", {}).items() if name in wanted}
+    plays = [play for file in files for name, play in getattr(file, "PLAYS", {}).items() if name in wanted]
     with ExitStack() as until_the_end, ThreadPoolExecutor(2) as pool:
         scene = Scene(world, stack, hooks, until_the_end)
-        begun = {name: pool.submit(play, scene) for name, play in plays.items()}
-        yield lambda name: begun[name].result()
+        yield Played({play: pool.submit(play, scene) for play in plays})
 
 
 LATE_RUN = ("freshness_missed", "lossy: the table is not fresh")
 
 
 @pytest.fixture(scope="package")
-def started(world: World, hooks: Answering, played: Played, request: pytest.FixtureRequest) -> dict[str, str]:  # noqa: ARG001
+def started(world: World, hooks: Answering, request: pytest.FixtureRequest) -> dict[str, str]:
     """What takes long: the scheduled run of orders, a backfill of two of its days beside it, and a rejected batch."""
     strict = world.trigger("strict")
     lossy = world.trigger("lossy")

@@ -74,8 +74,7 @@ def play(scene: Scene) -> Runs:
 
 @pytest.fixture(scope="module")
 def changed(played: Played) -> Runs:
-    found: Runs = played("changed")
-    return found
+    return played(play)
 
 
 PLAYS = {"changed": play}

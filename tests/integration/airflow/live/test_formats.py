@@ -46,8 +46,7 @@ def play(scene: Scene) -> Told:
 
 @pytest.fixture(scope="module")
 def told(played: Played) -> Told:
-    found: Told = played("told")
-    return found
+    return played(play)
 
 
 PLAYS = {"told": play}

@@ -116,8 +116,7 @@ def finished(world: World, name: str) -> str:
 
 @pytest.fixture(scope="module")
 def late(played: Played) -> tuple[str, str]:
-    found: tuple[str, str] = played("late")
-    return found
+    return played(two_runs)
 
 
 @pytest.mark.full
@@ -153,8 +152,7 @@ def without_registry(scene: Scene) -> Away:
 
 @pytest.fixture(scope="module")
 def away(played: Played) -> Away:
-    found: Away = played("away")
-    return found
+    return played(without_registry)
 
 
 PLAYS = {"late": two_runs, "away": without_registry}

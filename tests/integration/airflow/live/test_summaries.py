@@ -48,8 +48,10 @@ def test_the_daily_report_is_a_page_whose_numbers_equal_the_ledgers(world: World
     ((day,),) = world.rows(
         "SELECT max(ended_at AT TIME ZONE 'UTC')::date::text FROM offset_ledger.batch WHERE pipeline = 'woken'"
     )
-    before = pipelines(world)
-    asked = world.trigger("daily_quality_report", date=day)
+    known: set[str] = set()
+    while known != (known := pipelines(world)):  # again, if a play beside this test has written a file meanwhile
+        asked = world.trigger("daily_quality_report", date=day)
+        world.succeeded("daily_quality_report", asked)
     pages = {}
     for run_id in (nightly, asked):
         world.succeeded("daily_quality_report", run_id)
@@ -57,7 +59,7 @@ def test_the_daily_report_is_a_page_whose_numbers_equal_the_ledgers(world: World
     assert pages[asked] == str(world.project / "reports" / "_daily" / f"{day}.html")
     told = {event["extra"]["date"]: event["extra"]["pipelines"] for event in world.events("daily_quality_report")}
     reported = {name.partition("@")[0] for name in told[day]}
-    assert pipelines(world) >= reported >= before >= {"away", "gone", "late", "lossy", "orders", "strict", "woken"}
+    assert reported == known >= {"away", "gone", "late", "lossy", "orders", "strict", "woken"}
     found, counted = told[day]["woken"], by_the_ledger(world, day)
     assert {name: found[name] for name in counted} == counted
     shown = section((world.project / "reports" / "_daily" / f"{day}.html").read_text(), "woken")
@@ -66,7 +68,7 @@ def test_the_daily_report_is_a_page_whose_numbers_equal_the_ledgers(world: World
 
 
 def pipelines(world: World) -> set[str]:
-    """Those that have a file by now: a play beside this test may write another one."""
+    """Those that have a file by now."""
     return {file.stem for file in (world.project / "dags" / "pipelines").glob("*.yaml")}
 
 
