@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 
 from offset_ledger.errors import ConfigurationError
 
@@ -38,7 +39,16 @@ def is_installed(extra: str) -> bool:
 
 
 def has_module(name: str) -> bool:
-    """Return whether a module can be imported, without importing more than the packages it is in."""
+    """Return whether a module can be imported.
+
+    The packages it is in are imported only where it is no file below the first of them: what a provider's package
+    imports would cost each task of Airflow a quarter of a second.
+    """
+    top, *inner = name.split(".")
+    spec = find_spec(top)
+    places = [Path(each, *inner) for each in (spec and spec.submodule_search_locations) or ()]
+    if any(place.is_dir() or place.with_suffix(".py").is_file() for place in places):
+        return True
     try:
         return find_spec(name) is not None
     except ModuleNotFoundError:  # of the package that the module is in

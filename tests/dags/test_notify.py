@@ -18,6 +18,7 @@ target: {connection: postgres_default, table: public.orders}
 freshness: 1h
 notify:
 - email: {connection: smtp_default, to: [ada@example.com]}
+- webhook: {connection: hooks}
 - class: airflow.providers.absent.notifications.Absent
 """
 
@@ -33,6 +34,7 @@ text = json.dumps(DagSerialization.to_dict(dag), sort_keys=True)
 kinds = ("on_failure_callback", "on_retry_callback", "on_success_callback", "on_skipped_callback")
 called = [[each.func.__name__ for kind in kinds for each in getattr(task, kind)] for task in dag.tasks]
 found = {"hash": hashlib.sha256(text.encode()).hexdigest(), "called": called, "said": said}
+found["imported"] = [name for name in sys.modules if name.startswith("airflow.providers.http.notifications")]
 print(json.dumps({**found, "late": dag.deadline[0].callback.kwargs}))
 """
 
@@ -44,6 +46,7 @@ def test_every_task_has_the_callbacks_and_parsing_it_again_changes_nothing(tmp_p
     (folder / "orders.yaml").write_text(FILE)
     first, second = (answer_of(PROGRAM, tmp_path / "home", str(folder)) for _ in range(2))
     assert first["hash"] == second["hash"]
+    assert first["imported"] == []  # the client behind it takes each task a quarter of a second
     assert first["called"] == [["failed", "retried", "went_well", "skipped"]] * 7
     known = outline(parse_pipeline(folder / "orders.yaml"))
     assert first["late"] == {"pipeline": "orders", "seconds": 3600, "known": known}

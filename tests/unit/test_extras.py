@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from offset_ledger import extras
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.extras import MODULES, require
+from offset_ledger.extras import MODULES, has_module, require
 from tests.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -26,6 +27,21 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it(monkeypatch:
     assert str(raised.value) == (
         "a suite needs great_expectations, which is not installed; run pip install 'offset-ledger[gx]'"
     )
+
+
+def test_a_module_is_known_without_importing_what_it_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    files = {"plain_one": "raise SystemExit", "moving_one": f"__path__ = [{str(tmp_path / 'elsewhere')!r}]"}
+    for package, text in files.items():
+        (tmp_path / package / "inner").mkdir(parents=True)
+        (tmp_path / package / "__init__.py").write_text(text)
+        (tmp_path / package / "inner" / "module.py").touch()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "moved.py").touch()
+    there = ("plain_one", "plain_one.inner", "plain_one.inner.module", "moving_one.moved", "sys", "os.path")
+    assert {name: has_module(name) for name in there} == dict.fromkeys(there, True)
+    absent = ("absent_one", "absent_one.inner", "moving_one.absent", "moving_one.absent.module", "sys.absent")
+    assert {name: has_module(name) for name in absent} == dict.fromkeys(absent, False)
 
 
 def test_each_extra_has_a_module_that_it_installs() -> None:

@@ -30,12 +30,12 @@ _URL = re.compile(r"(?i)https?://\S+|\burl: \S+")  # what follows the host may b
 
 
 def missing_notifiers(pipeline: Pipeline) -> Iterator[str]:
-    """A line for each notifier whose provider is not installed; nothing is imported but its packages."""
+    """A line for each notifier whose provider is not installed."""
     return (line for each in pipeline.notify if (line := _missing(pipeline, each.notifier.path)))
 
 
 def wrong_notifiers(pipeline: Pipeline) -> Iterator[str]:
-    """A line for each notifier that is missing or whose class cannot be used; the other modules are imported."""
+    """A line for each notifier that is missing or whose class cannot be used; their modules are imported."""
     for path in (each.notifier.path for each in pipeline.notify):
         if line := _missing(pipeline, path):
             yield line
