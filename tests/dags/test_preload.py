@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from offset_ledger.airflow.preload import forks_tasks, preload
+from tests.dags.fresh import answer_of
+
+_FORKING = """
+import json, os, sys
+from offset_ledger.airflow.preload import preload
+sys.argv[0] = "airflow"
+said = [preload()]
+for fork in (False, True):
+    if fork and not os.fork():
+        os._exit(0)
+    said.append([name in sys.modules for name in ("airflow", "offset_ledger.airflow.dags", "great_expectations")])
+print(json.dumps(said))
+"""
 
 
 @pytest.mark.parametrize("command", ["scheduler --skip-serve-logs", "scheduler", "celery worker --queues spark"])
@@ -26,3 +40,8 @@ def test_another_process_imports_nothing_for_it(monkeypatch: pytest.MonkeyPatch)
     before = set(sys.modules)
     assert not preload()
     assert set(sys.modules) == before
+
+
+def test_what_builds_dags_is_imported_at_the_first_fork(tmp_path: Path) -> None:
+    """Not before: Airflow imports ``airflow_local_settings.py`` in the middle of its own settings."""
+    assert answer_of(_FORKING, tmp_path, "dag-processor") == [False, [False, False, False], [True, True, False]]

@@ -5,12 +5,21 @@ page with their metrics in an asset event.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, Context, CronDataIntervalTimetable, Param, get_current_context, task
+from airflow.sdk import (
+    DAG,
+    Asset,
+    Context,
+    CronDataIntervalTimetable,
+    Param,
+    get_current_context,
+    get_parsing_context,
+    task,
+)
 from airflow.sdk.exceptions import AirflowFailException
 
 from offset_ledger import ids
@@ -44,14 +53,28 @@ It only reads the ledger: clearing and rerunning it, or a backfill over past day
 """
 
 
+class _Dags(dict[str, DAG]):
+    """The DAGs of a folder by id. A task builds its own, and another only if it is looked up."""
+
+    def __init__(self, folder: Path, dag_id: Callable[[str], str], build: Callable[[Pipeline], DAG]) -> None:
+        self._pipelines = {dag_id(each.name): each for each in parse_good(folder)}
+        self._build = build
+        of_task = get_parsing_context().dag_id
+        super().__init__({each: self[each] for each in self._pipelines if of_task in (None, each)})
+
+    def __missing__(self, dag_id: str) -> DAG:
+        self[dag_id] = self._build(self._pipelines[dag_id])
+        return self[dag_id]
+
+
 def ingest_dags(folder: Path) -> dict[str, DAG]:
     """An ingest DAG for each pipeline file in the folder; a file with mistakes has none (see ``parse_all``)."""
-    return {dag.dag_id: dag for dag in map(build_ingest_dag, parse_good(folder))}
+    return _Dags(folder, ids.ingest_dag, build_ingest_dag)
 
 
 def redrive_dags(folder: Path) -> dict[str, DAG]:
     """A redrive DAG for each pipeline file in the folder; a file with mistakes has none (see ``parse_all``)."""
-    return {dag.dag_id: dag for dag in map(build_redrive_dag, parse_good(folder))}
+    return _Dags(folder, ids.redrive_dag, build_redrive_dag)
 
 
 def audit_dags(folder: Path) -> dict[str, DAG]:

@@ -15,6 +15,7 @@ from offset_ledger.ids import ingest_dag
 
 SECONDS = 120.0
 _MODULE = "offset_ledger.airflow.examination"
+_OF_A_TASK = "_AIRFLOW_PARSING_CONTEXT_"  # a task leaves it to its children, and with it only its own DAG is built
 _SHELL = "give this shell the AIRFLOW_HOME and the AIRFLOW__ variables of the scheduler"
 
 
@@ -29,9 +30,10 @@ def check_airflow(pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
         return
     needed = sorted({each.source.connection for each in pipelines} | {each.target.connection for each in pipelines})
     spark = sorted({each.spark.connection for each in pipelines} - set(needed))
+    here = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_TASK)}
     done = subprocess.run(
         [sys.executable, "-m", _MODULE, *needed, *spark],
-        env={**os.environ, "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
+        env={**here, "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
         capture_output=True,
         text=True,
         timeout=SECONDS - 5,

@@ -121,6 +121,7 @@ def dags(shell: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for name, value in shell.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(tmp_path))
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "asking_the_doctor")  # as in a task of that DAG
     return tmp_path
 
 
