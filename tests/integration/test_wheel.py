@@ -20,6 +20,8 @@ from tests.fixtures.servers import new_database
 from tests.fixtures.wheel import Environment, build_wheel, install
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.minutes(1)
+
 PIPELINE = """
 pipeline: parcels
 source: {{connection: kafka_default, topic: parcels}}

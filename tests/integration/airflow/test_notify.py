@@ -30,6 +30,8 @@ from tests.fixtures.notifying import Hooks, Notifying
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.smtp_sink import smtp_sink
 
+pytestmark = pytest.mark.minutes(1)
+
 BASE_URL = "http://airflow.example:8080"
 SLACK = "- slack: {connection: slack_default, channel: orders}\n"
 SLACK_WEBHOOK = "- slack_webhook: {connection: slackwebhook_default}\n"

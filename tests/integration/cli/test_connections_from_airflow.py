@@ -17,6 +17,8 @@ from offset_ledger.connections import FROM_AIRFLOW, environment_name, without_se
 from offset_ledger.doctor.airflow import check_airflow
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.minutes(1)
+
 ASK = """
 import json
 from offset_ledger.connections import get_connection

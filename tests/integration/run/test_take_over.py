@@ -24,6 +24,8 @@ from tests.dags.fresh import answer_of
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench
 
+pytestmark = pytest.mark.minutes(1)
+
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: {topic}}}
