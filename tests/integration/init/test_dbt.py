@@ -111,7 +111,7 @@ def project(stack: Stack, template_database: str, tmp_path_factory: pytest.TempP
         with (folder / "models/sources.yml").open("w") as printed, redirect_stdout(printed):
             assert main(["dbt", "sources", "--folder", str(folder / "pipelines")]) == 0
         with connect(database) as session:
-            yield Project(folder, install_dbt(folder / "venv"), session)
+            yield Project(folder, install_dbt(stack), session)
         (folder / "profiles.yml").unlink()  # another test looks for passwords in the folders of its worker
 
 

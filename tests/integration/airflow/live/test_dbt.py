@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from offset_ledger.cli.main import main
+from offset_ledger.sandbox.stack import Stack
 from tests.fixtures.airflow_project import record
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.dbt import install_dbt
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(2700
 (DAG,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 
 
-def test_a_commit_starts_dbt(world: World, tmp_path: Path) -> None:
+def test_a_commit_starts_dbt(world: World, stack: Stack, tmp_path: Path) -> None:
     world.write("parcels")
     world.publish("parcels", record(FIRST, "a"), record(FIRST, "b"))
     (tmp_path / "models").mkdir()
@@ -30,7 +31,7 @@ def test_a_commit_starts_dbt(world: World, tmp_path: Path) -> None:
     (tmp_path / "models/parcels_model.sql").write_text(MODEL.replace("'orders'", "'parcels'"))
     with (tmp_path / "models/sources.yml").open("w") as printed, redirect_stdout(printed):
         assert main(["dbt", "sources", "--folder", str(world.project / "dags/pipelines")]) == 0
-    dbt = install_dbt(tmp_path / "venv")
+    dbt = install_dbt(stack)
     text = DAG.replace("orders", "parcels").replace("/opt/dbt/bin/dbt", str(dbt)).replace("/opt/shop", str(tmp_path))
     text = text.replace("dbt build", "dbt build --select +parcels_model")
     (world.project / "dags/dbt_parcels.py").write_text(text)
