@@ -65,9 +65,9 @@ FEWER := --hypothesis-profile=fewer
 unit: install ## The tests of the pure parts
 	@$(BIN)/pytest $(FEWER) tests/unit
 
-# Lint runs beside the tests, and its output comes last.
+# Lint runs beside the tests, while they wait for servers, and its output comes last.
 define beside-lint
-@log=$$(mktemp); $(MAKE) --no-print-directory lint > $$log 2>&1 & lint=$$!; \
+@log=$$(mktemp); nice -n 19 $(MAKE) --no-print-directory lint > $$log 2>&1 & lint=$$!; \
 $(1); tests=$$?; wait $$lint; lint=$$?; cat $$log; rm $$log; exit $$((tests || lint))
 endef
 

@@ -50,6 +50,7 @@ from offset_ledger.stage.step import stage
 from tests.dags.fresh import answer_of
 from tests.fixtures.engines import by_spark
 from tests.fixtures.servers import Servers
+from tests.fixtures.spark import LIGHT_JVM
 from tests.fixtures.stage_task import stage_task, wait_for_slices
 from tests.fixtures.staged import ME
 
@@ -87,7 +88,7 @@ def server(stack: Stack, failpoints: Path, tmp_path_factory: pytest.TempPathFact
             patch.setenv(name, SECRET)
         patch.setenv("SHOP_URL", f"https://me:{SECRET}@shop.example.com")
         patch.setenv(VARIABLE, f"@{failpoints}")
-        made.up(stack.servers_environment(), Launch(silent))
+        made.up({**stack.servers_environment(), **LIGHT_JVM}, Launch(silent))
     yield made
     made.stop()
 

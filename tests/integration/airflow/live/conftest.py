@@ -33,6 +33,7 @@ from tests.fixtures.airflow_world import World, until
 from tests.fixtures.git_bundle import GitBundle, bundle_settings
 from tests.fixtures.http_server import Answering, answering, send_json
 from tests.fixtures.servers import execute
+from tests.fixtures.spark import LIGHT_JVM
 from tests.fixtures.statsd import Statsd
 
 DAY = timedelta(days=1)
@@ -113,7 +114,7 @@ def world(
         patch.setitem(local_airflow._SETTINGS, "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL", "120")
         try:
             if "spark_ready" in wanted:
-                spark_server.start(stack.servers_environment(), Launch(print))
+                spark_server.start({**stack.servers_environment(), **LIGHT_JVM}, Launch(print))
             begin(made)
             begin_in(shop, made)
             made.start()
@@ -138,7 +139,7 @@ def fixtures_of(session: pytest.Session) -> set[str]:
 @pytest.fixture(scope="package")
 def spark_ready(world: World, spark_server: SparkConnect, stack: Stack) -> None:  # noqa: ARG001
     """The Spark Connect server runs."""
-    spark_server.up(stack.servers_environment(), Launch(print))
+    spark_server.up({**stack.servers_environment(), **LIGHT_JVM}, Launch(print))
 
 
 def sent_to(lineage: Answering) -> dict[str, str]:
