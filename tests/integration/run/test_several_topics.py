@@ -211,7 +211,7 @@ def test_random_events_of_three_topics_end_as_their_order_says(bench: Bench) -> 
                 bench.publish(topic, *values, partition=partition)
                 places = range(round_no * 20, round_no * 20 + 20)
                 sent += [((at, topic, partition, o), e) for (e, at), o in zip(events, places, strict=True)]
-        ingest_all(bench.listed(*topics, limit=17), until_drained=round_no == 2)
+        ingest_all(bench.listed(*topics, limit=29), until_drained=round_no == 2)
     newest: dict[str, tuple[int, str, int, int]] = {}
     for place, event_id in sent:
         newest[event_id] = max(place, newest.get(event_id, place))
