@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 5
+WORKERS ?= 6
 PATH := $(CURDIR)/$(BIN):$(PATH)
 export PATH
 # Every task of Airflow is a process of its own: without bytecode on disk each compiles thousands of modules again.
