@@ -13,7 +13,6 @@ from tests.dags.fresh import answer_of
 _FORKING = """
 import json, os, sys
 from offset_ledger.airflow.preload import preload
-sys.argv[0] = "airflow"
 said = [preload()]
 for fork in (False, True):
     if fork and not os.fork():

@@ -60,7 +60,7 @@ class _Dags(dict[str, DAG]):
         self._pipelines = {dag_id(each.name): each for each in parse_good(folder)}
         self._build = build
         of_task = get_parsing_context().dag_id
-        super().__init__({each: self[each] for each in self._pipelines if of_task in (None, each)})
+        super().__init__({each: build(of) for each, of in self._pipelines.items() if of_task in (None, each)})
 
     def __missing__(self, dag_id: str) -> DAG:
         self[dag_id] = self._build(self._pipelines[dag_id])
