@@ -13,12 +13,15 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# PySpark has no wheel on PyPI: most of an installation would be the compression of one, and its decompression.
+STORED := --config-settings-package 'pyspark:--build-option=--compression=stored'
+
 $(VENV)/.installed: requirements.lock requirements-uv.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) was not found; install Python 3.11 or set PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing the locked requirements into $(VENV) (1.7 GB; minutes, where they are not in a cache)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
-	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock requirements-uv.lock
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes $(STORED) requirements.lock requirements-uv.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 

@@ -24,6 +24,13 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert json.loads(done.stdout) == []
 
 
+def test_the_client_of_a_registry_is_not_imported_before_one_is_asked() -> None:
+    modules = "checks.diff", "doctor.run", "init.run", "page.app", "standing.overview"
+    asked = f"import sys, {', '.join(f'offset_ledger.{each}' for each in modules)}; print('httpx' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
 def test_every_name_is_there_and_what_type_checkers_see() -> None:
     assert all(getattr(offset_ledger, name) is not None for name in offset_ledger.__all__)
     tree = ast.parse((ROOT / "src" / "offset_ledger" / "__init__.py").read_text())

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
-
 from offset_ledger.connections import Connection
 from offset_ledger.errors import (
     AccessDenied,
@@ -296,6 +294,8 @@ def tls_context(settings: Settings) -> ssl.SSLContext:
     Raises:
         ConfigurationError: a file is missing, or is not what its setting says.
     """
+    import httpx  # not before a registry is asked: many verbs have this module, and few pipelines a registry
+
     tls = settings.tls
     for name, path in ((CA, tls.ca), (CERTIFICATE, tls.certificate), (KEY, tls.key)):
         if path and not Path(path).is_file():
