@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from hypothesis import settings
 
 from tests import examples  # noqa: F401 - registers the profiles
@@ -17,3 +19,11 @@ pytest_plugins = [
 ]
 
 settings.load_profile("all")
+
+# Thousands of collected tests live to the end of a run: to look through them again and again finds no garbage.
+gc.set_threshold(20_000, 50, 50)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+
