@@ -26,4 +26,3 @@ gc.set_threshold(20_000, 50, 50)
 
 def pytest_collection_finish() -> None:
     gc.freeze()
-
