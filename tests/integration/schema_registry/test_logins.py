@@ -32,7 +32,7 @@ def no_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 def registry(url: str, login: str | None = None, password: str | None = None, **extra: str) -> Registry:
     settings = {name.replace("_", "."): value for name, value in extra.items()}
     return connect_registry(
-        Connection("registry_default", "http", url, login=login, password=password, extra={"timeout": "5", **settings})
+        Connection("registry_default", "http", url, login=login, password=password, extra={"timeout": "60", **settings})
     )
 
 
