@@ -113,7 +113,7 @@ def test_a_scrape_does_not_wait_for_a_server_that_says_nothing(bench: Bench, mon
         collector = LedgerCollector(bench.folder, timeout=0.5)
         began = time.monotonic()
         families = {family.name for family in collector.collect()}
-        assert time.monotonic() - began < 20  # on a machine that is busy; Kafka's client alone waits for longer
+        assert time.monotonic() - began < 5
     assert families == {
         f"offset_ledger_{name}"
         for name in ("build_info", "up", "pipeline_file_mistakes", "pipeline_info", "topic_readable", "condition")

@@ -48,7 +48,7 @@ def everything_logged(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCa
 def loaded() -> None:
     """What the first question of a process imports takes none of the seconds that a question has."""
     with answering(respond) as server:
-        assert registry(f"{server.url}/unknown").schema(7) is None
+        registry(f"{server.url}/unknown").schema(7)
 
 
 def registry(url: str, timeout: str = "60") -> Registry:

@@ -40,7 +40,7 @@ def test_a_suite_that_was_checked_before_does_not_import_great_expectations(tmp_
 @pytest.mark.full
 def test_a_cache_that_cannot_be_written_harms_nothing(tmp_path: Path) -> None:
     (tmp_path / "offset-ledger").write_text("a file where a folder should be")
-    assert imports(tmp_path) == "True"
+    assert [imports(tmp_path), imports(tmp_path)] == ["True", "True"]
 
 
 @pytest.mark.parametrize("entry", [NOT_NULL, BY_PARAMETER, FOR_PANDAS])

@@ -153,7 +153,7 @@ def test_presence_and_enums_are_as_the_file_says(text: str, presence: bool, requ
 def test_what_is_no_schema_is_refused_in_one_line(text: str, says: str) -> None:
     start = time.monotonic()
     assert says in problem(writer(text))
-    assert time.monotonic() - start < 30  # a second on a quiet machine
+    assert time.monotonic() - start < 5
 
 
 ODD_NAMES = ["../x.proto", "/x.proto", "a/../../x.proto", "a//x.proto", "./x.proto", "a\\x.proto", "", "\0"]
