@@ -131,7 +131,7 @@ endif
 .venv-peers/.installed: $(VENV)/.installed benchmarks/peers/requirements.lock
 	@test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
 	@echo "installing what the project is compared with into .venv-peers (0.7 GB)"
-	@$(BIN)/uv pip sync --quiet --python .venv-peers/bin/python --require-hashes benchmarks/peers/requirements.lock
+	@$(BIN)/uv pip sync --quiet --python .venv-peers/bin/python --require-hashes $(STORED) benchmarks/peers/requirements.lock
 	@touch $@
 
 .PHONY: peers
