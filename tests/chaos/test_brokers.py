@@ -53,11 +53,11 @@ def cluster(stack: Stack) -> Iterator[Kafka]:
 def bench(lab: Lab, cluster: Kafka, servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
     """A database of the test's own and a topic whose three partitions are led by a broker each."""
     made = Bench(lab, servers.postgres, tmp_path, topic_name(), cluster=cluster)
+    made.start_brokers()  # those that the test before has killed
     placed(made, SPREAD)
     yield made
     lab.disarm()
     lab.resume()
-    made.start_brokers()
 
 
 def placed(bench: Bench, places: dict[int, Sequence[int]], **configs: str) -> None:

@@ -24,7 +24,7 @@ from offset_ledger.sandbox.kafka import Kafka, make_kafka_archive
 from offset_ledger.sandbox.layout import HOST, MAX_BROKERS, PortChoice, Ports, stack_home
 from offset_ledger.sandbox.postgres import Postgres
 from offset_ledger.sandbox.process import Daemon, Launch, silent
-from offset_ledger.sandbox.registry import Registry
+from offset_ledger.sandbox.registry import Registry, make_registry_archive
 from offset_ledger.sandbox.spark import SparkConnect, SparkStandalone
 from offset_ledger.stage.spark_home import JavaRuntime
 
@@ -260,7 +260,7 @@ def _start(stack: Stack, launch: Launch, meanwhile: Callable[[Callable[[str], No
         up(what, launch)
         launch.say(ready)
 
-    with ThreadPoolExecutor(6) as pool:
+    with ThreadPoolExecutor(7) as pool:
         ready = f"Kafka is ready on {stack.kafka.bootstrap}"
         sides = [pool.submit(start_postgres_and_airflow), pool.submit(start, stack.kafka.up, stack.java, ready)]
         if stack.with_spark:
@@ -269,6 +269,7 @@ def _start(stack: Stack, launch: Launch, meanwhile: Callable[[Callable[[str], No
         if stack.with_registry:
             ready = f"the schema registry is ready on {stack.registry.address}"
             sides.append(pool.submit(start, stack.registry.up, stack.java, ready))
+            pool.submit(make_registry_archive, stack.java, launch.say)
         pool.submit(make_kafka_archive, stack.java, launch.say)
         if meanwhile and stack.spark_kind is not SparkKind.CONNECT:
             pool.submit(meanwhile, launch.say)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kafka.admin import KafkaAdminClient
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
@@ -24,7 +26,7 @@ from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
 from offset_ledger.run.ingest import ingest
 from tests.fixtures.certificates import Authority
-from tests.fixtures.secured import PASSWORD, USER, Secured, secured_broker
+from tests.fixtures.secured import PASSWORD, USER, Secured
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_reader import values
 
@@ -42,12 +44,15 @@ stage: {{engine: {engine}}}
 """
 
 
-@pytest.fixture(scope="module")
-def secured() -> Iterator[Secured]:
-    with secured_broker() as made:
-        rights = ("--topic", "--group", "--transactional-id")
-        made.allow("\n".join(f"--allow-principal User:{USER} {each} * --operation All" for each in rights))
-        yield made
+@pytest.fixture(scope="module", autouse=True)
+def every_right(secured: Secured) -> Iterator[None]:
+    kinds = ("--topic", "--group", "--transactional-id")
+    rights = "\n".join(f"--allow-principal User:{USER} {each} * --operation All" for each in kinds)
+    secured.allow(rights)
+    yield
+    secured.forbid(rights)
+    with closing(KafkaAdminClient(bootstrap_servers=secured.open)) as admin:
+        admin.delete_groups([group["group_id"] for group in admin.list_groups()])
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ from offset_ledger.standing.brokers import ask_broker
 from offset_ledger.standing.reader import read_ledger
 from offset_ledger.standing.status import status
 from tests.fixtures.raw import Raw, commit_raw
-from tests.fixtures.secured import Secured, secured_broker
+from tests.fixtures.secured import Secured
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.staged import planned
 from tests.fixtures.topic_reader import values
@@ -109,12 +109,6 @@ def roles(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Roles]:
     finally:
         execute(admin, f"DROP DATABASE {name} WITH (FORCE)")
         execute(admin, f"DROP ROLE IF EXISTS {name}_owner, {name}_writer, {name}_reader")
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[Secured]:
-    with secured_broker() as made:
-        yield made
 
 
 def pipeline(folder: Path, digits: int, engine: str = "spark") -> Pipeline:

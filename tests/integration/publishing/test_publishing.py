@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import count
 
 import msgspec
 import pytest
@@ -17,42 +16,28 @@ from offset_ledger.publishing.flights import winning_events
 from offset_ledger.publishing.producer import Publisher, publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic
-from offset_ledger.sandbox.java import find_java
-from offset_ledger.sandbox.kafka import Kafka
-from offset_ledger.sandbox.layout import PortChoice, Ports
-from offset_ledger.sandbox.process import Launch
 from tests.fixtures.topic_reader import Place, read
-
-numbers = count()
-
-
-@pytest.fixture(scope="module")
-def extra(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """One broker, as the extra of a connection to it."""
-    kafka = Kafka(tmp_path_factory.mktemp("kafka"), 1, Ports.choose(PortChoice.any_free()))
-    kafka.up(find_java(), Launch(lambda _: None))
-    yield {"bootstrap.servers": kafka.bootstrap}
-    kafka.down()
 
 
 @pytest.fixture
-def topic(extra: dict[str, str]) -> str:
+def topic(extra: dict[str, str], topic_name: Callable[[], str]) -> str:
     """A new topic of four partitions that takes records of at most 20,000 bytes."""
-    name = f"topic-{next(numbers)}"
+    name = topic_name()
     # The tests' timestamps are old: by default retention would take the records away within seconds.
     create_topic(extra, name, 4, 1, {"max.message.bytes": "20000", "retention.ms": "-1"})
     return name
 
 
-def test_a_topic_is_made_once_and_removed_once(extra: dict[str, str]) -> None:
-    assert create_topic(extra, "made", 3, 1) is True
-    assert create_topic(extra, "made", 3, 1) is False
+def test_a_topic_is_made_once_and_removed_once(extra: dict[str, str], topic_name: Callable[[], str]) -> None:
+    made = topic_name()
+    assert create_topic(extra, made, 3, 1) is True
+    assert create_topic(extra, made, 3, 1) is False
     with pytest.raises(TopicMismatch, match="should have 4 partitions and has 3"):
-        create_topic(extra, "made", 4, 1)
-    assert delete_topic(extra, "made") is True
-    assert delete_topic(extra, "made") is False
+        create_topic(extra, made, 4, 1)
+    assert delete_topic(extra, made) is True
+    assert delete_topic(extra, made) is False
     with closing(KafkaAdminClient(bootstrap_servers=extra["bootstrap.servers"])) as admin:
-        assert "made" not in admin.list_topics()
+        assert made not in admin.list_topics()
 
 
 @pytest.mark.parametrize(
@@ -113,8 +98,8 @@ def test_a_failure_is_reported_without_finish(extra: dict[str, str], topic: str)
 
 def test_an_aborted_transaction_reaches_no_reader_of_committed_data(extra: dict[str, str], topic: str) -> None:
     publish([Record(b"k", b"before")], extra, topic)
-    publish([Record(b"k", b"never")], extra, topic, commit=False, transactional_id="test-abort")
-    publish([Record(b"k", b"after")], extra, topic, transactional_id="test-commit")
+    publish([Record(b"k", b"never")], extra, topic, commit=False, transactional_id=f"{topic}-abort")
+    publish([Record(b"k", b"after")], extra, topic, transactional_id=f"{topic}-commit")
     assert [record.value for record in read(extra, topic).values()] == [b"before", b"after"]
     everything = read(extra, topic, "read_uncommitted").values()
     assert [record.value for record in everything] == [b"before", b"never", b"after"]
@@ -126,9 +111,9 @@ def test_a_transaction_whose_records_cannot_all_be_made_shows_none(extra: dict[s
         raise LookupError("the source ended early")
 
     with pytest.raises(LookupError, match="ended early"):
-        publish(records(), extra, topic, transactional_id="test-half")
+        publish(records(), extra, topic, transactional_id=f"{topic}-half")
     assert read(extra, topic) == {}
-    publish([Record(b"k", b"whole")], extra, topic, transactional_id="test-half")
+    publish([Record(b"k", b"whole")], extra, topic, transactional_id=f"{topic}-half")
     assert [record.value for record in read(extra, topic).values()] == [b"whole"]
 
 
@@ -154,11 +139,11 @@ def test_many_waiting_records_block_the_sender(
     assert longest <= 110 + 1
 
 
-def test_flights_as_a_reader_of_committed_data_meets_them(extra: dict[str, str]) -> None:
-    seed, limit = 11, 8_000
+def test_flights_as_a_reader_of_committed_data_meets_them(extra: dict[str, str], topic_name: Callable[[], str]) -> None:
+    seed, limit, topic = 11, 8_000, topic_name()
     planned = list(plan_events(seed, limit))
-    summary = publish_flights(extra, "flights", seed, limit, replication_factor=1)
-    found = list(read(extra, "flights").values())
+    summary = publish_flights(extra, topic, seed, limit, replication_factor=1)
+    found = list(read(extra, topic).values())
     answer = expected(seed, limit)
 
     wanted = [each.record for each in planned if each.kind is not Disturbance.ABORTED]
@@ -184,14 +169,16 @@ def test_flights_as_a_reader_of_committed_data_meets_them(extra: dict[str, str])
         for event in winning_events(limit)
     }
     hidden = {each.record.value for each in planned if each.kind is Disturbance.ABORTED}
-    everything = {record.value for record in read(extra, "flights", "read_uncommitted").values()}
+    everything = {record.value for record in read(extra, topic, "read_uncommitted").values()}
     assert hidden
     assert hidden <= everything
     assert hidden.isdisjoint(record.value for record in found)
 
 
-def test_what_the_broker_refuses_of_a_record_is_not_to_be_tried_again(extra: dict[str, str]) -> None:
-    name = f"compacted-{next(numbers)}"
+def test_what_the_broker_refuses_of_a_record_is_not_to_be_tried_again(
+    extra: dict[str, str], topic_name: Callable[[], str]
+) -> None:
+    name = topic_name()
     # An hour, which brokers before 4.0 do not have as their default.
     create_topic(extra, name, 1, 1, {"cleanup.policy": "compact", "message.timestamp.after.max.ms": "3600000"})
     good, keyless = Record(b"k", b"v"), Record(None, b"v")

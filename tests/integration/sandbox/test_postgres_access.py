@@ -22,8 +22,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
 from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.sandbox import postgres
-from offset_ledger.sandbox import stack as local
-from offset_ledger.sandbox.layout import HOST, PortChoice, free_ports
+from offset_ledger.sandbox.layout import HOST, free_ports
 from offset_ledger.sandbox.postgres import Postgres
 from offset_ledger.sandbox.process import Launch, silent
 from offset_ledger.sandbox.stack import Stack
@@ -33,15 +32,6 @@ pytestmark = pytest.mark.full
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed, which root alone can become")
 OTHER = "nobody"
-
-
-@pytest.fixture(scope="module")
-def small() -> Iterator[Stack]:
-    """One broker and Postgres; each test leaves it running."""
-    home = Path(tempfile.mkdtemp(prefix="offset-ledger-")).resolve()
-    yield local.up(ports=PortChoice.any_free(), home=home, project=home)
-    local.down(home)
-    shutil.rmtree(home)
 
 
 @pytest.fixture

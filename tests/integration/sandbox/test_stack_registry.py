@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from offset_ledger.connections import parse_connection
 from offset_ledger.errors import StackError
 from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.java import find_java
-from offset_ledger.sandbox.layout import PortChoice, free_ports
+from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.sandbox.process import Launch, silent
-from offset_ledger.sandbox.registry import Registry
+from offset_ledger.sandbox.registry import Registry, registry_archive, registry_program
 from offset_ledger.sandbox.stack import Stack
 from offset_ledger.stage.spark_home import JavaRuntime
 from tests.fixtures.stacks import LOOPBACK, listeners
@@ -28,12 +26,9 @@ SCHEMA = {"schema": json.dumps({"type": "record", "name": "Kept", "fields": [{"n
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """A stack with a registry, on free ports."""
-    home = Path(tempfile.mkdtemp(prefix="offset-ledger-")).resolve()
-    yield local.up(ports=PortChoice.any_free(), home=home, project=home, registry=True)
-    local.down(home)
-    shutil.rmtree(home)
+def stack(small: Stack) -> Stack:
+    """The stack with a registry."""
+    return local.up(home=small.home, project=small.project, registry=True)
 
 
 def ask(registry: Registry, path: str, body: object = None) -> object:
@@ -82,6 +77,16 @@ def test_a_killed_registry_comes_back_with_what_was_just_registered_and_the_rest
     assert {**after, "registry": 0} == {**before, "registry": 0}
     assert ask(stack.registry, f"/schemas/ids/{registered['id']}") == added | {"references": []}
     assert "kept-value" in ask(stack.registry, "/subjects")
+
+
+def test_it_maps_the_archive_of_its_classes_that_the_first_start_has_made(stack: Stack) -> None:
+    archive = registry_archive(stack.java, registry_program(stack.java, silent))
+    if archive is None:
+        pytest.skip("this Java has no archive of its own classes to add to")
+    if psutil.Process(stack.registry.daemon.pid()).create_time() < archive.place.stat().st_mtime:
+        stack.registry.stop()
+        local.up(home=stack.home)
+    assert str(archive.place) in {each.path for each in psutil.Process(stack.registry.daemon.pid()).memory_maps()}
 
 
 def test_a_description_from_before_there_was_a_registry_is_read(tmp_path: Path, stack: Stack) -> None:

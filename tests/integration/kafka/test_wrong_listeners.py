@@ -15,17 +15,11 @@ from offset_ledger.kafka import python_client
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import database
 from offset_ledger.publishing.topics import create_topic
-from tests.fixtures.secured import Secured, secured_broker
+from tests.fixtures.secured import Secured
 from tests.fixtures.servers import Servers
 
 AT_ONCE = 10.0  # seconds, on a machine that is busy; a server that is away is waited for three times as long
 NOWHERE = "no-such-host.invalid"
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[Secured]:
-    with secured_broker() as made:
-        yield made
 
 
 @contextmanager
