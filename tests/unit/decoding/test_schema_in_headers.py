@@ -101,7 +101,7 @@ class Confluent:
 
 
 def confluent(form: Format) -> Confluent:
-    return Confluent(form, SchemaRegistryClient.new_client({"url": f"mock://{form}"}))
+    return Confluent(form, SchemaRegistryClient.new_client({"url": f"mock://{form}", "ssl.ca.location": False}))
 
 
 def source(form: Format, key_format: KeyFormat = KeyFormat.TEXT) -> Source:
