@@ -288,14 +288,21 @@ def _checked(answer: Answer) -> Any:
     raise RegistryUnavailable(f"{text}; check that it is the schema registry and not a proxy or a page before it")
 
 
+def _context_of_authorities(settings: Settings) -> ssl.SSLContext:
+    asked = (*settings.urls, settings.oauth.token_url if settings.oauth else "")
+    if not any(url.lower().startswith("https:") for url in asked):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody is asked by TLS, and to read the authorities takes long
+    import httpx  # not before a registry is asked: many verbs have this module, and few pipelines a registry
+
+    return httpx.create_ssl_context()
+
+
 def tls_context(settings: Settings) -> ssl.SSLContext:
     """A context that checks certificates: against ``ssl.ca.location``, else against the authorities that httpx knows.
 
     Raises:
         ConfigurationError: a file is missing, or is not what its setting says.
     """
-    import httpx  # not before a registry is asked: many verbs have this module, and few pipelines a registry
-
     tls = settings.tls
     for name, path in ((CA, tls.ca), (CERTIFICATE, tls.certificate), (KEY, tls.key)):
         if path and not Path(path).is_file():
@@ -303,7 +310,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext:
     if (tls.key or tls.key_password) and not tls.certificate:
         raise _wrong(settings, f"{KEY} and {KEY_PASSWORD} need {CERTIFICATE}")
     try:
-        context = ssl.create_default_context(cafile=tls.ca) if tls.ca else httpx.create_ssl_context()
+        context = ssl.create_default_context(cafile=tls.ca) if tls.ca else _context_of_authorities(settings)
     except (ssl.SSLError, OSError) as error:
         raise _wrong(settings, f"{CA} has no certificates in PEM form ({one_line(error)})") from None
     if tls.certificate:

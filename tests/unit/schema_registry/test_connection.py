@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 
 from offset_ledger.connections import Connection, parse_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.http.oauth import OAuth
-from offset_ledger.schema_registry.connection import Settings, Tls, registry_settings
+from offset_ledger.schema_registry.connection import Settings, Tls, registry_settings, tls_context
 
 BEARER = "bearer.auth.credentials.source"
 OAUTH = {
@@ -111,3 +113,22 @@ def test_settings_show_no_secret() -> None:
     shown = [repr(registry_settings(connection(extra={**OAUTH, **extra})))]
     shown += [repr(registry_settings(connection(login="u", password="hunter2", extra=extra)))]
     assert [text for text in shown if "hunter2" in text or "dTpodW50ZXIy" in text] == []
+
+
+@pytest.mark.parametrize(
+    ("host", "extra", "wanted"),
+    [
+        ("http://h:8081", {}, False),
+        ("http://h:8081", {**OAUTH, "bearer.auth.issuer.endpoint.url": "http://t/token"}, False),
+        ("https://h:8081", {}, True),
+        ("http://h:8081,https://i:8081", {}, True),
+        ("http://h:8081", {**OAUTH, "bearer.auth.issuer.endpoint.url": "HTTPS://t/token"}, True),
+    ],
+)
+def test_the_authorities_are_read_where_something_is_asked_by_tls(
+    host: str, extra: dict[str, str], wanted: bool
+) -> None:
+    """For to read them takes longer than to ask a registry."""
+    context = tls_context(registry_settings(connection(host=host, extra=extra)))
+    assert (context.cert_store_stats()["x509_ca"] > 0) is wanted
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
