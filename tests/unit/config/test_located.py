@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
 
-from offset_ledger.config.located import Refused, nearest_line, read_json
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from offset_ledger.config import located
+from offset_ledger.config.located import PlainLoader, Refused, nearest_line, read_file, read_json
+from tests.examples import examples
+from tests.paths import ROOT
 
 
 def test_every_value_has_the_line_it_begins_on() -> None:
@@ -36,3 +47,64 @@ def test_what_cannot_be_read_is_refused_with_its_line(data: bytes, line: int, sa
 def test_an_object_nested_too_deeply_is_refused() -> None:
     with pytest.raises(Refused, match="nested too deeply"):
         read_json(b"[" * 100_000)
+
+
+def tree(node: yaml.Node) -> Any:
+    """What a node says, with the line of each of its parts."""
+    line = node.start_mark.line
+    if isinstance(node, yaml.MappingNode):
+        return node.tag, line, [(tree(key), tree(value)) for key, value in node.value]
+    return node.tag, line, [tree(each) for each in node.value] if isinstance(node, yaml.SequenceNode) else node.value
+
+
+PAGE = (ROOT / "docs" / "pipeline-file.md").read_text()
+FILES = [block.partition("```")[0] for block in PAGE.split("```yaml\n")[1:]]
+FILES += [path.read_text() for path in sorted((ROOT / "dags" / "pipelines").glob("*.yaml"))]
+PIECES = [*"\t\n :-?[]{},#&*!|>'\"%@`\\a~\r\ufeff", "\n  ", ": ", "- ", "&a ", "*a", "!!binary aGk=", "{}", "|\n"]
+
+
+@examples(600)
+@given(st.integers(0, 2**32))
+@example(0)
+def test_a_file_is_read_as_pyyaml_itself_reads_it(seed: int) -> None:
+    """A part of a pipeline file of the documentation, with something inserted or missing."""
+    random = Random(seed)
+    lines = random.choice(FILES).splitlines(keepends=True)
+    first = random.randrange(len(lines))
+    text = "".join(lines[first : first + random.randint(1, 8)])
+    for _ in range(random.randint(0, 3)):
+        at = random.randint(0, len(text))
+        text = text[:at] + random.choice([random.choice(PIECES), ""]) + text[at + random.choice([0, 0, 1]) :]
+    try:
+        expected = PlainLoader(text).get_single_node()
+    except yaml.YAMLError:
+        expected = None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "orders.yaml")
+        path.write_text(text, newline="")
+        if expected is None or expected.tag == located.CORE + "null":
+            with pytest.raises(Refused):
+                read_file(path)
+        else:
+            _, node = read_file(path)
+            assert tree(node) == tree(expected)
+            assert node.start_mark.name == str(path)
+
+
+def test_the_files_of_the_documentation_are_read_by_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a tenth of the time."""
+    monkeypatch.setattr(located, "PlainLoader", None)
+    for path in (ROOT / "dags" / "pipelines").glob("*.yaml"):
+        assert isinstance(read_file(path)[1], yaml.MappingNode)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a: ", "}"), ("- ", "")])
+@pytest.mark.parametrize("levels", [40, 60, 900, 200_000])
+def test_what_is_nested_deeply_is_read_or_refused(tmp_path: Path, opening: str, closing: str, levels: int) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(opening * levels + "x" + closing * levels)
+    if levels > 100:
+        with pytest.raises(Refused, match="nested too deeply"):
+            read_file(path)
+    else:
+        assert tree(read_file(path)[1]) == tree(PlainLoader(path.read_text()).get_single_node())
