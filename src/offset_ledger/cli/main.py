@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from offset_ledger.cli import decide, demo, inspect, kafka, production, publish, running, set_up
 from offset_ledger.cli.output import show
@@ -48,8 +48,8 @@ _GROUPS: dict[str, tuple[Verb | Family, ...]] = {
 _OLD = (set_up.run_preview, set_up.run_diff, set_up.run_doctor)  # of check
 
 
-def build_parser() -> Parser:
-    """All verbs with their arguments."""
+def build_parser(given: Collection[str] | None = None) -> Parser:
+    """All verbs with their arguments; with the words ``given`` those of them alone."""
     parser = Parser(
         prog="offset-ledger",
         usage="offset-ledger VERB ...",
@@ -57,7 +57,7 @@ def build_parser() -> Parser:
         epilog="offset-ledger VERB --help shows the options of a verb, with an example.",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    add_verbs(parser, _GROUPS, _OLD)
+    add_verbs(parser, _GROUPS, _OLD, given)
     return parser
 
 
@@ -66,11 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         this_process_is_ours()
     given = sys.argv[1:] if argv is None else argv
-    parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
         import argcomplete
 
-        argcomplete.autocomplete(parser)
+        argcomplete.autocomplete(build_parser())
+    parser = build_parser(given)
     if not given:
         parser.print_help()
         return 0

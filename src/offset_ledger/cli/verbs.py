@@ -5,12 +5,13 @@ import os
 import re
 import sys
 from argparse import SUPPRESS, Action, ArgumentTypeError, Namespace, _ActionsContainer
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import Enum
+from functools import partial
 from typing import Any, NoReturn
 
 from offset_ledger.cli.completer import complete_batches, complete_pipelines
@@ -177,16 +178,23 @@ class Verb:
         """The name at the command line."""
         return self.run.__name__.removeprefix("run_").replace("_", "-")
 
-    def add_to(self, prog: str, verbs: Any, common: Parser, name: str, *, old: bool = False) -> str:
-        """Let a parser have the verb of this name with its arguments, and return its line of the help; not ``old``."""
-        description = " ".join((self.run.__doc__ or name).partition("\n\n")[0].split())
-        summary = description[0].lower() + description[1:].removesuffix(".")
-        given = {"description": description, "epilog": f"example:\n  {self.example}", "parents": [common]}
-        made = verbs.add_parser(name, **given, **({} if old else {"help": summary}))
+    @property
+    def description(self) -> str:
+        """The first sentence of the docstring."""
+        return " ".join((self.run.__doc__ or self.name).partition("\n\n")[0].split())
+
+    @property
+    def summary(self) -> str:
+        """The verb's line of the help."""
+        return self.description[0].lower() + self.description[1:].removesuffix(".")
+
+    def add_to(self, prog: str, verbs: Any, common: Parser, name: str, *, old: bool = False) -> None:
+        """Let a parser have the verb of this name with its arguments; an ``old`` one is not listed."""
+        given = {"description": self.description, "epilog": f"example:\n  {self.example}", "parents": [common]}
+        made = verbs.add_parser(name, **given, **({} if old else {"help": self.summary}))
         made.set_defaults(run=self.run, topics=self.topics, prog=prog)
         for each in self.options:
             each.add_to(made)
-        return summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +205,13 @@ class Family:
     summary: str
     verbs: Mapping[str, Verb]
 
-    def add_to(self, parser: Parser, verbs: Any, common: Parser) -> None:
-        """Let the parser take these verbs by both names."""
+    def add_to(self, prog: str, verbs: Any, common: Parser) -> None:
+        """Let the parser take these verbs behind the word."""
         made = verbs.add_parser(self.name, help=self.summary, description=f"{self.summary}.", parents=[common])
         group = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
         for name, each in self.verbs.items():
-            each.add_to(parser.prog, group, common, name)
-            if each.name != self.name:
-                each.add_to(parser.prog, verbs, common, each.name, old=True)
-            elif name == "list":
+            each.add_to(prog, group, common, name)
+            if each.name == self.name and name == "list":
                 made.usual = tuple(self.verbs)
 
 
@@ -216,26 +222,43 @@ def verb(
     return lambda run: Verb(run, options, topics, example)
 
 
-def add_verbs(parser: Parser, groups: Mapping[str, Iterable[Verb | Family]], old: Iterable[Verb]) -> None:
-    """Let the parser take the verbs, listed in these groups, and old ones; each takes --json as the parser does."""
+def add_verbs(
+    parser: Parser,
+    groups: Mapping[str, Iterable[Verb | Family]],
+    old: Iterable[Verb],
+    given: Collection[str] | None = None,
+) -> None:
+    """Let the parser take the verbs, listed in these groups, and old ones; each takes --json as the parser does.
+
+    Of a verb that is not among the words ``given`` no parser is made: one command needs one of sixty.
+    """
     parser.add_argument_group("verbs")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help=SUPPRESS, prog=parser.prog)
+    verbs: Any = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help=SUPPRESS, prog=parser.prog)
     common = Parser(add_help=False)
     for each in _EVERYWHERE:
         each.add_to(parser, default=False)
         each.add_to(common, default=SUPPRESS)  # or it would undo what stands before the verb
+    known: dict[str, Callable[[], None]] = {}
     for title, of_group in groups.items():
         group = parser.add_argument_group(title)
         for each_verb in of_group:
+            name = each_verb.name
             if isinstance(each_verb, Family):
-                each_verb.add_to(parser, verbs, common)
-                name, summary = f"{each_verb.name} {'|'.join(each_verb.verbs)}", each_verb.summary
+                known[name] = partial(each_verb.add_to, parser.prog, verbs, common)
+                for of_family in each_verb.verbs.values():
+                    add = partial(of_family.add_to, parser.prog, verbs, common, of_family.name, old=True)
+                    known.setdefault(of_family.name, add)
+                name = f"{name} {'|'.join(each_verb.verbs)}"
             else:
-                name = each_verb.name
-                summary = each_verb.add_to(parser.prog, verbs, common, name)
-            group._group_actions.append(Action([], each_verb.name, metavar=name, help=summary))
+                known[name] = partial(each_verb.add_to, parser.prog, verbs, common, name)
+            group._group_actions.append(Action([], each_verb.name, metavar=name, help=each_verb.summary))
     for each_old in old:
-        each_old.add_to(parser.prog, verbs, common, each_old.name, old=True)
+        known[each_old.name] = partial(each_old.add_to, parser.prog, verbs, common, each_old.name, old=True)
+    for name, add_known in known.items():
+        if given is None or name in given:
+            add_known()
+        else:
+            verbs.choices[name] = None
 
 
 def run_verb(arguments: Namespace) -> Outcome:

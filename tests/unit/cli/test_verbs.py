@@ -11,6 +11,7 @@ import pytest
 
 from offset_ledger.cli import set_up
 from offset_ledger.cli.main import build_parser, main
+from offset_ledger.errors import UsageError
 
 HEAVY = {
     "airflow",
@@ -48,6 +49,25 @@ VERBS = dict(verbs(build_parser()))
 def test_a_verb_is_run_by_the_function_of_its_name(verb: str) -> None:
     run = build_parser().parse_args([*verb.split(), *required(verb)]).run
     assert run.__name__ == f"run_{verb.replace('-', '_')}"
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "quarantine"])
+def test_the_parser_of_one_command_takes_it_as_that_of_all(verb: str) -> None:
+    words = [*verb.split(), *required(verb if verb in VERBS else f"{verb} list")]
+    of_one = build_parser(words)
+    assert of_one.parse_args(words) == build_parser().parse_args(words)
+    assert of_one.format_help() == build_parser().format_help()
+    made = [parser for parser in next(a for a in of_one._actions if a.dest == "verb").choices.values() if parser]
+    assert 1 <= len(made) <= len(verb.split())
+
+
+@pytest.mark.parametrize("words", [["statsu"], ["batch", "lsit"], ["status", "--jsno"], ["help"]])
+def test_what_was_meant_is_found_among_all_verbs(words: list[str]) -> None:
+    with pytest.raises(UsageError) as by_one:
+        build_parser(words).parse_args(words)
+    with pytest.raises(UsageError) as by_all:
+        build_parser().parse_args(words)
+    assert str(by_one.value) == str(by_all.value)
 
 
 @pytest.mark.parametrize(("old", "new"), OLD.items())
