@@ -219,7 +219,8 @@ class Mistakes:
 
     def of(self, node: yaml.Node) -> "Mistakes":
         """Return the same mistakes, where they are of the file that this node is in."""
-        return replace(self, file=Path(node.start_mark.name))
+        name = node.start_mark.name
+        return self if name == str(self.file) else replace(self, file=Path(name))
 
     def raise_if_any(self) -> None:
         """Raise one PipelineFileError with all of them."""
