@@ -122,8 +122,9 @@ def make_registry_archive(java: JavaRuntime, say: Callable[[str], None]) -> bool
 
 def _record(java: JavaRuntime, say: Callable[[str], None], option: str) -> None:
     say("archiving the classes of the schema registry (once)")
+    (port,) = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="offset-ledger-") as folder:
-        registry = Registry(Path(folder), *free_ports(1), jvm=(option,))
+        registry = Registry(Path(folder), port, (option,))
         try:
             registry.up(java, Launch())
         finally:
