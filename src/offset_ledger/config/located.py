@@ -46,10 +46,9 @@ for _tag, _pattern, _first in (
     PlainLoader.add_implicit_resolver(CORE + _tag, re.compile(_pattern), _first)
 
 
-class _QuickLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    yaml_implicit_resolvers = PlainLoader.yaml_implicit_resolvers
-
-
+# A PyYAML that was built without libyaml has its own parser alone.
+_PARSER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_QuickLoader = type("_QuickLoader", (_PARSER,), {"yaml_implicit_resolvers": PlainLoader.yaml_implicit_resolvers})
 # What libyaml reads and PyYAML's own parser does not: a tab or a byte order mark within a line, and these in a flow.
 _READ_OTHERWISE = re.compile("[\t\ufeff?!]")
 _MOST_BRANCHES = 10_000  # libyaml's composer would end the process at some 50,000 levels
