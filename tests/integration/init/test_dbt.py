@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
 from offset_ledger.sandbox.stack import Stack
-from tests.fixtures.dbt import install_dbt
+from tests.fixtures.dbt import Dbt, install_dbt, running_dbt
 from tests.fixtures.servers import new_database
 from tests.fixtures.staged import ME, Event, planned, staged, validated
 from tests.paths import ROOT
@@ -66,7 +65,7 @@ class Project:
     """A dbt project beside a pipeline file, with the model of the page."""
 
     folder: Path
-    dbt: Path
+    dbt: Dbt
     session: Session
 
     @property
@@ -75,16 +74,9 @@ class Project:
 
     def runs(self, *command: str, fails: bool = False) -> str:
         """The output of dbt, which has nothing to warn of in the project."""
-        done = subprocess.run(
-            [str(self.dbt), "--warn-error", "--no-use-colors", *command],
-            cwd=self.folder,
-            env={**os.environ, "DBT_PROFILES_DIR": str(self.folder), "DO_NOT_TRACK": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (done.returncode != 0) == fails, done.stdout + done.stderr
-        return done.stdout
+        success, printed = self.dbt.run("--warn-error", "--no-use-colors", *command)
+        assert success != fails, printed
+        return printed
 
     def agrees(self) -> list[tuple[object, ...]]:
         """The rows of the model that are not deleted, which are those of the view."""
@@ -110,8 +102,9 @@ def project(stack: Stack, template_database: str, tmp_path_factory: pytest.TempP
         (folder / "models/orders_model.sql").write_text(MODEL)
         with (folder / "models/sources.yml").open("w") as printed, redirect_stdout(printed):
             assert main(["dbt", "sources", "--folder", str(folder / "pipelines")]) == 0
-        with connect(database) as session:
-            yield Project(folder, install_dbt(stack), session)
+        environment = {**os.environ, "DBT_PROFILES_DIR": str(folder), "DO_NOT_TRACK": "1"}
+        with connect(database) as session, running_dbt(install_dbt(stack), folder, environment) as dbt:
+            yield Project(folder, dbt, session)
         (folder / "profiles.yml").unlink()  # another test looks for passwords in the folders of its worker
 
 
