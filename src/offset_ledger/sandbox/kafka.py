@@ -239,6 +239,10 @@ _SMALL_MACHINE = {
     # A killed broker may come back only after its session: 9 s by default.
     "broker.session.timeout.ms": "5000",
     "broker.heartbeat.interval.ms": "1000",
+    # Past its fetch timeout, 2 s by default, a broker without its controller asks for it in a busy loop (Kafka 4.2).
+    "controller.quorum.fetch.timeout.ms": "3600000",
+    # Every 0.5 s by default, which is a third of what an idle broker does.
+    "metadata.max.idle.interval.ms": "5000",
     "log.cleaner.dedupe.buffer.size": "16777216",
     # Minutes by default: retention, compaction and abandoned transactions are to be seen within a test.
     "log.initial.task.delay.ms": "1000",
