@@ -9,14 +9,17 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from offset_ledger.connections import Connection, without_secrets
-from offset_ledger.errors import BrokerUnavailable, ConfigurationError, StackError
+from offset_ledger.errors import BrokerUnavailable, ConfigurationError, StackError, TransientError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.machine_files import cache_root
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.publishing.topics import create_topic
 from offset_ledger.sandbox.jars import kafka_jars, kafka_version
 from offset_ledger.sandbox.java import LIGHT, find_java
 from offset_ledger.sandbox.layout import HOST, PortChoice, Ports, accepts, require_free
@@ -175,7 +178,7 @@ def _keep(folder: Path, place: Path) -> Path:
 def make_kafka_archive(java: JavaRuntime, say: Callable[[str], None]) -> bool:
     """Make the archive of a broker's classes, unless it is there; False where this Java cannot.
 
-    Takes as long as one start of a broker, once for each machine.
+    Takes little longer than one start of a broker, once for each machine.
     """
     archive = kafka_archive(java)
     return archive is not None and archive.make(partial(_record, java, say))
@@ -188,13 +191,32 @@ def _record(java: JavaRuntime, say: Callable[[str], None], option: str) -> None:
         launch = Launch()
         try:
             kafka.up(java, launch)
+            with suppress(TransientError):
+                _use(_local(kafka.bootstrap))
         finally:
             kafka.broker(1).stop(_READY_SECONDS)  # it writes the archive when it ends
 
 
+def _use(kafka: Connection) -> None:
+    """Have the broker load the classes that it needs for topics, transactions and readers."""
+    # Here, because they take long to import and are needed once for each machine.
+    from offset_ledger.publishing.producer import publish
+    from offset_ledger.publishing.record import Record
+
+    create_topic(kafka.extra, "used", 1, 1)
+    publish([Record(None, b"")], kafka.extra, "used", transactional_id="used")
+    with connect_kafka(kafka) as client:
+        client.snapshot("used")
+        client.has_transaction("used", OffsetRange(0, 0, 1))
+
+
+def _local(bootstrap: str, **settings: str) -> Connection:
+    return Connection("local", "kafka", extra={"bootstrap.servers": bootstrap, **settings})
+
+
 def _cluster_size(bootstrap: str) -> int:
     """How many brokers the cluster lists; 0 if none answers."""
-    connection = Connection("local", "kafka", extra={"bootstrap.servers": bootstrap, "request.timeout.ms": "2000"})
+    connection = _local(bootstrap, **{"request.timeout.ms": "2000"})
     try:
         with connect_kafka(connection, timeout=0) as kafka:
             return kafka.count_brokers()
@@ -290,7 +312,7 @@ def kafka_command(java: JavaRuntime, program: Sequence[str], options: Sequence[s
 
 def kafka_archive(java: JavaRuntime) -> ClassArchive | None:
     """The archive of a broker's classes for this Java; None where it can have none."""
-    return class_archive(cache_root() / "classes", "kafka", java.home, _class_path(java))
+    return class_archive(cache_root() / "classes", "broker", java.home, _class_path(java))
 
 
 def _class_path(java: JavaRuntime) -> str:
