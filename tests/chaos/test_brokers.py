@@ -45,7 +45,7 @@ def cluster(stack: Stack) -> Iterator[Kafka]:
     made = Kafka(home / "kafka", 3, Ports.choose(PortChoice.any_free()))
     made.up(stack.java, Launch(silent))
     yield made
-    made.down()
+    made.kill()
     shutil.rmtree(home)
 
 

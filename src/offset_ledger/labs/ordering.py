@@ -112,7 +112,7 @@ def ordering(plan: OrderingPlan, folder: Path, say: Callable[[str], None]) -> tu
             say(f"one broker runs behind a proxy on {HOST}:{proxy.port}")
             return tuple(_case(proxy, plan, *case, say) for case in CASES)
         finally:
-            kafka.broker(1).kill()  # its data are not needed again
+            kafka.kill()
 
 
 def report(plan: OrderingPlan, results: Sequence[Ordering]) -> Report:

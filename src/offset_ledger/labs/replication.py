@@ -99,8 +99,7 @@ def replication(plan: TrialPlan, folder: Path, say: Callable[[str], None]) -> tu
             )
         _run(lab)
     finally:
-        for each in reversed(kafka.brokers):
-            each.kill()  # their data are not needed again
+        kafka.kill()
     return tuple(sorted(lab.trials, key=lambda t: (str(t.acks), t.min_insync)))
 
 

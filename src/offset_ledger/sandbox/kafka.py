@@ -135,6 +135,11 @@ class Kafka:
         """Stop the brokers, the controller last; False if none ran."""
         return True in [broker.stop() for broker in reversed(self.brokers)]
 
+    def kill(self) -> None:
+        """End the brokers at once, where their data are not needed again."""
+        for broker in reversed(self.brokers):
+            broker.kill()
+
     def ready(self) -> bool:
         """Return whether the cluster answers and lists all its brokers."""
         return all(accepts(broker.port) for broker in self.brokers) and _cluster_size(self.bootstrap) == self.count

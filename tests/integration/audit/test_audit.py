@@ -124,7 +124,7 @@ def kafka() -> Iterator[Kafka]:
         made = Kafka(Path(folder), 3, Ports.choose(PortChoice.any_free()), {"auto.leader.rebalance.enable": "false"})
         made.up(find_java(), Launch(silent))
         yield made
-        made.down()
+        made.kill()
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ def kafka() -> Iterator[Kafka]:
         made = Kafka(Path(folder), 1, Ports.choose(PortChoice.any_free()), SETTINGS)
         made.up(find_java(), Launch(silent))
         yield made
-        made.down()
+        made.kill()
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ def kafka(tmp_path: Path) -> Iterator[Kafka]:
     made = Kafka(tmp_path, 1, Ports.choose(PortChoice.any_free()))
     made.up(find_java(), Launch(silent))
     yield made
-    made.down()
+    made.kill()
 
 
 def produce(broker: Broker, topic: str, batch: bytes, transactional_id: str | None = None) -> int:

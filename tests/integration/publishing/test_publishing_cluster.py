@@ -61,7 +61,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     made = Kafka(tmp_path_factory.mktemp("kafka"), 3, Ports.choose(PortChoice.any_free()))
     made.up(find_java(), Launch(lambda _: None))
     yield made
-    made.down()
+    made.kill()
 
 
 @pytest.fixture(scope="module")

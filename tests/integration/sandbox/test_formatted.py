@@ -27,7 +27,7 @@ def formatted(stack: Stack, folder: Path, brokers: int) -> list[dict[str, str]]:
         made.up(stack.java, Launch(silent))
         create_topic({"bootstrap.servers": made.bootstrap}, "orders", 3, brokers)
     finally:
-        made.down()
+        made.kill()
     return ids_of(made)
 
 
