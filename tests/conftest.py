@@ -16,6 +16,7 @@ pytest_plugins = [
     "tests.fixtures.guids",
     "tests.fixtures.registry_bench",
     "tests.fixtures.spark",
+    "tests.fixtures.three_brokers",
 ]
 
 settings.load_profile("all")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -41,7 +41,7 @@ from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
 from offset_ledger.sandbox.java import find_java
 from offset_ledger.sandbox.kafka import Kafka
-from offset_ledger.sandbox.layout import PortChoice, Ports, free_ports
+from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.sandbox.process import Launch, silent
 from tests.fixtures.kafka_tools import commands, paste
 from tests.paths import ROOT
@@ -118,13 +118,12 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[Kafka]:
-    """Three brokers that bring no leader back by themselves."""
-    with tempfile.TemporaryDirectory(prefix="offset-ledger-") as folder:
-        made = Kafka(Path(folder), 3, Ports.choose(PortChoice.any_free()), {"auto.leader.rebalance.enable": "false"})
-        made.up(find_java(), Launch(silent))
-        yield made
-        made.kill()
+def kafka(three_brokers: Kafka) -> Iterator[Kafka]:
+    """They end with this file, which comes last, and whoever wants them again has new ones: these tests spoil them."""
+    three_brokers.up(find_java(), Launch(silent))
+    yield three_brokers
+    three_brokers.kill()
+    shutil.rmtree(three_brokers.directory)
 
 
 @pytest.fixture(scope="module")

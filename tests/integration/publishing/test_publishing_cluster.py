@@ -44,8 +44,7 @@ from offset_ledger.publishing.settings import COMPRESSIONS, read_settings
 from offset_ledger.publishing.topics import create_topic
 from offset_ledger.sandbox.java import find_java
 from offset_ledger.sandbox.kafka import Broker, Kafka
-from offset_ledger.sandbox.layout import PortChoice, Ports
-from offset_ledger.sandbox.process import Launch
+from offset_ledger.sandbox.process import Launch, silent
 from tests.fixtures.java_clients import SERIALIZATION, JavaClients, java_classes, java_serializers
 from tests.fixtures.topic_reader import Place, read, values
 
@@ -57,11 +56,9 @@ numbers = count()
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    made = Kafka(tmp_path_factory.mktemp("kafka"), 3, Ports.choose(PortChoice.any_free()))
-    made.up(find_java(), Launch(lambda _: None))
-    yield made
-    made.kill()
+def kafka(three_brokers: Kafka) -> Kafka:
+    three_brokers.up(find_java(), Launch(silent))
+    return three_brokers
 
 
 @pytest.fixture(scope="module")
