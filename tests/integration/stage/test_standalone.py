@@ -34,6 +34,7 @@ from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.spark import WORKERS, SparkStandalone
 from offset_ledger.sandbox.stack import SparkKind, Stack
 from offset_ledger.stage.runs import runs_of, shares_of
+from offset_ledger.stage.spark_server import archive_options
 from tests.dags.fresh import answer_of
 from tests.fixtures.servers import Servers, own_stack
 from tests.fixtures.stacks import LOOPBACK, listeners
@@ -243,6 +244,39 @@ def test_the_stack_shows_the_cluster_and_all_of_it_is_on_the_loopback(cluster: S
     assert [name for each in environments for name in each if name.startswith("AIRFLOW_CONN_")] == []
 
 
+def test_a_task_that_airflow_stops_leaves_no_driver_and_no_executor(
+    bench: Maker, cluster: SparkStandalone, python: Path, tmp_path: Path
+) -> None:
+    one = bench(4, 5)
+    one.ask("end")  # the cores are for the task now
+    one.publish(dict.fromkeys(range(4), 20))
+    one.driver.arm("slice_copied=sleep:600")
+    batch = plan(parse_pipeline(one.path), ME).batch
+    assert batch is not None
+    known = {**environment(cluster.connection(), one), "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
+    with stage_task(one.path, batch.batch_id, tmp_path / "home", **known) as task:
+        wait_for_slices(one.session, batch.batch_id, 1)
+        others = psutil.Process(task.pid).children(recursive=True)
+        assert {each.name()[:6] for each in others} >= {"java", "python"}
+        task.terminate()
+        assert task.wait(60) != 0
+        assert psutil.wait_procs(others, timeout=60)[1] == []
+    wait_for_slices(one.session, batch.batch_id, 0)
+    one.driver.arm("")
+    one.check(one.ask("ingest"))
+
+
+def environment(spark: Connection, one: Bench) -> dict[str, str]:
+    """What a task needs to find its connections and spark-submit."""
+    return {
+        **{environment_name(c.conn_id): c.to_json() for c in (spark, one.servers.kafka, one.servers.postgres)},
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "JAVA_HOME": os.environ["JAVA_HOME"],
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "OFFSET_LEDGER_CACHE": str(cache_root()),
+    }
+
+
 def test_workers_load_the_package_from_what_was_shipped_and_have_no_other(bench: Maker, stack: Stack) -> None:
     one = bench(1, 10)
     one.publish({0: 20})
@@ -327,39 +361,6 @@ def test_a_worker_that_dies_takes_its_executor_with_it_and_the_other_stages_the_
         one.check(done.result())
 
 
-def test_a_task_that_airflow_stops_leaves_no_driver_and_no_executor(
-    bench: Maker, cluster: SparkStandalone, python: Path, tmp_path: Path
-) -> None:
-    one = bench(4, 5)
-    one.ask("end")  # the cores are for the task now
-    one.publish(dict.fromkeys(range(4), 20))
-    one.driver.arm("slice_copied=sleep:600")
-    batch = plan(parse_pipeline(one.path), ME).batch
-    assert batch is not None
-    known = {**environment(cluster.connection(), one), "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
-    with stage_task(one.path, batch.batch_id, tmp_path / "home", **known) as task:
-        wait_for_slices(one.session, batch.batch_id, 1)
-        others = psutil.Process(task.pid).children(recursive=True)
-        assert {each.name()[:6] for each in others} >= {"java", "python"}
-        task.terminate()
-        assert task.wait(60) != 0
-        assert psutil.wait_procs(others, timeout=60)[1] == []
-    wait_for_slices(one.session, batch.batch_id, 0)
-    one.driver.arm("")
-    one.check(one.ask("ingest"))
-
-
-def environment(spark: Connection, one: Bench) -> dict[str, str]:
-    """What a task needs to find its connections and spark-submit."""
-    return {
-        **{environment_name(c.conn_id): c.to_json() for c in (spark, one.servers.kafka, one.servers.postgres)},
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "JAVA_HOME": os.environ["JAVA_HOME"],
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "OFFSET_LEDGER_CACHE": str(cache_root()),
-    }
-
-
 SUBMITTED = """
 import os, subprocess, sys
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -367,7 +368,7 @@ from airflow.sdk.exceptions import AirflowException
 from offset_ledger.airflow import operators
 
 master, folder, python, *runs = sys.argv[1:]
-elsewhere = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "SPARK_HOME")}
+elsewhere = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "SPARK_HOME", "JAVA_TOOL_OPTIONS")}
 
 def as_on_a_cluster(self, application, env):
     command = self._build_spark_submit_command(application)
@@ -391,7 +392,7 @@ for file, batch in zip(runs[::2], runs[1::2]):
 import json
 print(json.dumps(said))
 """
-CLUSTER_MODE = "\n  connection: spark_yarn\n  deploy_mode: cluster\n  resources"
+CLUSTER_MODE = "\n  connection: spark_yarn\n  deploy_mode: cluster\n  resources: {total_executor_cores: 1, "
 
 
 def test_a_driver_elsewhere_has_the_shipped_files_alone_and_tells_the_task_of_its_error_through_the_ledger(
@@ -403,7 +404,7 @@ def test_a_driver_elsewhere_has_the_shipped_files_alone_and_tells_the_task_of_it
     for n, one in enumerate((good, bad)):
         one.path = tmp_path / f"{n}.yaml"
         text = PIPELINE.format(topic=one.topic, per_slice=10, folder=one.driver.folder, once=tmp_path)
-        text = text.replace("orders", f"orders{n}").replace("\n  resources", CLUSTER_MODE)
+        text = text.replace("orders", f"orders{n}").replace("\n  resources: {", CLUSTER_MODE)
         one.path.write_text(text)
         one.publish({0: 10})
     batches = [plan(parse_pipeline(one.path), ME).batch for one in (good, bad)]
@@ -417,7 +418,7 @@ def test_a_driver_elsewhere_has_the_shipped_files_alone_and_tells_the_task_of_it
     folder.mkdir()
     yarn = replace(cluster.connection(), conn_id="spark_yarn", host="yarn")
     task = {"AIRFLOW_CTX_DAG_ID": "ingest_orders", "AIRFLOW_CTX_TASK_ID": "stage"}
-    known = {**environment(yarn, good), **task}
+    known = {**environment(yarn, good), **task, "JAVA_TOOL_OPTIONS": " ".join(archive_options())}
     said = answer_of(SUBMITTED, tmp_path / "home", str(cluster.address), str(folder), str(python), *runs, **known)
     assert said[0] is None
     assert said[1][0] == "AirflowFailException"
