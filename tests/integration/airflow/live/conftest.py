@@ -38,6 +38,7 @@ from tests.fixtures.statsd import Statsd
 
 DAY = timedelta(days=1)
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
+LOOKED_AT = ("orders", "strict", "lossy", "woken")
 # Postgres trusts the loopback and Kafka speaks plaintext: neither looks at a password, and both are told this one.
 
 
@@ -104,7 +105,10 @@ def world(
     airflow = Airflow(stack.home / "airflow", project, stack.ports.airflow, stack.postgres)
     reports = {"OFFSET_LEDGER_REPORTS": str(project / "reports")}
     bundles = bundle_settings(project / "bundles", shop)
-    settings = {**stack.environment(), **connections, **statsd.environment(), **reports, **sent_to(lineage), **bundles}
+    # This Postgres stays: nobody need ask before each transaction whether it is still there.
+    sure = {"AIRFLOW__DATABASE__SQL_ALCHEMY_POOL_PRE_PING": "False"}
+    settings = {**stack.environment(), **connections, **statsd.environment(), **reports, **sent_to(lineage)}
+    settings |= {**bundles, **sure}
     environment = {**os.environ, **settings, **airflow.environment()}
     made = World(airflow, environment, settings, postgres, kafka, project, statsd)
     with pytest.MonkeyPatch.context() as patch:
@@ -143,9 +147,21 @@ def spark_ready(world: World, spark_server: SparkConnect, stack: Stack) -> None:
 
 
 def sent_to(lineage: Answering) -> dict[str, str]:
-    """The settings of OpenLineage's provider."""
+    """The settings of OpenLineage's provider. It forks each task twice more: only every commit, and the tasks of runs
+    that have begun before anybody looks at the events, are worth that.
+    """
     transport = {"type": "http", "url": lineage.url, "endpoint": "api/v1/lineage"}
-    return {"AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport), "AIRFLOW__OPENLINEAGE__NAMESPACE": "tests"}
+    commit = {"operator": "offset_ledger.airflow.operators.CommitOperator"}
+    policy = [
+        {"scope": {}, "controls": {"emit_task_events": False}},
+        {"scope": commit, "controls": {"emit_task_events": True}},
+        *({"scope": {"dag_id": f"ingest_{name}"}, "controls": {"emit_task_events": True}} for name in LOOKED_AT),
+    ]
+    return {
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
+        "AIRFLOW__OPENLINEAGE__NAMESPACE": "tests",
+        "AIRFLOW__OPENLINEAGE__EMISSION_POLICY": json.dumps(policy),
+    }
 
 
 def stored(world: World) -> tuple[Connection, Connection]:
