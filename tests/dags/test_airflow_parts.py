@@ -85,7 +85,7 @@ asyncio.run(look())
 
 
 def run(program: str, home: Path, *arguments: str) -> Any:
-    return answer_of(program, home, *arguments, **os.environ)
+    return answer_of(program, home, *arguments, as_task=True, **os.environ)
 
 
 TAGS = {"pipeline": "orders"}

@@ -94,7 +94,7 @@ def understood(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]
         "HADOOP_CONF_DIR": str(tmp_path / "hadoop"),
         **{f"AIRFLOW_CONN_{each.conn_id.upper()}": each.to_json() for each in connections},
     }
-    found: dict[str, Any] = answer_of(_UNDERSTOOD, tmp_path, str(file), **known)
+    found: dict[str, Any] = answer_of(_UNDERSTOOD, tmp_path, str(file), as_task=True, **known)
     return found
 
 

@@ -155,7 +155,7 @@ def test_a_reason_is_kept_as_it_was_given_and_none_is_made_up(tmp_path: Path) ->
         ["Reject", {"why": ""}, None],
     ]
     nobody = "nobody (no answer in time)"
-    assert answer_of(_ANSWERS, tmp_path, str(file), json.dumps(answers)) == [
+    assert answer_of(_ANSWERS, tmp_path, str(file), json.dumps(answers), as_task=True) == [
         ["approve", "ann", "a new state, seen"],
         *[["approve", "ann", "none given"]] * 4,
         ["reject", nobody, "none given", f"rejected by {nobody}; why: none given; nothing was changed"],

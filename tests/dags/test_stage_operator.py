@@ -109,7 +109,10 @@ def test_a_task_that_is_stopped_before_it_submits_submits_nothing(tmp_path: Path
     file = tmp_path / "orders.yaml"
     file.write_text(PIPELINE.format(topic="orders"))
     known = {**os.environ, **CONNECTIONS}
-    assert answer_of(_STOPPED, tmp_path, str(file), **known) == ["the task was stopped; nothing was committed", []]
+    assert answer_of(_STOPPED, tmp_path, str(file), as_task=True, **known) == [
+        "the task was stopped; nothing was committed",
+        [],
+    ]
 
 
 _KILLED = """
@@ -150,7 +153,7 @@ def test_a_task_that_is_stopped_ends_spark_submit_and_the_application_on_the_clu
         (programs / name).write_text(f"#!/bin/sh\n{does}\n")
         (programs / name).chmod(0o755)
     known = {**os.environ, **CONNECTIONS, "PATH": f"{programs}:{os.environ['PATH']}"}
-    stopped = answer_of(_KILLED, tmp_path, str(file), **known)
+    stopped = answer_of(_KILLED, tmp_path, str(file), as_task=True, **known)
     assert stopped == ["the task was stopped; nothing was committed", -signal.SIGKILL]
     assert killed.read_text() == "application -kill application_17_4\n"
 
@@ -181,7 +184,7 @@ def test_spark_submit_inherits_no_secret(tmp_path: Path) -> None:
     (programs / "spark-submit").chmod(0o755)
     secrets = {"AIRFLOW_CONN_ELSEWHERE": "s3cr3t", "PGPASSWORD": "s3cr3t", "AIRFLOW__CORE__FERNET_KEY": "s3cr3t" * 8}
     known = {**os.environ, **CONNECTIONS, **secrets, "SHOP_REGION": "eu", "PATH": f"{programs}:{os.environ['PATH']}"}
-    answer_of(_RUN, tmp_path, str(file), **known)
+    answer_of(_RUN, tmp_path, str(file), as_task=True, **known)
     names = {line.partition("=")[0] for line in environment.read_text().splitlines()}
     assert {name for name in names if name in secrets or name.startswith("AIRFLOW_CONN_")} == set()
     assert "SHOP_REGION" in names
@@ -229,7 +232,7 @@ def failed(tmp_path: Path, master: str) -> list[str]:
         "AIRFLOW_CONN_POSTGRES_DEFAULT": Connection("", "postgres", "127.0.0.1", free_ports(1)[0]).to_json(),
         "OFFSET_LEDGER_RETRY_SECONDS": "0",
     }
-    found: list[str] = answer_of(_FAILED, tmp_path, str(file), **known)
+    found: list[str] = answer_of(_FAILED, tmp_path, str(file), as_task=True, **known)
     return found
 
 
@@ -286,7 +289,7 @@ def test_a_checkout_submits_its_own_job_and_an_installation_the_one_of_the_packa
         (ROOT / "dags/pipelines/flights.yaml", ROOT / "jobs/stage_batch.py"),
         (elsewhere, Path(offset_ledger.__file__).parent / "stage/submitted/stage_batch.py"),
     ):
-        command = answer_of(_SUBMITTED, tmp_path, str(file), **{**os.environ, **CONNECTIONS})
+        command = answer_of(_SUBMITTED, tmp_path, str(file), as_task=True, **{**os.environ, **CONNECTIONS})
         assert command[command.index(str(file)) - 1] == str(job)
         assert command[command.index(str(file)) + 1] == "7"
 
@@ -295,6 +298,6 @@ def test_a_checkout_submits_its_own_job_and_an_installation_the_one_of_the_packa
 def test_a_job_learns_of_its_task_what_airflow_adds_for_openlineage(tmp_path: Path) -> None:
     asked = {"AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "true", "AIRFLOW__OPENLINEAGE__NAMESPACE": "shop"}
     known = {**os.environ, **CONNECTIONS, **asked}
-    command = answer_of(_SUBMITTED, tmp_path, str(ROOT / "dags/pipelines/flights.yaml"), **known)
+    command = answer_of(_SUBMITTED, tmp_path, str(ROOT / "dags/pipelines/flights.yaml"), as_task=True, **known)
     assert "spark.openlineage.parentJobNamespace=shop" in command
     assert "spark.openlineage.parentJobName=ingest_flights.stage" in command
