@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import FROM_AIRFLOW, environment_name, without_secrets
 from offset_ledger.doctor.airflow import check_airflow
+from tests.fixtures.forked import run_forked
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.minutes(1)
@@ -36,10 +36,11 @@ for arguments in (["db", "migrate"], ["connections", "import", sys.argv[1]]):
 BACKEND = "airflow.secrets.local_filesystem.LocalFilesystemBackend"
 
 
-def run(arguments: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], env=dict(environment), capture_output=True, text=True, timeout=300, check=False
-    )
+CLI = "import runpy; runpy.run_module('offset_ledger.cli', run_name='__main__')"
+
+
+def run(program: str, environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run_forked(program, *arguments, environment=environment, seconds=300)
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +60,14 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
     known = {"conn_type": "kafka", "host": "database", "password": "p", "extra": '{"bootstrap.servers": "a:1", "n": 1}'}
     (folder / "more.json").write_text(json.dumps(dict.fromkeys(("in_all", "in_both", "in_database"), known)))
-    done = run(["-c", FILL, str(folder / "more.json")], made)
+    done = run(FILL, made, str(folder / "more.json"))
     assert done.returncode == 0, done.stderr
     return made
 
 
 def test_the_environment_comes_before_backends_and_they_before_the_database(shell: dict[str, str]) -> None:
     own = {environment_name("in_all"): '{"conn_type": "kafka", "host": "environment"}'}
-    done = run(["-c", ASK], {**shell, **own})
+    done = run(ASK, {**shell, **own})
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     hosts = {name: json.loads(text)["host"] for name, text in found.items()}
@@ -85,10 +86,10 @@ def test_the_environment_comes_before_backends_and_they_before_the_database(shel
 @pytest.mark.full
 def test_the_option_does_what_the_variable_does(shell: dict[str, str]) -> None:
     quiet = {name: value for name, value in shell.items() if name != FROM_AIRFLOW}
-    arguments = ["-m", "offset_ledger.cli", "migrate", "--connection", "missing"]
-    without = run(arguments, quiet)
+    arguments = ("migrate", "--connection", "missing")
+    without = run(CLI, quiet, *arguments)
     assert "--connections-from-airflow" in without.stderr
-    done = run([*arguments, "--connections-from-airflow"], quiet)
+    done = run(CLI, quiet, *arguments, "--connections-from-airflow")
     assert "connection 'missing' is not defined in Airflow" in done.stderr
     assert "LocalFilesystemBackend" in done.stderr
     assert done.returncode == without.returncode != 0
@@ -97,8 +98,7 @@ def test_the_option_does_what_the_variable_does(shell: dict[str, str]) -> None:
 @pytest.mark.full
 def test_a_database_that_is_not_there_is_one_line(shell: dict[str, str], tmp_path: Path) -> None:
     nowhere = {**shell, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{tmp_path}/none.db"}
-    arguments = ["-m", "offset_ledger.cli", "migrate", "--connection", "in_database"]
-    done = run(arguments, nowhere)
+    done = run(CLI, nowhere, "migrate", "--connection", "in_database")
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("offset-ledger: ConfigurationError: connection 'in_database' was not found in Airflow's")
     assert "AIRFLOW_HOME" in last
