@@ -114,6 +114,18 @@ class Airflow:
         missing = [daemon for daemon in self.daemons if daemon.pid() is None]
         if "api-server" in (daemon.name for daemon in missing):
             require_free("Airflow", self.port)
+        env = self.migrated(connections, launch)
+        for daemon in missing:
+            command = [self.python, "-m", "airflow", daemon.name, *_COMPONENTS[daemon.name]]
+            launch.start(daemon, command, env, cwd=self.project)
+        launch.wait(self.daemons, self.ready, _READY_SECONDS)
+
+    def migrated(self, connections: Mapping[str, str], launch: Launch) -> dict[str, str]:
+        """Migrate the metadata and return the environment of the components.
+
+        Raises:
+            StackError: the migration failed.
+        """
         # Without the settings of another Airflow, and with the programs beside this Python first.
         outer = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
         outer["PATH"] = os.pathsep.join((str(Path(self.python).parent), os.environ.get("PATH", os.defpath)))
@@ -129,10 +141,7 @@ class Airflow:
             migrate = [self.python, "-m", "airflow", "db", "migrate"]
             run(migrate, env, self.directory / "migrate.log", "airflow db migrate")
             marker.write_text(f"{release} {self._revision()}")
-        for daemon in missing:
-            command = [self.python, "-m", "airflow", daemon.name, *_COMPONENTS[daemon.name]]
-            launch.start(daemon, command, env, cwd=self.project)
-        launch.wait(self.daemons, self.ready, _READY_SECONDS)
+        return env
 
     def down(self) -> bool:
         """Stop the components; False if none ran."""

@@ -35,6 +35,7 @@ from tests.fixtures.http_server import Answering, answering, send_json
 from tests.fixtures.servers import execute
 from tests.fixtures.spark import LIGHT_JVM
 from tests.fixtures.statsd import Statsd
+from tests.integration.airflow.conftest import copy_database
 
 DAY = timedelta(days=1)
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
@@ -89,6 +90,7 @@ def spark_server(stack: Stack) -> Iterator[SparkConnect]:
 def world(
     stack: Stack,
     template_database: str,
+    template_airflow: Airflow,
     lineage: Answering,
     hooks: Answering,
     shop: GitBundle,
@@ -102,7 +104,8 @@ def world(
     known = (kafka, postgres, spark_server.connection(), replace(spark, conn_id="spark_submitted"))
     connections = {environment_name(each.conn_id): each.to_json() for each in known}
     project, statsd = new_project(), Statsd()
-    airflow = Airflow(stack.home / "airflow", project, stack.ports.airflow, stack.postgres)
+    airflow = Airflow(stack.home / "airflow", project, stack.ports.airflow, stack.postgres, "runs_airflow")
+    copy_database(template_airflow, airflow)
     reports = {"OFFSET_LEDGER_REPORTS": str(project / "reports")}
     bundles = bundle_settings(project / "bundles", shop)
     # This Postgres stays: nobody need ask before each transaction whether it is still there.

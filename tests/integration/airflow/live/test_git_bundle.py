@@ -29,7 +29,7 @@ def on_the_page(world: World) -> set[str]:
 
 def stored(world: World) -> list[str]:
     """The DAG and the XComs as Airflow's database has them."""
-    with connect(world.airflow.postgres.connection("airflow")) as session:
+    with connect(world.airflow.postgres.connection(world.airflow.database)) as session:
         found = [json.loads(text) for (text,) in rows(session, STORED)]
     for each in found:
         if isinstance(each, dict) and "dag" in each:

@@ -13,7 +13,6 @@ import pytest
 from psycopg2 import sql
 
 from offset_ledger.postgres_connection import postgres_arguments
-from offset_ledger.sandbox.postgres import AIRFLOW_DATABASE
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.statsd import Metric
 
@@ -104,7 +103,7 @@ def files(folder: Path) -> Iterator[Path]:
 
 def metadata(world: World) -> list[tuple[str, str]]:
     """Every row of Airflow's database as text; passwords of connections are encrypted in it."""
-    session = psycopg2.connect(**postgres_arguments(world.airflow.postgres.connection(AIRFLOW_DATABASE)))
+    session = psycopg2.connect(**postgres_arguments(world.airflow.postgres.connection(world.airflow.database)))
     try:
         with session, session.cursor() as cursor:
             cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
