@@ -39,7 +39,6 @@ from tests.integration.airflow.conftest import copy_database
 
 DAY = timedelta(days=1)
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
-LOOKED_AT = ("orders", "strict", "lossy", "woken")
 # Postgres trusts the loopback and Kafka speaks plaintext: neither looks at a password, and both are told this one.
 
 
@@ -150,21 +149,9 @@ def spark_ready(world: World, spark_server: SparkConnect, stack: Stack) -> None:
 
 
 def sent_to(lineage: Answering) -> dict[str, str]:
-    """The settings of OpenLineage's provider. It forks each task twice more: only every commit, and the tasks of runs
-    that have begun before anybody looks at the events, are worth that.
-    """
+    """The settings of OpenLineage's provider."""
     transport = {"type": "http", "url": lineage.url, "endpoint": "api/v1/lineage"}
-    commit = {"operator": "offset_ledger.airflow.operators.CommitOperator"}
-    policy = [
-        {"scope": {}, "controls": {"emit_task_events": False}},
-        {"scope": commit, "controls": {"emit_task_events": True}},
-        *({"scope": {"dag_id": f"ingest_{name}"}, "controls": {"emit_task_events": True}} for name in LOOKED_AT),
-    ]
-    return {
-        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
-        "AIRFLOW__OPENLINEAGE__NAMESPACE": "tests",
-        "AIRFLOW__OPENLINEAGE__EMISSION_POLICY": json.dumps(policy),
-    }
+    return {"AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport), "AIRFLOW__OPENLINEAGE__NAMESPACE": "tests"}
 
 
 def stored(world: World) -> tuple[Connection, Connection]:
