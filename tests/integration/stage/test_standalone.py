@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -37,7 +36,7 @@ from offset_ledger.sandbox.stack import SparkKind, Stack
 from offset_ledger.stage.runs import runs_of, shares_of
 from offset_ledger.stage.spark_server import archive_options
 from tests.dags.fresh import answer_of
-from tests.fixtures.servers import Servers, new_folder, one_worker
+from tests.fixtures.servers import Servers, own_stack
 from tests.fixtures.stacks import LOOPBACK, listeners
 from tests.fixtures.stage_task import stage_task, wait_for_slices
 from tests.fixtures.staged import ME
@@ -103,22 +102,10 @@ class Driver:
 
 
 @pytest.fixture(scope="module")
-def stack(shared_stack: Stack) -> Iterator[Stack]:
-    """The servers of all tests in a stack of its own, of which the cluster is a part too."""
-    home = new_folder()
-    for part in ("kafka", "postgres"):
-        (home / part).symlink_to(shared_stack.home / part)
-    replace(shared_stack, home=home).save()
-    made = started(shared_stack, home)
-    yield made
-    made.spark.stop()
-    shutil.rmtree(home)
-
-
-def started(shared_stack: Stack, home: Path) -> Stack:
-    """The stack of that folder, with what does not run of the cluster."""
-    with one_worker(shared_stack.home):
-        return local.up(home=home, spark=SparkKind.STANDALONE)
+def stack() -> Iterator[Stack]:
+    """Servers of its own, beside which the cluster is a part of their stack."""
+    with own_stack() as made:
+        yield local.up(home=made.home, spark=SparkKind.STANDALONE)
 
 
 @pytest.fixture(scope="module")
@@ -354,10 +341,10 @@ def test_64_partitions_are_one_batch_of_512_slices(bench: Maker) -> None:
 
 
 @pytest.fixture
-def healed(cluster: SparkStandalone, stack: Stack, shared_stack: Stack) -> Iterator[SparkStandalone]:
+def healed(cluster: SparkStandalone, stack: Stack) -> Iterator[SparkStandalone]:
     """The cluster; a worker that the test has killed is started again after it."""
     yield cluster
-    started(shared_stack, stack.home)
+    local.up(home=stack.home, spark=SparkKind.STANDALONE)
     assert all(map(cluster.ready, cluster.daemons))
 
 
