@@ -114,13 +114,13 @@ class Airflow:
         missing = [daemon for daemon in self.daemons if daemon.pid() is None]
         if "api-server" in (daemon.name for daemon in missing):
             require_free("Airflow", self.port)
-        env = self.migrated(connections, launch)
+        env = self.migrate(connections, launch)
         for daemon in missing:
             command = [self.python, "-m", "airflow", daemon.name, *_COMPONENTS[daemon.name]]
             launch.start(daemon, command, env, cwd=self.project)
         launch.wait(self.daemons, self.ready, _READY_SECONDS)
 
-    def migrated(self, connections: Mapping[str, str], launch: Launch) -> dict[str, str]:
+    def migrate(self, connections: Mapping[str, str], launch: Launch) -> dict[str, str]:
         """Migrate the metadata and return the environment of the components.
 
         Raises:

@@ -18,7 +18,7 @@ def template_airflow(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> 
     home = tmp_path_factory.mktemp("airflow")
     execute(stack.postgres.connection("postgres"), "CREATE DATABASE airflow_template")
     made = Airflow(home, home, 0, stack.postgres, "airflow_template")
-    made.migrated({}, Launch(print))
+    made.migrate({}, Launch(print))
     return made
 
 

@@ -244,6 +244,7 @@ def test_the_stack_shows_the_cluster_and_all_of_it_is_on_the_loopback(cluster: S
     assert [name for each in environments for name in each if name.startswith("AIRFLOW_CONN_")] == []
 
 
+# So early, because the application that it starts in the end serves the tests after it.
 def test_a_task_that_airflow_stops_leaves_no_driver_and_no_executor(
     bench: Maker, cluster: SparkStandalone, python: Path, tmp_path: Path
 ) -> None:
