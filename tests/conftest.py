@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
+from pathlib import Path
 
 from hypothesis import settings
 
 from tests import examples  # noqa: F401 - registers the profiles
+from tests.fixtures.site import sitecustomize
 
 pytest_plugins = [
     "tests.fixtures.servers",
@@ -21,8 +24,9 @@ pytest_plugins = [
 
 settings.load_profile("all")
 
-# Thousands of collected tests live to the end of a run: to look through them again and again finds no garbage.
-gc.set_threshold(20_000, 50, 50)
+# Imported here, it counts for this process: by its folder for the workers and for each program that a test starts.
+_site = [str(Path(sitecustomize.__file__).parent), os.environ.get("PYTHONPATH", "")]
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _site))
 
 
 def pytest_collection_finish() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from offset_ledger.cli import decide, demo, inspect, kafka, production, publish, running, set_up
 from offset_ledger.cli.output import show
 from offset_ledger.cli.verbs import Family, Parser, Verb, add_verbs, run_verb
+from offset_ledger.cycles import collect_rarely
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, UsageError, failure_of, one_line
 from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.progress import clear
@@ -65,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code: 0, or that of the error."""
     if argv is None:
         this_process_is_ours()
+        collect_rarely()
     given = sys.argv[1:] if argv is None else argv
     if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
         import argcomplete
