@@ -1,4 +1,4 @@
-"""The program ``offset-ledger`` looks for garbage seldom, and not once more at its end; a caller's process as before."""
+"""The program ``offset-ledger`` looks for garbage seldom, and not once more at its end; other processes as before."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class KafkaClient:
 
     def settings(self, topic: str, *names: str) -> dict[str, str]:
         """Settings of the topic, defaults included."""
-        settings = self.ask(lambda admin: topics.topic_settings(admin, topic))
+        settings = self.ask(lambda admin: topics.topic_settings(admin, topic, *names))
         return {name: settings[name] for name in names}
 
     def sized_logs(self, topic: str) -> dict[int, SizedLog]:
@@ -197,7 +197,7 @@ def take_snapshot(admin: Admin, topic: str) -> TopicSnapshot:
     # The leader answers with its epoch: that of the description may be older than the records below this offset.
     stable = last_stable(admin, topic, partitions)
     ends = high_watermarks(admin, topic, partitions)
-    settings = topics.topic_settings(admin, topic)
+    settings = topics.topic_settings(admin, topic, "cleanup.policy", "delete.retention.ms")
     return TopicSnapshot(
         cluster_id=str(topics.describe_cluster(admin)["cluster_id"]),
         topic=topic,

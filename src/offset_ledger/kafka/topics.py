@@ -92,16 +92,17 @@ class TopicConfigs:
     own: frozenset[str]
 
 
-def topic_configs(admin: Admin, topic: str) -> TopicConfigs:
-    """All settings; none where this login may not read them."""
-    configs = describe_configs(admin, [ConfigResource(ConfigResourceType.TOPIC, topic)])[topic]
+def topic_configs(admin: Admin, topic: str, *names: str) -> TopicConfigs:
+    """The settings of these names, or all if none is given; none where this login may not read them."""
+    asked = ConfigResource(ConfigResourceType.TOPIC, topic, list(names) or None)
+    configs = describe_configs(admin, [asked])[topic]
     own = frozenset(name for name, config in configs.items() if config["config_source"] == _OF_THE_TOPIC)
     return TopicConfigs({name: str(config["value"]) for name, config in configs.items()}, own)
 
 
-def topic_settings(admin: Admin, topic: str) -> dict[str, str]:
-    """All settings of the topic, with Kafka's default for what the broker leaves out."""
-    return {**_DEFAULTS, **topic_configs(admin, topic).values}
+def topic_settings(admin: Admin, topic: str, *names: str) -> dict[str, str]:
+    """These settings of the topic, with Kafka's default for what the broker leaves out."""
+    return {**_DEFAULTS, **topic_configs(admin, topic, *names).values}
 
 
 def describe_configs(admin: Admin, resources: list[ConfigResource]) -> dict[str, dict[str, Any]]:

@@ -179,7 +179,7 @@ class Publisher:
         with connect_kafka(connection) as kafka:
             try:
                 kafka.describe(self._topic)
-                configs = kafka.ask(lambda admin: topic_configs(admin, self._topic)).values
+                configs = kafka.ask(lambda admin: topic_configs(admin, self._topic, "max.message.bytes")).values
                 # There are none if this login may not ask. A batch above the limit would fail: librdkafka splits none.
                 batch_bytes = min(batch_bytes, int(configs.get("max.message.bytes", batch_bytes)))
             except UnknownTopic as unknown:  # for the first call that needs the topic

@@ -56,6 +56,8 @@ local all,replication {_SUPERUSER} peer map=stack
 host all {_SUPERUSER} all reject
 host all all all scram-sha-256
 """
+# glibc keeps what a statement frees: given back to the system, it is faulted in again, page by page, by the next one.
+_MEMORY_STAYS = {"MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_MMAP_THRESHOLD_": "67108864"}
 # Root starts it in its folder: its own user may not be able to enter the folders above.
 _HERE = "/proc/self/cwd"
 
@@ -132,7 +134,7 @@ class Postgres(Server):
         user = system_user()
         data = _HERE if user else str(self._data)
         command = [binary("postgres"), "-D", data, *settings]
-        launch.start(self.daemon, command, without_secrets(os.environ), user, cwd=self._data)
+        launch.start(self.daemon, command, {**without_secrets(os.environ), **_MEMORY_STAYS}, user, cwd=self._data)
 
     def wait(self, launch: Launch | None = None) -> None:
         """Return when it answers.

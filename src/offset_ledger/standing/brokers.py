@@ -156,7 +156,7 @@ def unread_deadline(pipeline: Pipeline) -> Deadline | None:
 
 
 def _deadline(admin: Admin, connection: Connection, topic: str, cursors: Cursors) -> Deadline | None:
-    kept = Retention.from_settings(topic_settings(admin, topic))
+    kept = Retention.from_settings(topic_settings(admin, topic, *SETTINGS))
     described = describe_available_topic(admin, topic)  # a partition without a leader may have unread records
     if not kept.deletes or str(described["topic_id"]) != cursors.topic_id:
         return None

@@ -21,8 +21,7 @@ def commits(world: World, woken: list[str], lineage: Answering) -> dict[int, Eve
     """By batch the event with which the commit of woken ended."""
 
     def sent() -> dict[int, Event] | None:
-        of_woken = [each for each in received(lineage) if each["job"]["name"] == "ingest_woken.commit"]
-        ended = [each for each in of_woken if each["eventType"] == "COMPLETE"]
+        ended = [each for each in received(lineage, "ingest_woken.commit") if each["eventType"] == "COMPLETE"]
         found = {each["run"]["facets"]["offsetLedger_batch"]["batchId"]: each for each in ended}
         return found if len(found) == len(woken) else None
 
