@@ -20,9 +20,9 @@ def rare_collections() -> Iterator[None]:
 
 
 def collect_rarely() -> None:
-    """Let the collector of a program that soon ends run seldom, and not at its end.
+    """Let the collector of this program run seldom, and not at its end.
 
-    What a program imports stays: to look for garbage in it, at last once more, takes a third of a short run.
+    What a program imports stays: to look for garbage in it, at last once more, takes a third of a start.
     """
     gc.set_threshold(*_RARELY)
     atexit.register(gc.freeze)

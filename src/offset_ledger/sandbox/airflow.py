@@ -42,10 +42,9 @@ _LOCAL_SETTINGS = """from offset_ledger.airflow.preload import preload
 
 preload()
 """
-# The command ``airflow``. What it imports stays: to look for garbage in it again and again takes a third of the start.
-_AIRFLOW = """import atexit, gc
-gc.set_threshold(50_000, 50, 50)
-atexit.register(gc.freeze)
+# The command ``airflow``, which collects rarely before it imports anything.
+_AIRFLOW = """from offset_ledger.cycles import collect_rarely
+collect_rarely()
 from airflow.__main__ import main
 main()
 """
