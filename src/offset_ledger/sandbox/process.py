@@ -210,11 +210,21 @@ def _signal(processes: Iterable[psutil.Process], which: signal.Signals) -> None:
 
 
 def _wait(processes: list[psutil.Process], timeout: float) -> None:
-    psutil.wait_procs(processes, timeout=timeout)
+    """Return when they have ended: a zombie has, though the init of a container may take seconds to reap an orphan."""
+    deadline = time.monotonic() + timeout
+    while any(map(_lives, processes)) and time.monotonic() < deadline:
+        time.sleep(0.02)
     for process in processes:
         child = _children.get(process.pid)
         if child is not None and child.poll() is not None:
             _children.pop(process.pid, None)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1))
+    except psutil.NoSuchProcess:
+        return False
 
 
 class Launch:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.layout import HOST, Ports
 from offset_ledger.sandbox.process import Daemon
 from offset_ledger.sandbox.stack import SparkKind, Stack
+from tests.fixtures.servers import end
 from tests.fixtures.stacks import LOOPBACK, listeners, pids, read, write
 from tests.paths import ROOT
 
@@ -55,8 +55,7 @@ def demo() -> Iterator[Demo]:
         assert stack is not None
         yield Demo(json.loads(done.stdout), stack)
     finally:
-        local.down(home)
-        shutil.rmtree(home)
+        end(home)
 
 
 @pytest.fixture

@@ -77,6 +77,23 @@ def test_a_damaged_pid_file_means_not_running(daemon: Daemon, tmp_path: Path, co
     assert daemon.pid() is None
 
 
+def test_a_daemon_that_nobody_reaps_has_stopped(daemon: Daemon, tmp_path: Path) -> None:
+    program = (
+        "import os, sys, time; from pathlib import Path; from offset_ledger.sandbox.process import Daemon;"
+        "print(Daemon('server', Path(sys.argv[1])).start(['sleep', '300'], os.environ), flush=True); time.sleep(300)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as parent:
+        try:
+            assert parent.stdout
+            pid = int(parent.stdout.readline())
+            began = time.monotonic()
+            assert daemon.stop(grace=10) is True
+            assert time.monotonic() - began < 10
+            assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        finally:
+            parent.kill()
+
+
 def test_a_daemon_that_ended_by_itself_is_not_running(daemon: Daemon) -> None:
     pid = daemon.start([sys.executable, "-c", ""], os.environ)
     psutil.wait_procs([psutil.Process(pid)], timeout=10)

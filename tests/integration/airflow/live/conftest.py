@@ -35,7 +35,7 @@ from tests.fixtures.http_server import Answering, answering, send_json
 from tests.fixtures.servers import execute
 from tests.fixtures.spark import LIGHT_JVM
 from tests.fixtures.statsd import Statsd
-from tests.integration.airflow.conftest import copy_database
+from tests.integration.airflow.conftest import copy_database, end
 
 DAY = timedelta(days=1)
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
@@ -132,7 +132,7 @@ def world(
                 made.unpause(name)
             yield made
         finally:
-            airflow.down()
+            end(airflow)
             statsd.close()
             shutil.rmtree(project)
 
