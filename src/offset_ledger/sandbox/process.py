@@ -121,7 +121,7 @@ class Daemon:
             _children.pop(pid, None)
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(pid)
-            if abs(_started(process) - started) < 0.05 and process.status() != psutil.STATUS_ZOMBIE:
+            if abs(_started(process) - started) < 0.05 and _lives(process):
                 return process
         return None
 

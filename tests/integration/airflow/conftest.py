@@ -28,9 +28,3 @@ def copy_database(template: Airflow, airflow: Airflow) -> None:
     execute(template.postgres.connection("postgres"), f"CREATE DATABASE {names}")
     airflow.directory.mkdir(parents=True, exist_ok=True)
     shutil.copy(template.directory / "migrated", airflow.directory)
-
-
-def end(airflow: Airflow) -> None:
-    """Kill its components, whose tasks and connections nobody needs any more."""
-    for daemon in airflow.daemons:
-        daemon.kill()

@@ -23,9 +23,9 @@ from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.sandbox.process import Launch
 from offset_ledger.sandbox.stack import Stack
 from tests.fixtures.airflow_world import until
-from tests.fixtures.servers import execute, new_database
+from tests.fixtures.servers import execute, kill, new_database
 from tests.fixtures.wheel import Environment, build_wheel, install
-from tests.integration.airflow.conftest import copy_database, end
+from tests.integration.airflow.conftest import copy_database
 from tests.paths import ROOT
 
 pytestmark = [pytest.mark.full, pytest.mark.minutes(3), pytest.mark.timeout(2700)]
@@ -90,7 +90,7 @@ def reader(
     airflow = Airflow(home, home, port, stack.postgres, "reader_airflow", str(environment.python))
     copy_database(template_airflow, airflow)
     yield Reader(environment, airflow, exports(stack, database))
-    end(airflow)
+    kill(airflow.daemons)
     shutil.rmtree(home)
     execute(stack.postgres.connection("postgres"), "DROP DATABASE reader_airflow WITH (FORCE)")
 

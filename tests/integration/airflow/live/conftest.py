@@ -32,10 +32,10 @@ from tests.fixtures.airflow_project import new_project, pipeline_text, record
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.git_bundle import GitBundle, bundle_settings
 from tests.fixtures.http_server import Answering, answering, send_json
-from tests.fixtures.servers import execute
+from tests.fixtures.servers import execute, kill
 from tests.fixtures.spark import LIGHT_JVM
 from tests.fixtures.statsd import Statsd
-from tests.integration.airflow.conftest import copy_database, end
+from tests.integration.airflow.conftest import copy_database
 
 DAY = timedelta(days=1)
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
@@ -132,7 +132,7 @@ def world(
                 made.unpause(name)
             yield made
         finally:
-            end(airflow)
+            kill(airflow.daemons)
             statsd.close()
             shutil.rmtree(project)
 
