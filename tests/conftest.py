@@ -14,7 +14,6 @@ from tests.fixtures.site import sitecustomize
 pytest_plugins = [
     "tests.fixtures.servers",
     "tests.fixtures.parallel",
-    "tests.fixtures.merge_ways",
     "tests.fixtures.registry",
     "tests.fixtures.guids",
     "tests.fixtures.registry_bench",

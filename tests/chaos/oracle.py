@@ -176,8 +176,7 @@ def _joined(pipeline: Pipeline) -> sql.Composable:
         return table
     key = sql.SQL(", ").join(map(sql.Identifier, pipeline.record.key_names))
     bookkeeping = sql.Identifier("offset_ledger_rows", pipeline.file)
-    whole = sql.SQL("WHERE _group = ''" if pipeline.record.groups else "")
-    return sql.SQL("{} FULL JOIN (SELECT * FROM {} {}) AS b USING ({})").format(table, bookkeeping, whole, key)
+    return sql.SQL("{} FULL JOIN {} AS b USING ({})").format(table, bookkeeping, key)
 
 
 # The same text whatever time zone and style of dates the session has.

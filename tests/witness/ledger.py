@@ -80,8 +80,7 @@ def _written(query: Query, table: str) -> Sequence[Line]:
         row["attname"] for row in query(f"SELECT attname FROM pg_attribute WHERE attrelid = '{table}'::regclass")
     ]
     topic = "_topic" if "_topic" in columns else "NULL AS _topic"
-    whole = "WHERE _group = ''" if "_group" in columns else ""
-    return query(f"SELECT _batch_id, {topic}, _partition, _offset FROM {table} {whole}")
+    return query(f"SELECT _batch_id, {topic}, _partition, _offset FROM {table}")
 
 
 class Ledger:

@@ -1,80 +1,36 @@
-"""The merge: one statement that is independent of the order of batches, the account of what it did, and its errors.
+"""The merge: the staged rows are classified against the table, then written by their classes, and these are counted.
 
-MERGE says what it did with each row from PostgreSQL 17 on; before that an UPDATE and an INSERT in one statement do.
+It is independent of the order of batches.
 """
 
 import re
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import groupby
 
 import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import sql
-from psycopg2.extras import DictRow
 
-from offset_ledger.commit.beside import assignments, beside_formats, find_unwritten, in_groups, write_rows
-from offset_ledger.config.model import Merge, OnConflict, Pipeline, RecordShape
+from offset_ledger.commit.classes import Write, at_once, statements
+from offset_ledger.config.model import OnConflict, Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import IncompleteStaging, LedgerViolation, OffsetLedgerError, TargetMismatch, TransientError
-from offset_ledger.ledger.database import (
-    Cursor,
-    Session,
-    application_name,
-    connect,
-    named_sql,
-    read_only,
-    set_local,
-    transaction,
-    transaction_id,
-)
-from offset_ledger.ledger.row_order import have_values, row_formats, staged_values, table_of
+from offset_ledger.ledger.database import Cursor, connect, named_sql, set_local, transaction
+from offset_ledger.ledger.row_order import row_formats, table_of
 from offset_ledger.ledger.sqlstates import RAISED, REFUSED, Meaning, in_a_function, meaning, refusal
-from offset_ledger.ledger.staging import StagingTables, row_columns
+from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import MergeCounts
 from offset_ledger.table.conflicts import find_conflicts
-from offset_ledger.table.fit import enabled_triggers, no_longer_declared, record_columns
+from offset_ledger.table.fit import enabled_triggers, no_longer_declared, record_columns, self_references
 from offset_ledger.units import counted
 
-_COMMA = sql.SQL(", ")
-
-
-def merge_formats(
-    target: sql.Identifier, staging: sql.Composable, record: RecordShape, emptied: Sequence[str] = ()
-) -> dict[str, sql.Composable]:
-    """What the named statements leave open; ``emptied`` are columns that were declared before and are not now."""
-    names = [name for name, _ in row_columns(record)]
-    values = staged_values(record, names)
-    assigned = {name: values[name] for name in names[record.key_width :]} | dict.fromkeys(emptied, sql.NULL)
-    return {
-        "target": target,
-        "staging": staging,
-        "columns": _COMMA.join(map(sql.Identifier, names)),
-        "assignments": assignments(assigned),
-        "values": _COMMA.join(values.values()),
-        "stored": _COMMA.join(sql.Identifier("t", name) for name in names),
-        "emptied_has_values": have_values("t", emptied),
-        **row_formats(record),
-    }
-
-
-MERGE_RETURNS_ROWS = 170_000  # as libpq has versions
-_COUNTS = ("inserted", "updated", "deleted", "added")
-
-
-def merge_statement(cursor: Cursor, rule: Merge, names: Mapping[str, sql.Composable]) -> sql.Composable:
-    """The statement that merges by this rule on the cursor's server, and counts what it did by partition."""
-    counts = sql.SQL(named_sql("commit/count_written"))
-    if cursor.connection.server_version < MERGE_RETURNS_ROWS:
-        return sql.SQL(named_sql(f"commit/update_insert_{rule}")).format(counts=counts, **names)
-    merge = sql.SQL(named_sql(f"commit/merge_{rule}")).format(**names)
-    return sql.SQL(named_sql("commit/merge_counted")).format(merge=merge, counts=counts, **names)
+_COUNTS = tuple(MergeCounts.__slots__)
 
 
 def work_memory(rows: int) -> str:
-    """``work_mem`` for one sort and the hash joins of so many staged rows: in memory where 1 GiB is enough.
+    """``work_mem`` for one sort and the joins of so many staged rows: in memory where 1 GiB is enough.
 
     A sorted row took 165 bytes with seven declared columns.
     """
@@ -94,152 +50,77 @@ def merge(
         LedgerViolation: a row that should stand does not, or not as it was staged.
         OffsetLedgerError: as :func:`explained`.
     """
-    kept, beside, by = pipeline.bookkeeping, pipeline.target.beside, {"batch_id": tables.batch_id}
     with explained(pipeline, tables):
         lock = sql.SQL(named_sql("commit/lock_target"))
         cursor.execute(lock.format(target=table_of(pipeline)))  # no trigger comes meanwhile
         triggers = enabled_triggers(cursor, pipeline)
     with explained(pipeline, tables, triggers):
-        emptied = no_longer_declared(cursor, pipeline)
-        merging = [] if beside else triggers
-        staging = tables.identifier(tables.rows)
-        names = merge_formats(table_of(kept), in_groups(pipeline, staging), kept.record, [] if beside else emptied)
-        set_local(cursor, "work_mem", work_memory(sum(staged_rows.values())))
-        set_local(cursor, "enable_hashjoin", "off")  # it loses the sort, and the index is written at random places
-        groups = pipeline.record.groups
-        newest_wins = pipeline.target.merge is Merge.NEWEST_WINS and not fill and not merging and not groups
-        closed = None
-        if newest_wins and sum(staged_rows.values()) >= CLASSIFIED_FROM:
-            closed = _merge_classified(cursor, kept, tables, names, staged_rows)
-        if beside:
-            names = beside_formats(pipeline, names, emptied)
-        written = list[DictRow]()
-        if closed is None:
-            filling = sql.SQL(named_sql("commit/fill_beside") if beside else named_sql("commit/fill")).format(**names)
-            merging_statement = merge_statement(cursor, kept.target.merge, names)
-            for statement in (merging_statement, filling) if fill else (merging_statement,):
-                cursor.execute(statement, by)
-                written += cursor.fetchall()
-        sums: dict[int, Counter[str]] = defaultdict(Counter)
-        for row in written:
-            sums[row["_partition"]].update({name: row[name] for name in _COUNTS})
-        merged = closed or {partition: MergeCounts(**counts) for partition, counts in sums.items()}
-        rows = sum(counts.inserted + counts.updated for counts in merged.values())
-        stands = not beside or (write_rows(cursor, pipeline, names, by) == rows and not groups)
-        cursor.execute("SET LOCAL enable_hashjoin TO DEFAULT")
+        _plan_in_key_order(cursor, sum(staged_rows.values()))
+        todo = statements(pipeline, tables, no_longer_declared(cursor, pipeline), fill)
+        cursor.execute(todo.classify)
+        partitions = {row["_partition"]: row for row in cursor.execute(todo.count)}
+        _check_rows(pipeline, tables, {p: row["rows"] for p, row in partitions.items()}, staged_rows)
+        references = self_references(cursor, pipeline)
+        expected = [sum(row[f"write_{place}"] for row in partitions.values()) for place in range(len(todo.writes))]
+        if (written := _write(cursor, todo.writes, expected, references.there)) != expected and not triggers:
+            raise TransientError(
+                f"another writer changed {pipeline.target.schema}.{pipeline.target.table} during the merge "
+                f"({sum(expected):,} rows were to be written, {sum(written):,} were); nothing was committed; let only "
+                "its pipeline write this table, and try again"
+            )
         cursor.run("commit/apply_constraints")  # what waits for the COMMIT acts now, or is refused now
         record_columns(cursor, pipeline)
-        if beside and (triggers or not stands) and (event := find_unwritten(cursor, names, by)) is not None:
-            raise _violated(pipeline, tables, f"event {event!r}", triggers)
-        if closed is not None:
-            return closed
-        plain = not merging and not groups
-        if plain and {p: c.written for p, c in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
-            cursor.execute(sql.SQL(named_sql("commit/count_staged")).format(staging=staging))
-            if cursor.one()[0] != sum(staged_rows.values()):
-                raise _incomplete(tables)
-            return {p: replace(counts, standing=counts.written) for p, counts in merged.items()}
-        wrong = [row["wrong"] for row in written if row["wrong"] is not None]
-        return _account(cursor, kept, names, tables, merged, staged_rows, merging, wrong)
+        wrong = cursor.execute(todo.find_wrong if triggers or references.act else todo.find_lost).one()[0]
+        if wrong is not None or written != expected:
+            raise _violated(pipeline, tables, wrong, triggers)
+        cursor.execute(sql.SQL(named_sql("commit/drop_classes")).format(classes=tables.identifier(tables.classes)))
+        return {p: MergeCounts(*(row[name] for name in _COUNTS)) for p, row in partitions.items()}
 
 
-CLASSIFIED_FROM = 100_000  # rows: the account of fewer takes no longer than a session
+def _plan_in_key_order(cursor: Cursor, rows: int) -> None:
+    """Let the statements of the transaction go through tables and indexes in the order of the key."""
+    set_local(cursor, "work_mem", work_memory(rows))
+    set_local(cursor, "enable_hashjoin", "off")
+    set_local(cursor, "synchronize_seqscans", "off")
+    set_local(cursor, "parallel_tuple_cost", "0.001")  # several sort, and one writes what they hand over
 
 
-def _merge_classified(
-    cursor: Cursor,
-    pipeline: Pipeline,
-    tables: StagingTables,
-    names: Mapping[str, sql.Composable],
-    staged_rows: Mapping[int, int],
-) -> dict[int, MergeCounts] | None:
-    """Merge without a word of each row, while another session counts by partition what becomes of them.
+def _check_rows(pipeline: Pipeline, tables: StagingTables, found: Mapping[int, int], staged: Mapping[int, int]) -> None:
+    if found == {p: n for p, n in staged.items() if n}:
+        return
+    if any(n > staged.get(p, 0) for p, n in found.items()):  # only a partitioned table lets it
+        raise LedgerViolation(
+            f"{tables.attempt}: an event stands more than once in {pipeline.target.schema}.{pipeline.target.table}; "
+            f"nothing was committed; offset-ledger verify {pipeline.name} names it: delete all but its newest row"
+        )
+    raise IncompleteStaging(
+        f"{tables.attempt}: the staging table {tables.rows} holds other rows than its slices say (a server that "
+        "stopped empties UNLOGGED tables); nothing was committed; stage the batch again"
+    )
 
-    The merge keeps one core busy; on another the counts take no time, and RETURNING takes a fifth of the merge. None,
-    and nothing is merged, where that session fails or the numbers differ: the account says the same.
+
+def _write(cursor: Cursor, writes: Sequence[Write], expected: Sequence[int], together: bool) -> list[int]:
+    """Write, and return how many rows each wrote; the expected number where that is not exact.
+
+    The rows of the user are written by one statement ``together`` where their foreign keys refer to one another: those
+    are checked at its end, while a unique constraint is checked row by row, in the order of the writes.
     """
-    with _classes(pipeline, tables, names) as classes:
-        if classes is None:
-            return None
-        cursor.execute("SAVEPOINT merge")
-        merge = sql.SQL(named_sql("commit/merge_newest_wins")).format(**names)
-        written = cursor.execute(merge, {"batch_id": tables.batch_id}).rowcount
-        partitions = classes.result()
-        merged = {p: MergeCounts(**{name: row[name] for name in _COUNTS}) for p, row in partitions.items()}
-        if not partitions or sum(counts.written for counts in merged.values()) != written:
-            cursor.execute("ROLLBACK TO SAVEPOINT merge")
-            return None
-    _check_rows(tables, partitions, staged_rows)
-    return _closed(merged, partitions)
+    written = [0] * len(writes)
+    due = [place for place, rows in enumerate(expected) if rows]
+    for one, places in groupby(due, lambda place: together and writes[place].of_rows and writes[place].exact):
+        if one:
+            chosen = list(places)
+            parts = {f"write_{place}": writes[place].statement for place in chosen}
+            for place, rows in zip(chosen, cursor.execute(at_once(parts)).one(), strict=True):
+                written[place] = rows
+        else:
+            for place in places:
+                rows = cursor.execute(writes[place].statement).rowcount
+                written[place] = rows if writes[place].exact else expected[place]
+    return written
 
 
-@contextmanager
-def _classes(
-    pipeline: Pipeline, tables: StagingTables, names: Mapping[str, sql.Composable]
-) -> Iterator[Future[dict[int, DictRow]] | None]:
-    """Classify the staged rows while the block runs; None where another session cannot read the table."""
-    with ThreadPoolExecutor(1, "classify-staged") as pool:
-        begun = Future[Session | None]()
-        classes = pool.submit(_classify, pipeline, tables, names, begun)
-        session = begun.result()
-        try:
-            yield classes if session else None
-        except BaseException:
-            if session:
-                with suppress(psycopg2.Error):
-                    session.cancel()
-            raise
-
-
-def _classify(
-    pipeline: Pipeline, tables: StagingTables, names: Mapping[str, sql.Composable], begun: Future[Session | None]
-) -> dict[int, DictRow]:
-    name = application_name(tables.attempt, "commit")  # a later claim ends it as it ends the merge
-    try:
-        with (
-            suppress(OffsetLedgerError, psycopg2.Error),
-            connect(get_connection(pipeline.target.connection), name, timeout=_SECONDS) as session,
-            transaction(session) as cursor,
-        ):
-            read_only(cursor)
-            set_local(cursor, "work_mem", "64MB")  # beside the sort of the merge; what does not fit goes to disk
-            # The commit itself may have changed the table, and waits for this session.
-            cursor.execute(sql.SQL(named_sql("commit/lock_for_reading")).format(**names))
-            begun.set_result(session)
-            cursor.execute(sql.SQL(named_sql("commit/classify_staged")).format(**names))
-            return {row["_partition"]: row for row in cursor.fetchall()}
-    finally:
-        if not begun.done():
-            begun.set_result(None)
-    return {}
-
-
-def _account(
-    cursor: Cursor,
-    pipeline: Pipeline,
-    names: Mapping[str, sql.Composable],
-    tables: StagingTables,
-    merged: Mapping[int, MergeCounts],
-    staged_rows: Mapping[int, int],
-    triggers: Sequence[str] = (),
-    wrong: Sequence[str] = (),
-) -> dict[int, MergeCounts]:
-    options = {
-        "skip_existing": sql.Literal(pipeline.target.merge is Merge.SKIP_EXISTING),
-        "triggers": sql.Literal(bool(triggers)),
-    }
-    # The id is no part of the query: it would keep that from running in parallel.
-    by = {"batch_id": tables.batch_id, "xid": transaction_id(cursor)}
-    cursor.execute(sql.SQL(named_sql("commit/account")).format(**names, **options), by)
-    partitions = {row["_partition"]: row for row in cursor.fetchall()}
-    _check_rows(tables, partitions, staged_rows)
-    wrong = [*wrong, *(row["wrong"] for row in partitions.values() if row["wrong"] is not None)]
-    if wrong or any(row["written"] != merged.get(p, MergeCounts()).written for p, row in partitions.items()):
-        raise _violated(pipeline, tables, f"event {min(wrong)!r}" if wrong else "an event", triggers)
-    return _closed(merged, partitions)
-
-
-def _violated(pipeline: Pipeline, tables: StagingTables, event: str, triggers: Sequence[str]) -> LedgerViolation:
+def _violated(pipeline: Pipeline, tables: StagingTables, event: str | None, triggers: Sequence[str]) -> LedgerViolation:
     advice = (
         f"triggers of the table ({', '.join(triggers)}) suppress or change what is written: drop them, or let them "
         "fill only columns that the pipeline file does not declare"
@@ -247,30 +128,9 @@ def _violated(pipeline: Pipeline, tables: StagingTables, event: str, triggers: S
         else f"run offset-ledger verify {pipeline.name}, keep its output, and pause the pipeline"
     )
     return LedgerViolation(
-        f"{tables.attempt}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
-        f"was staged, and has not lost to another record either; nothing was committed; {advice}"
-    )
-
-
-def _closed(merged: Mapping[int, MergeCounts], partitions: Mapping[int, DictRow]) -> dict[int, MergeCounts]:
-    """The counts of the merge with what became of every staged row, by partition."""
-    return {
-        p: replace(
-            merged.get(p, MergeCounts()), standing=row["standing"], same_state=row["same_state"], older=row["older"]
-        )
-        for p, row in partitions.items()
-    }
-
-
-def _check_rows(tables: StagingTables, partitions: Mapping[int, DictRow], staged_rows: Mapping[int, int]) -> None:
-    if {p: row["rows"] for p, row in partitions.items()} != {p: n for p, n in staged_rows.items() if n}:
-        raise _incomplete(tables)
-
-
-def _incomplete(tables: StagingTables) -> IncompleteStaging:
-    return IncompleteStaging(
-        f"{tables.attempt}: the staging table {tables.rows} holds other rows than its slices say (a server that "
-        "stopped empties UNLOGGED tables); nothing was committed; stage the batch again"
+        f"{tables.attempt}: {'an event' if event is None else f'event {event!r}'} does not stand in "
+        f"{pipeline.target.schema}.{pipeline.target.table} as it was staged, and has not lost to another record "
+        f"either; nothing was committed; {advice}"
     )
 
 

@@ -245,8 +245,6 @@ class Column:
         return self.header is not None or self.key == ()
 
 
-GROUP = Column("_group", ColumnType("text"), ())
-"""The last column of the key of bookkeeping that has groups: of which of them it is, '' of the row as a whole."""
 REST = Column("_rest", ColumnType("jsonb"), (), nullable=True)
 """The column of everything that no other one reads; it has no path."""
 
@@ -507,8 +505,7 @@ class Pipeline:
         if not self.target.beside:
             return self
         target = Target(self.target.connection, ROWS_SCHEMA, self.file, self.target.merge)
-        key = (*self.record.key_columns, GROUP) if self.record.groups else self.record.key
-        record = replace(self.record, key=key, columns=(), sampled=False)
+        record = replace(self.record, columns=(), sampled=False)
         return replace(self, record=record, target=target, description="")
 
     @property

@@ -57,9 +57,10 @@ def _record(said: Section) -> RecordShape:
     _check_paths(said, record)
     columns = said.entries["columns"].entries() if record.columns else {}
     of_name = {column.name: column.group for column in record.columns}
+    keys = dict.fromkeys([*record.key_names, "publish_at"], "")  # the bookkeeping has a column for each group
     for column in record.columns:
         each = columns.get(column.name)
-        if column.group and each and of_name.get(column.group, column.group) != column.group:
+        if column.group and each and {**of_name, **keys}.get(column.group, column.group) != column.group:
             each.note(Refused(f"the group {column.group} has the name of another column", "give it another name"))
     return record
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from psycopg2 import sql
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import GROUP, Pipeline, RecordShape
+from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger.database import Cursor
 
@@ -92,7 +92,7 @@ def row_formats(record: RecordShape, stored: str = "t") -> dict[str, sql.Composa
     """The open parts of statements: key, place and order of rows, of a staged row ``s`` and of a stored row.
 
     The order is the moment, then the place in Kafka. ``known`` is NULL where there is no stored row, ``event`` is
-    the key as text, and ``whole`` holds for what is not of a group of columns.
+    the key as text.
     """
     key, order = record.key_names, order_columns(record)
     place = order[1:]
@@ -103,7 +103,6 @@ def row_formats(record: RecordShape, stored: str = "t") -> dict[str, sql.Composa
         "stored_key": _of(stored, key),
         "same_key": same_key(record, stored, "s"),
         "known": sql.Identifier(stored, key[0]),
-        "whole": sql.SQL("{} = ''").format(sql.Identifier("s", GROUP.name)) if GROUP in record.key else sql.SQL("true"),
         "event": _event("s", record),
         "stored_event": _event(stored, record),
         "place": _of("s", place),
@@ -123,27 +122,19 @@ def order_columns(record: RecordShape) -> list[str]:
     return ["publish_at", *([TOPIC[0]] if record.topic_names else []), "_partition", "_offset"]
 
 
-def kept_rows(pipeline: Pipeline) -> sql.Composable:
-    """The bookkeeping of rows: its table, or a query where that has groups of their columns too."""
+def group_order(alias: str, group: str, record: RecordShape) -> sql.Composable:
+    """The order of the record that gave a stored row the columns of the group; NULLs where none did."""
+    fields = (sql.SQL("({}).{}").format(sql.Identifier(alias, group), sql.Identifier(n)) for n in order_columns(record))
+    return sql.SQL(", ").join(fields)
+
+
+def rows_of(pipeline: Pipeline) -> sql.Composable:
+    """The table with the order of each row, or a query of those of the pipeline's topic alone."""
     kept = table_of(pipeline.bookkeeping)
-    return sql.SQL("(SELECT * FROM {} WHERE _group = '')").format(kept) if pipeline.record.groups else kept
-
-
-def rows_of(pipeline: Pipeline, groups: bool = False) -> sql.Composable:
-    """The rows with their bookkeeping: the table, or a query, also for those of the pipeline's topic alone.
-
-    With ``groups`` also that of the groups of their columns.
-    """
-    kept, record = table_of(pipeline.bookkeeping) if groups else kept_rows(pipeline), pipeline.record
-    own = sql.SQL("{} = {}").format(sql.Identifier("t", TOPIC[0]), sql.Literal(pipeline.source.topic))
-    where = own if record.topic_names else sql.SQL("true")
-    if pipeline.target.beside:
-        values = sql.SQL("").join(sql.SQL(", {}").format(sql.Identifier("u", each.name)) for each in record.columns)
-        query = "(SELECT t.*{values} FROM {kept} AS t LEFT JOIN {table} AS u ON {same} WHERE {where})"
-        return sql.SQL(query).format(
-            values=values, kept=kept, table=table_of(pipeline), same=same_key(record, "u", "t"), where=where
-        )
-    return sql.SQL("(SELECT * FROM {} AS t WHERE {})").format(kept, where) if record.topic_names else kept
+    if not pipeline.record.topic_names:
+        return kept
+    query = sql.SQL("(SELECT * FROM {} WHERE {} = {})")
+    return query.format(kept, sql.Identifier(TOPIC[0]), sql.Literal(pipeline.source.topic))
 
 
 def staged_values(record: RecordShape, names: Iterable[str]) -> dict[str, sql.Composable]:
@@ -166,9 +157,9 @@ def same_key(record: RecordShape, one: str, other: str) -> sql.Composable:
 
 
 def _event(alias: str, record: RecordShape) -> sql.Composable:
-    if record.key_names[0] == "event_id" and record.key[1:] in ((), (GROUP,)):
+    if record.key_names[0] == "event_id" and len(record.key_names) == 1:
         return sql.Identifier(alias, "event_id")
-    return sql.SQL("concat_ws(', ', {})").format(_of(alias, [n for n in record.key_names if n != GROUP.name]))
+    return sql.SQL("concat_ws(', ', {})").format(_of(alias, record.key_names))
 
 
 def _of(alias: str | None, columns: Sequence[str]) -> sql.Composable:

@@ -61,6 +61,11 @@ class StagingTables:
         """Table of refusals."""
         return f"{self.rows}_refused"
 
+    @property
+    def classes(self) -> str:
+        """Table of what becomes of each row; only the transaction that commits has it."""
+        return f"{self.rows}_classes"
+
     def identifier(self, table: str) -> sql.Identifier:
         """Schema-qualified and quoted."""
         return sql.Identifier(SCHEMA, table)

@@ -12,7 +12,7 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Session, named_sql, transaction
-from offset_ledger.ledger.row_order import kept_rows, row_formats, table_of
+from offset_ledger.ledger.row_order import row_formats, table_of
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.table import row_counts
@@ -30,7 +30,7 @@ def delete_markers(
     """
     snapshot = _checked_retention(pipeline, age)
     statement = sql.SQL(named_sql("prune/delete_markers")).format(
-        **row_formats(pipeline.record), rows=kept_rows(pipeline), target=table_of(pipeline.bookkeeping)
+        **row_formats(pipeline.record), target=table_of(pipeline.bookkeeping)
     )
     log_starts = json.dumps({each.partition: each.log_start for each in snapshot.partitions})
     by = {"older_than": now - age, "log_starts": log_starts, "limit": None if dry_run else _MARKERS}

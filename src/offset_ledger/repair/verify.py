@@ -12,7 +12,7 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_offsets
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import named_sql, open_ledger, rows, transaction
-from offset_ledger.ledger.row_order import kept_rows, row_formats, rows_of, same_key, table_of
+from offset_ledger.ledger.row_order import row_formats, rows_of, same_key, table_of
 from offset_ledger.model.ranges import Gap, OffsetRange, explain, total_width
 from offset_ledger.table import row_counts
 
@@ -34,7 +34,7 @@ class Violation(str):
 def invariants(pipeline: Pipeline) -> dict[str, sql.Composed]:
     """Name -> query, in order; each query selects a line of text for each violation."""
     tables = {
-        "target": kept_rows(pipeline),
+        "target": table_of(pipeline.bookkeeping),
         "table": table_of(pipeline),
         "rows": rows_of(pipeline),
         "same_row": same_key(pipeline.record, "u", "t"),

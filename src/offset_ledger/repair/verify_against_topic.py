@@ -2,7 +2,7 @@
 the quarantine.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -25,7 +25,7 @@ from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledge
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.judged import judge, move_refused
 from offset_ledger.ledger.pipelines import read_retirement
-from offset_ledger.ledger.row_order import kept_rows, row_formats, rows_of, staged_values
+from offset_ledger.ledger.row_order import order_columns, row_formats, rows_of, same_key, staged_values, table_of
 from offset_ledger.ledger.staging import definitions, refused_types, row_columns, staged_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
@@ -36,9 +36,10 @@ from offset_ledger.repair.verify import Violation, number_of, numbered_queries
 from offset_ledger.stage.copy_rows import copy_decoded
 from offset_ledger.stage.record_batches import chunks, kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
-from offset_ledger.table.fit import column_types, target_columns
+from offset_ledger.table.fit import column_groups, column_types, target_columns
 
 SHOWN = 100  # violations of one query
+_COMMA = sql.SQL(", ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +105,10 @@ def _compare(
         "compacted": snapshot.compacted,
         "shown": SHOWN,
     }
-    stored = column_types(cursor, pipeline)
+    stored, groups = column_types(cursor, pipeline), column_groups(cursor, pipeline)
     violations, notes = list[Violation](), []
     for name, query in numbered_queries("verify_topic").items():
-        lines = cursor.execute(_limited(query, pipeline, stored), arguments).fetchall()
+        lines = cursor.execute(_limited(query, pipeline, stored, groups), arguments).fetchall()
         wrong = [row for row in lines if not row["earlier"]]
         shown = [row["line"] for row in wrong]
         if wrong and wrong[0]["total"] > SHOWN:
@@ -121,40 +122,63 @@ def _compare(
     return violations, notes
 
 
-def _limited(query: str, pipeline: Pipeline, stored: Container[str]) -> sql.Composable:
-    """The query for this pipeline's table and columns, limited to the lines that are shown.
+def _limited(query: str, pipeline: Pipeline, stored: Container[str], groups: Mapping[str, str]) -> sql.Composable:
+    """The query for this pipeline's table, columns and their groups, limited to the lines that are shown.
 
     A column that is not stored is NULL: the next batch adds it.
     """
     record = pipeline.record
-    names = [name for name, _ in row_columns(record)]
+    staged = staged_values(record, (name for name, _ in row_columns(record)))
     of_bookkeeping = [name for name, _ in target_columns(pipeline.bookkeeping)] if pipeline.target.beside else []
-    there = [name for name in names if name in stored or name in of_bookkeeping]
-    actual = {name: sql.Identifier("t", name) if name in there else sql.SQL("NULL") for name in names}
-    staged = staged_values(record, names)
-    pair = "({}, {}::text, {}::text)"
-    if record.groups:  # each row of the bookkeeping is about the columns of its group
-        pair = "({}, CASE WHEN {group} THEN {}::text END, CASE WHEN {group} THEN {}::text END)"
-    groups = {column.name: column.group for column in record.columns}
-    pairs = [
-        sql.SQL(pair).format(
-            sql.Literal(name),
-            actual[name],
-            staged[name],
-            group=sql.SQL("t._group = {}").format(sql.Literal(groups.get(name, ""))),
-        )
-        for name in names
-    ]
-    target = kept_rows(pipeline)
+    pairs = []
+    for name, value in staged.items():
+        actual = sql.Identifier("t", name) if name in stored or name in of_bookkeeping else sql.NULL
+        # Equal keys need not be identical, and each row of a group is about its columns alone.
+        compared = sql.SQL("t._group = {}").format(sql.Literal(groups.get(name, "")))
+        if name in record.key_names:
+            compared = sql.SQL("{} IS DISTINCT FROM {}").format(actual, value)
+        pair = "({}, CASE WHEN {compared} THEN {}::text END, CASE WHEN {compared} THEN {}::text END)"
+        pairs.append(sql.SQL(pair).format(sql.Literal(name), actual, value, compared=compared))
     cut = sql.SQL(named_sql("repair/cut_header_name"))
     tables = {
         "cut_header_name": cut,
-        "target": target,
-        "rows": rows_of(pipeline, groups=True),
+        "target": table_of(pipeline.bookkeeping),
+        "rows": _rows(pipeline, [column.name for column in record.columns if column.name in stored], groups),
         **row_formats(record),
     }
-    lines = sql.SQL(query).format(**tables, pairs=sql.SQL(", ").join(pairs))
+    lines = sql.SQL(query).format(**tables, pairs=_COMMA.join(pairs))
     return sql.SQL(named_sql("repair/violations_shown")).format(query=lines)
+
+
+def _rows(pipeline: Pipeline, columns: Sequence[str], groups: Mapping[str, str]) -> sql.Composable:
+    """The rows of the pipeline's topic with their bookkeeping, and once more for each group of columns, with the place
+    of the record that gave it.
+    """
+    if not pipeline.target.beside:
+        return sql.SQL("(SELECT *, '' AS _group FROM {} AS r)").format(rows_of(pipeline))
+    kept = [name for name, _ in target_columns(pipeline.bookkeeping)]
+    of_order = {*order_columns(pipeline.record), "_timestamp", "_batch_id"}
+    parts = []
+    for group in sorted({"", *groups.values()}):
+        place = {name: sql.SQL("({}).{}").format(sql.Identifier("t", group), sql.Identifier(name)) for name in of_order}
+        each = {name: place[name] if group and name in place else sql.Identifier("t", name) for name in kept}
+        given = sql.SQL("{} IS NOT NULL").format(each["_offset"])
+        if "_topic" in each:
+            given += sql.SQL(" AND {} = {}").format(each["_topic"], sql.Literal(pipeline.source.topic))
+        parts.append(
+            sql.SQL(named_sql("repair/rows_by_group")).format(
+                kept=_COMMA.join(
+                    sql.SQL("{} AS {}").format(value, sql.Identifier(name)) for name, value in each.items()
+                ),
+                group=sql.Literal(group),
+                values=sql.SQL("").join(sql.SQL(", {}").format(sql.Identifier("u", name)) for name in columns),
+                target=table_of(pipeline.bookkeeping),
+                table=table_of(pipeline),
+                same_row=same_key(pipeline.record, "u", "t"),
+                given=given,
+            )
+        )
+    return sql.SQL("({})").format(sql.SQL(" UNION ALL ").join(parts))
 
 
 MAX_RECORDS = 5_000

@@ -1,6 +1,5 @@
 """The target table: made where it is missing, checked column by column where it exists, changed where its file may."""
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -12,10 +11,11 @@ from offset_ledger.errors import ConfigurationError, TargetLocked, TargetMismatc
 from offset_ledger.ledger import followed_columns, pipelines, row_order
 from offset_ledger.ledger.database import Cursor, named_sql, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.row_order import check_order, ordered_by, table_of, write_order
+from offset_ledger.ledger.row_order import TOPIC, check_order, ordered_by, table_of, write_order
 from offset_ledger.ledger.staging import key_collations
 from offset_ledger.table.fit import (
     Misfit,
+    column_groups,
     has_markers,
     misfits,
     nullable_columns,
@@ -67,8 +67,6 @@ def _prepare(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None 
     if not _check_beside(cursor, pipeline):
         cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table_of(pipeline.bookkeeping)))
         _create(cursor, pipeline.bookkeeping, key_collations(cursor, pipeline))
-    if pipeline.record.groups:
-        _keep_groups(cursor, pipeline)
     if not exists:
         write_order(cursor, pipeline, ordered_by(pipeline.record))
         to_be_made(cursor, pipeline)  # by the first commit, if nothing else has the name of the view
@@ -93,6 +91,8 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int, staging: sq
         TargetLocked: others read or write the table, and did not end in time; worth another try.
     """
     changes = _prepare(cursor, pipeline, staging)
+    if pipeline.target.beside:
+        _keep_groups(cursor, pipeline, batch_id)
     if changes is None:
         changes = to_be_made(cursor, pipeline, staging)
     if not changes:
@@ -194,41 +194,38 @@ def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
             f"{write}, or start a pipeline with another name and table"
         )
     if beside and exists:
-        in_groups = bool(cursor.run("table/has_groups", table=kept).one()[0])
-        if in_groups and not pipeline.record.groups:
-            drop = f"ALTER TABLE {kept} DROP COLUMN _group, ADD PRIMARY KEY ({', '.join(pipeline.record.key_names)})"
-            raise TargetMismatch(
-                f"pipeline {pipeline.name}: table {kept} has groups of columns, and the pipeline file has none; "
-                f"write absent: keep for a column, or remove the rows WHERE _group <> '', and run {drop}"
-            )
-        if in_groups or not pipeline.record.groups:
-            _check_fit(cursor, pipeline.bookkeeping)
+        _check_fit(cursor, pipeline.bookkeeping)
     return exists or not beside
 
 
-def _keep_groups(cursor: Cursor, pipeline: Pipeline) -> None:
-    """Let the bookkeeping have the order of each group of columns; until now they were written with the row."""
-    kept, record = f"{ROWS_SCHEMA}.{pipeline.file}", pipeline.bookkeeping.record
-    known = json.loads(cursor.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", [kept]).one()[0] or "[]")
-    if not (new := [group for group in pipeline.record.groups if group not in known]):
+def _keep_groups(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
+    """Let the bookkeeping have the order of each group of columns, also of those that come into it from elsewhere.
+
+    A column that was written with the row, or with another group, has the order of that until now; one that was never
+    written has none.
+    """
+    record = pipeline.record
+    known = column_groups(cursor, pipeline)
+    declared = {column.name: column.group for column in record.columns}
+    now = dict.fromkeys(known, "") | declared
+    if not (moved := {name: group for name, group in now.items() if group != known.get(name, "")}):
         return
-    target = table_of(pipeline.bookkeeping)
-    if not cursor.run("table/has_groups", table=kept).one()[0]:
-        key = sql.SQL(", ").join(map(sql.Identifier, record.key_names))
-        constraint = cursor.run("table/primary_key", table=kept).one()[0]
-        cursor.execute(
-            sql.SQL(named_sql("table/add_groups")).format(target=target, key=key, constraint=sql.Identifier(constraint))
-        )
-    names = [name for name, _ in target_columns(pipeline.bookkeeping)]
-    seeded = (sql.SQL("g.name") if name == "_group" else sql.Identifier("t", name) for name in names)
-    cursor.execute(
-        sql.SQL(named_sql("table/seed_groups")).format(
-            target=target, columns=sql.SQL(", ").join(map(sql.Identifier, names)), seeded=sql.SQL(", ").join(seeded)
-        ),
-        {"groups": new},
-    )
-    comment = sql.SQL("COMMENT ON TABLE {} IS {}").format(target, sql.Literal(json.dumps([*known, *new])))
-    cursor.execute(comment)
+    kept = table_of(pipeline.bookkeeping)
+    topic = sql.Identifier("t", TOPIC[0]) if record.topic_names else sql.NULL
+    of_row = sql.SQL(named_sql("table/order_of_row")).format(topic=topic)
+    assignments, changed = list[sql.Composable](), list[sql.Composable]()
+    for group in dict.fromkeys(filter(None, moved.values())):
+        cursor.execute(sql.SQL(named_sql("table/add_group")).format(table=kept, group=sql.Identifier(group)))
+        before = {known[name] for name, each in now.items() if each == group and name in known}
+        orders = sql.SQL(", ").join(sql.Identifier("t", each) if each else of_row for each in sorted(before))
+        latest = sql.SQL("greatest({})").format(orders) if before else sql.NULL
+        assignments.append(sql.SQL("{} = {}").format(sql.Identifier(group), latest))
+        changed.append(sql.SQL("true" if before else "({})._offset IS NOT NULL").format(sql.Identifier("t", group)))
+    if assignments:
+        parts = {"assignments": sql.SQL(", ").join(assignments), "changed": sql.SQL(" OR ").join(changed)}
+        cursor.execute(sql.SQL(named_sql("table/seed_groups")).format(table=kept, **parts))
+    groups = {"names": [*moved], "groups": [*moved.values()]}
+    cursor.run("table/keep_column_groups", file=pipeline.file, batch_id=batch_id, **groups)
 
 
 def _create(cursor: Cursor, pipeline: Pipeline, collations: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -7,7 +7,7 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Merge, Pipeline
 from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.ledger.row_order import kept_rows, order_columns, row_formats, table_of
+from offset_ledger.ledger.row_order import order_columns, row_formats, table_of
 from offset_ledger.ledger.staging import catalog_type, row_columns
 from offset_ledger.table.fit import Unique, no_longer_declared, own_uniques
 
@@ -49,7 +49,7 @@ def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable) 
     kept, joined = names, sql.SQL("{} AS t ON {same_key}").format(target, **names)
     if pipeline.target.beside:  # the bookkeeping b says what loses, also to a delete; the stored row t has no order
         kept = row_formats(pipeline.record, "b")
-        joined = sql.SQL("{} LEFT JOIN {} AS b ON {same_key}").format(joined, kept_rows(pipeline), **kept)
+        joined = sql.SQL("{} LEFT JOIN {} AS b ON {same_key}").format(joined, table_of(pipeline.bookkeeping), **kept)
         kinds = dict(row_columns(pipeline.record))
         nulls = (sql.SQL(f"NULL::{catalog_type(kinds[name])}") for name in order_columns(pipeline.record))
         names["stored_order"] = _COMMA.join(nulls)

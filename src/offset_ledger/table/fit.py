@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from offset_ledger.config.model import Evolve, Pipeline, RecordShape
 from offset_ledger.ledger.database import Cursor
@@ -91,6 +91,18 @@ def _columns(cursor: Cursor, pipeline: Pipeline) -> list[Any]:
 def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The names of the triggers that act on what is written into the target, or into a partition of it."""
     return [row["tgname"] for row in cursor.run("table/triggers", **_place(pipeline))]
+
+
+class References(NamedTuple):
+    """Whether foreign keys of a table refer to the table itself, and whether any acts on rows that refer."""
+
+    there: bool
+    act: bool
+
+
+def self_references(cursor: Cursor, pipeline: Pipeline) -> References:
+    """Return what foreign keys the target has that refer to itself."""
+    return References(*cursor.run("table/self_references", **_place(pipeline)).one())
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +245,11 @@ def no_longer_declared(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     declared = [column.name for column in pipeline.record.columns]
     place = {"file": pipeline.file, **_place(pipeline), "declared": declared}
     return [row["attname"] for row in cursor.run("table/no_longer_declared", **place)]
+
+
+def column_groups(cursor: Cursor, pipeline: Pipeline) -> dict[str, str]:
+    """The columns that committed batches have written, with the group that each is in, '' for the row as a whole."""
+    return {row["name"]: row["group_name"] for row in cursor.run("table/column_groups", file=pipeline.file)}
 
 
 def foreign_columns(cursor: Cursor, pipeline: Pipeline) -> frozenset[str]:

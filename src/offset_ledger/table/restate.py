@@ -10,10 +10,9 @@ from psycopg2 import sql
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import batches, pipelines
-from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.row_order import (
     KAFKA_TIMESTAMP,
-    kept_rows,
     read_orders,
     row_formats,
     same_key,
@@ -25,6 +24,7 @@ from offset_ledger.model.overlap import in_parts, within
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.table.change import ensure_target
+from offset_ledger.table.fit import column_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,19 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
     if moment := dict(pipeline.target.copied).get("publish_at"):
         statement = "UPDATE {} AS u SET {} = _timestamp FROM {} AS t WHERE {} AND publish_at <> _timestamp"
         same = same_key(pipeline.record, "u", "t")
-        cursor.execute(sql.SQL(statement).format(table_of(pipeline), sql.Identifier(moment), kept_rows(pipeline), same))
+        cursor.execute(sql.SQL(statement).format(table_of(pipeline), sql.Identifier(moment), kept, same))
     statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
     restated = cursor.execute(sql.SQL(statement).format(kept)).rowcount
-    statement = "SELECT {}, _partition, _offset FROM {} AS t WHERE _timestamp IS NULL LIMIT 1"
-    query = sql.SQL(statement).format(row_formats(pipeline.record)["stored_event"], kept)
+    lacking: list[sql.Composable] = [sql.SQL("_timestamp IS NULL")]
+    for group in sorted(set(column_groups(cursor, pipeline).values()) - {""}):
+        given = sql.Identifier("t", group)
+        cursor.execute(
+            sql.SQL(named_sql("table/restate_group")).format(kept=kept, group=sql.Identifier(group), given=given)
+        )
+        lacking.append(sql.SQL("({0})._offset IS NOT NULL AND ({0})._timestamp IS NULL").format(given))
+    statement = "SELECT {}, _partition, _offset FROM {} AS t WHERE {} LIMIT 1"
+    event, where = row_formats(pipeline.record)["stored_event"], sql.SQL(" OR ").join(lacking)
+    query = sql.SQL(statement).format(event, kept, where)
     if row := cursor.execute(query).fetchone():
         raise StateConflict(
             f"pipeline {pipeline.name}: event {row[0]!r} (record {row[1]}:{row[2]}) has no Kafka timestamp to be "

@@ -4,7 +4,7 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.ledger.row_order import kept_rows
+from offset_ledger.ledger.row_order import table_of
 from offset_ledger.model.batch import Origin
 
 
@@ -27,6 +27,6 @@ def count_removed(cursor: Cursor, pipeline: Pipeline, origin: Origin, removed: i
 
 def count(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int:
     """Count the table as it is, and return its event ids; the pipeline must be locked."""
-    statement = sql.SQL(named_sql("table/count")).format(target=kept_rows(pipeline))
+    statement = sql.SQL(named_sql("table/count")).format(target=table_of(pipeline.bookkeeping))
     cursor.execute(statement, {"pipeline": pipeline.name, "file": pipeline.file, "who": origin.who, "why": why})
     return int(cursor.one()["event_ids"])

@@ -68,7 +68,6 @@ from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import quiet
 
 pytestmark = pytest.mark.minutes(2)
-both_ways = pytest.mark.usefixtures("merge_way")
 
 ME = Origin("test")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -182,7 +181,6 @@ def validated(pipeline: Pipeline) -> Batch:
 # -- one order -------------------------------------------------------------------------------------------------
 
 
-@both_ways
 @pytest.mark.parametrize("first", [0, 1])
 def test_of_two_topics_the_newest_row_stays_whichever_is_read_first(bench: Bench, first: int) -> None:
     eu, us = bench.create("eu", "us")
@@ -198,7 +196,6 @@ def test_of_two_topics_the_newest_row_stays_whichever_is_read_first(bench: Bench
     assert bench.everything() == before
 
 
-@both_ways
 def test_random_events_of_three_topics_end_as_their_order_says(bench: Bench) -> None:
     random.seed(4)
     topics = bench.create("c", "a", "b")
@@ -223,7 +220,6 @@ def test_random_events_of_three_topics_end_as_their_order_says(bench: Bench) -> 
     assert bench.everything() == before
 
 
-@both_ways
 def test_with_skip_existing_the_first_committed_row_stays(bench: Bench) -> None:
     eu, us = bench.create("eu", "us")
     bench.publish(eu, order("a", 1, "eu"))
@@ -233,7 +229,6 @@ def test_with_skip_existing_the_first_committed_row_stays(bench: Bench) -> None:
     check_all(bench.listed(eu, us, merge="skip_existing"))
 
 
-@both_ways
 def test_two_topics_may_commit_at_the_same_time(bench: Bench) -> None:
     topics = bench.create("a", "b", "c", "d")
     for topic in topics:
@@ -261,7 +256,6 @@ def test_a_paused_commit_of_one_topic_does_not_hold_the_table_from_the_others(be
     check_all(bench.listed(eu, us))
 
 
-@both_ways
 def test_the_order_of_the_rows_belongs_to_the_table(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     eu, us = bench.create("eu", "us")
     for topic, first, second in ((eu, "ahead", "late"), (us, "ahead", "late")):
@@ -294,7 +288,6 @@ def test_the_order_of_the_rows_belongs_to_the_table(bench: Bench, capsys: pytest
     check_all(parse_named(path))
 
 
-@both_ways
 def test_a_table_whose_topics_differ_in_their_order_is_remerged(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -315,7 +308,6 @@ def test_a_table_whose_topics_differ_in_their_order_is_remerged(
     assert bench.table() == {"a": (us, (us, 0, 1))}
 
 
-@both_ways
 def test_a_delete_marker_of_one_topic_keeps_no_other_from_the_table(bench: Bench) -> None:
     eu, us = bench.create("eu", "us")
     deleted = json.dumps({"id": "a", "at": NOON.isoformat(), "op": "d"}).encode()

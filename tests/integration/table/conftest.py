@@ -10,7 +10,6 @@ from psycopg2 import errors as pg
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import Session, connect, savepoint, transaction
 from offset_ledger.sandbox.stack import Stack
-from tests.fixtures.merge_ways import UPDATE_INSERT
 from tests.fixtures.servers import execute, new_database
 from tests.paths import ROOT
 
@@ -40,11 +39,8 @@ def session(database: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
 
 @pytest.fixture
 def few(request: pytest.FixtureRequest) -> bool:
-    """Whether a test takes only some of its random orders: in ``make test``, and with the older way to merge, which
-    shares all but the statement that writes.
-    """
-    older = "merge_way" in request.fixturenames and request.getfixturevalue("merge_way") == UPDATE_INSERT
-    return older or request.config.getoption("--hypothesis-profile") == "fewer"
+    """Whether a test takes only some of its random orders: in ``make test``."""
+    return request.config.getoption("--hypothesis-profile") == "fewer"
 
 
 @pytest.fixture

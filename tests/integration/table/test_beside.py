@@ -26,7 +26,7 @@ from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
 from tests.integration.table.test_keys import KINDS, Event, Kind, history, newest
 
-pytestmark = [pytest.mark.usefixtures("merge_way", "any_case"), pytest.mark.minutes(2)]
+pytestmark = [pytest.mark.usefixtures("any_case"), pytest.mark.minutes(2)]
 
 PIPELINE = """
 pipeline: sales

@@ -24,8 +24,6 @@ from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
 from tests.integration.table.test_evolve import of_type, with_column
 
-pytestmark = pytest.mark.usefixtures("merge_way")
-
 
 def ranges(first: int = 0) -> list[OffsetRange]:
     return [OffsetRange(partition, first, first + 40) for partition in range(3)]

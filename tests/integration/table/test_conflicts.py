@@ -26,13 +26,10 @@ from offset_ledger.repair.verify_against_topic import compare_with_topic
 from offset_ledger.run.ingest import run_batch
 from offset_ledger.table.change import ensure_target
 from tests.fixtures import raw
-from tests.fixtures.merge_ways import MERGES_NOTHING
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
 from tests.fixtures.topic_bench import TopicBench
-
-pytestmark = pytest.mark.usefixtures("merge_way")
 
 PIPELINE = """
 pipeline: users
@@ -251,7 +248,6 @@ def test_what_is_quarantined_for_another_reason_conflicts_with_nothing(session: 
     }
 
 
-@MERGES_NOTHING
 def test_conflicts_count_for_the_share_that_rejects(session: Session, tmp_path: Path) -> None:
     pipeline = written(tmp_path, share=0.4)
     create(session)

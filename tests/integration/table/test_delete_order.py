@@ -22,11 +22,8 @@ from offset_ledger.repair.verify import verify
 from offset_ledger.run.ingest import validate_or_raise
 from offset_ledger.table.change import ensure_target
 from offset_ledger.table.restate import restate
-from tests.fixtures.merge_ways import MERGES_NOTHING
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON, Event, planned, staged, validated
-
-pytestmark = pytest.mark.usefixtures("merge_way")
 
 PIPELINE = """
 pipeline: orders
@@ -169,7 +166,6 @@ def test_rows_by_kafkas_timestamps_are_never_ordered_by_a_path(session: Session,
         ready(session, by(pipeline, "at"))
 
 
-@MERGES_NOTHING
 def test_an_empty_table_may_be_ordered_by_anything(session: Session, tmp_path: Path) -> None:
     pipeline = written(tmp_path, "$.at", OPERATION)
     planned(session, pipeline, [OffsetRange(0, 0, 1)])

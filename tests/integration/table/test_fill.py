@@ -20,8 +20,6 @@ from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, staged, val
 from tests.integration.table.test_evolve import of_type, with_column
 from tests.integration.table.test_target import BOTH, do, rows, run
 
-pytestmark = pytest.mark.usefixtures("merge_way")
-
 # Of b both records are read again, and the newer one stands; d is deleted; e stands by a record outside of the range.
 FIRST = [Event(1, 0, 0, "a"), Event(1, 0, 1, "b"), Event(2, 0, 2, "b"), Event(3, 0, 3, "c"), Event(4, 0, 4, "d", True)]
 RANGE = [OffsetRange(0, 0, 6)]

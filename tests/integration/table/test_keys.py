@@ -24,11 +24,10 @@ from offset_ledger.model.batch import Attempt
 from offset_ledger.model.states import BatchKind
 from offset_ledger.repair.verify import verify
 from offset_ledger.table.change import ensure_target
-from tests.fixtures.merge_ways import MERGES_NOTHING
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
 
-pytestmark = [pytest.mark.usefixtures("merge_way", "any_case"), pytest.mark.minutes(1)]
+pytestmark = [pytest.mark.usefixtures("any_case"), pytest.mark.minutes(1)]
 
 PIPELINE = """
 pipeline: orders
@@ -237,7 +236,6 @@ def test_skip_existing_keeps_the_first_record_of_each_key(session: Session, tmp_
     assert verify(pipeline)[0] == []
 
 
-@MERGES_NOTHING
 @pytest.mark.parametrize(
     ("ddl", "said"),
     [
@@ -265,7 +263,6 @@ def test_a_table_has_to_know_its_rows_by_exactly_these_columns(
             assert not ensure_target(cursor, pipeline)
 
 
-@MERGES_NOTHING
 def test_a_row_that_another_writer_inserts_meanwhile_is_worth_another_try(session: Session, tmp_path: Path) -> None:
     pipeline = written(tmp_path, "order_id: bigint, tenant: text")
     with transaction(session) as cursor:

@@ -25,7 +25,7 @@ from offset_ledger.table.change import check_target, ensure_target
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
 
-pytestmark = [pytest.mark.usefixtures("merge_way"), pytest.mark.minutes(2)]
+pytestmark = [pytest.mark.minutes(2)]
 
 PIPELINE = """
 pipeline: customers
@@ -181,8 +181,11 @@ def test_columns_that_get_a_group_later_have_the_order_of_their_rows(session: Se
     commit_raw(session, pipeline, [change(1, 4, note="old", zip=2), change(2, 6, zip=3)])
     assert {row[3:] for row in table(session)} == {("n", "None", 3.0)}
     assert verify(pipeline)[0] == []
-    with transaction(session) as cursor, pytest.raises(TargetMismatch, match=r"has groups of columns, .* has none"):
-        ensure_target(cursor, written(tmp_path, note="", address=""))
+    commit_raw(session, before, [change(3, 7, note="m", street=["r"], zip=4)])
+    assert {row[3:] for row in table(session)} == {("m", "['r']", 4.0)}
+    commit_raw(session, pipeline, [change(4, 6, note="late", zip=5), change(5, 8)])
+    assert {row[3:] for row in table(session)} == {("m", "['r']", 4.0)}
+    assert verify(pipeline)[0] == []
 
 
 def test_a_fill_writes_the_groups_that_the_table_lost(session: Session, tmp_path: Path) -> None:

@@ -23,11 +23,10 @@ from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.repair.verify import verify
 from offset_ledger.table.change import change_target, ensure_target
-from tests.fixtures.merge_ways import MERGES_NOTHING
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
 
-pytestmark = [pytest.mark.usefixtures("merge_way"), pytest.mark.minutes(2)]
+pytestmark = [pytest.mark.minutes(2)]
 
 PIPELINE = """
 pipeline: sales
@@ -250,7 +249,6 @@ def test_verify_names_a_key_that_stands_twice(session: Session, tmp_path: Path) 
     assert "event 2 stands 2 times in the table, at partition 0 offset 1, partition 0 offset 1" in lines[0]
 
 
-@MERGES_NOTHING
 @pytest.mark.parametrize(
     ("kind", "settings", "said"),
     [
@@ -383,7 +381,6 @@ def test_a_default_partition_keeps_the_periods_of_its_rows(session: Session, tmp
     assert "sales_p2026" not in partitions(session)
 
 
-@MERGES_NOTHING
 def test_partitions_of_another_period_that_overlap_are_one_line(session: Session, tmp_path: Path) -> None:
     pipeline = written(tmp_path, target="partitions: {every: year}")
     do(session, BY_DAY + MONTHS)
@@ -409,7 +406,6 @@ def test_others_read_and_write_while_partitions_are_made(
             assert beside.rowcount == 1
 
 
-@MERGES_NOTHING
 def test_check_says_which_partitions_the_next_commit_makes(session: Session, tmp_path: Path) -> None:
     pipeline = written(tmp_path, target="partitions: {every: day, ahead: 1}")
     do(session, BY_DAY)
@@ -422,7 +418,6 @@ def test_check_says_which_partitions_the_next_commit_makes(session: Session, tmp
     assert len([text for text in marks if "no partition for the day of" in text]) == 2
 
 
-@MERGES_NOTHING
 def test_a_new_table_needs_the_column_and_a_name_that_is_taken_is_one_line(session: Session, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"add target\.partitions\.by"), transaction(session) as cursor:
         ensure_target(cursor, written(tmp_path, target="partitions: {every: day}"))

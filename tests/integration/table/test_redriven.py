@@ -22,7 +22,7 @@ from offset_ledger.run.ingest import run_batch
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON
 
-pytestmark = [pytest.mark.usefixtures("merge_way"), pytest.mark.minutes(1), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.minutes(1), pytest.mark.timeout(1800)]
 
 PIPELINE = """
 pipeline: customers

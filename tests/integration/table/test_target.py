@@ -25,11 +25,8 @@ from offset_ledger.model.states import BatchKind, State
 from offset_ledger.repair.verify import verify
 from offset_ledger.sandbox.stack import Stack
 from offset_ledger.table.change import ensure_target
-from tests.fixtures.merge_ways import MERGES_NOTHING
 from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, planned, staged, validated
-
-pytestmark = pytest.mark.usefixtures("merge_way")
 
 BOTH = pytest.mark.parametrize("how", list(Merge))
 
@@ -470,7 +467,6 @@ def test_what_can_never_be_merged_is_refused_with_the_statement_that_helps(
     assert stands(session, "event_id, state, note") == {("a", "1/0/0", None), ("b", "1/0/1", "b")}
 
 
-@MERGES_NOTHING
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -522,7 +518,6 @@ def test_an_unlogged_partition_is_refused_by_the_plan_and_by_the_commit(session:
     assert stands(session) == {("a", "2/0/2", 0, 2), ("b", "1/0/1", 0, 1)}
 
 
-@MERGES_NOTHING
 def test_a_partition_in_another_database_is_refused(session: Session, database: Connection, stack: Stack) -> None:
     pipeline = a_pipeline()
     with transaction(session) as cursor:
@@ -543,7 +538,6 @@ def test_a_partition_in_another_database_is_refused(session: Session, database: 
     assert "partition public.orders_a is a foreign table, whose rows are not in this database: DETACH" in told
 
 
-@MERGES_NOTHING
 def test_a_column_named_by_a_keyword_is_quoted(session: Session) -> None:
     made = a_pipeline()
     columns = (*made.record.columns, Column("user", ColumnType("varchar", (9,)), ("user",)))
@@ -594,7 +588,6 @@ def test_a_pipeline_that_committed_nothing_does_not_keep_its_table(session: Sess
     assert verify(new)[0] == verify(elsewhere)[0] == []
 
 
-@MERGES_NOTHING
 def test_a_plan_that_waited_for_a_takeover_sees_whose_the_table_is_now(session: Session, database: Connection) -> None:
     """The old pipeline plans at the moment in which the new one takes its table and plans too."""
     old, new = a_pipeline("old", table="orders"), a_pipeline("new", table="orders")
@@ -623,7 +616,6 @@ target: {connection: postgres_default, table: public.orders}
 """
 
 
-@MERGES_NOTHING
 def test_check_compares_the_table_and_writes_nothing(
     session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -649,7 +641,6 @@ def test_check_compares_the_table_and_writes_nothing(
     assert rows(session, "SELECT * FROM offset_ledger.pipeline") == []
 
 
-@MERGES_NOTHING
 def test_check_says_that_it_could_not_compare(
     session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,1 +1,1 @@
-SELECT carrier, number, day, origin, _partition, _offset FROM offset_ledger_rows.flights_changes WHERE _group = ''
+SELECT carrier, number, day, origin, _partition, _offset FROM offset_ledger_rows.flights_changes

@@ -1,5 +1,5 @@
 WITH s AS MATERIALIZED (
-    SELECT {key} FROM {rows} AS t
+    SELECT {key} FROM {target} AS t
     WHERE _deleted AND greatest(publish_at, _timestamp) < %(older_than)s AND _offset < (%(log_starts)s::jsonb ->> _partition::text)::bigint
     LIMIT %(limit)s
 ), gone AS (

@@ -1,3 +1,1 @@
--- Columns that were written with the row until now have its order.
-INSERT INTO {target} ({columns})
-SELECT {seeded} FROM {target} AS t CROSS JOIN unnest(%(groups)s::text[]) AS g (name) WHERE t._group = ''
+UPDATE {table} AS t SET {assignments} WHERE {changed}

@@ -1,0 +1,281 @@
+"""The statements of a commit: one decides what becomes of each staged row, the others write what it decided.
+
+The order of each row is in the target table, or in the bookkeeping beside it; that of groups of columns is in columns
+of the bookkeeping, each named as its group. So the ways to commit differ in tables and columns alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from psycopg2 import sql
+
+from offset_ledger.config.model import Merge, Pipeline
+from offset_ledger.ledger.database import named_sql
+from offset_ledger.ledger.row_order import (
+    group_order,
+    have_values,
+    order_columns,
+    row_formats,
+    same_key,
+    staged_values,
+    table_of,
+)
+from offset_ledger.ledger.staging import StagingTables, row_columns
+
+Formats = Mapping[str, sql.Composable]
+
+_COMMA, _NOTHING = sql.SQL(", "), sql.SQL("")
+_ADDED, _KNOWN, _WRITTEN = "s._class = 'i'", "s._class IN ('u', 'f')", "s._class IN ('i', 'u', 'f')"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A statement that writes one row for each staged row for which ``wanted`` holds, or some fewer if not ``exact``.
+
+    ``of_rows`` is one that writes the rows of the user, not the bookkeeping beside them.
+    """
+
+    statement: sql.Composable
+    wanted: sql.Composable
+    of_rows: bool = True
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """What classifies the staged rows of an attempt, what counts the classes, and what writes the rows, in this order.
+
+    ``find_lost`` then selects an event that is older in the table than a staged row, ``find_wrong`` also one that
+    stands otherwise than it was written.
+    """
+
+    classify: sql.Composable
+    count: sql.Composable
+    writes: tuple[Write, ...]
+    find_lost: sql.Composable
+    find_wrong: sql.Composable
+
+
+def statements(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], fill: bool) -> Statements:
+    """Return the statements that commit the attempt.
+
+    ``emptied`` are columns that were declared before and are not now. With ``fill`` a record that stands already is
+    written again where its row has other values now, or none.
+    """
+    formats = _formats(pipeline, tables, emptied, fill)
+    writes = (*_of_order(pipeline, tables, emptied, formats), *_of_rows(pipeline, tables, emptied, formats))
+    counts = (
+        sql.SQL(", count(*) FILTER (WHERE {}) AS {}").format(each.wanted, sql.Identifier(f"write_{place}"))
+        for place, each in enumerate(writes)
+    )
+    lost = sql.SQL("true" if pipeline.record.groups else f"NOT {_WRITTEN}")
+    find_lost, find_wrong = (
+        sql.SQL(named_sql("commit/find_wrong")).format(suspects=which, **formats) for which in (lost, sql.SQL("true"))
+    )
+    return Statements(
+        sql.SQL(named_sql("commit/classify")).format(**formats),
+        sql.SQL(named_sql("commit/count_classes")).format(to_write=_NOTHING.join(counts), **formats),
+        writes,
+        find_lost,
+        find_wrong,
+    )
+
+
+def at_once(parts: Formats) -> sql.Composable:
+    """Return one statement that writes all of these, and selects how many rows each wrote."""
+    write, count = sql.SQL("{} AS ({} RETURNING true)"), sql.SQL("(SELECT count(*) FROM {})")
+    return sql.SQL(named_sql("commit/write_at_once")).format(
+        writes=_COMMA.join(write.format(sql.Identifier(name), statement) for name, statement in parts.items()),
+        counts=_COMMA.join(count.format(sql.Identifier(name)) for name in parts),
+    )
+
+
+def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], fill: bool) -> Formats:
+    """The open parts: ``s`` is a staged row, ``t`` has the stored order, the user's row is ``t``, or ``u`` beside."""
+    record, beside = pipeline.record, pipeline.target.beside
+    row, first_wins = "u" if beside else "t", pipeline.target.merge is Merge.SKIP_EXISTING
+    staged = staged_values(record, (name for name, _ in row_columns(record)))
+    whole = {name: value for name, value in _values(pipeline).items() if not _group(pipeline, name)}
+    direction = sql.SQL("ASC" if first_wins else "DESC")
+    formats: dict[str, sql.Composable] = {
+        **row_formats(record),
+        "classes": tables.identifier(tables.classes),
+        "staging": tables.identifier(tables.rows),
+        "target": table_of(pipeline.bookkeeping),
+        "batch_id": _batch_id(tables),
+        "joined": _NOTHING,
+        "row_known": sql.Identifier(row, record.key_names[0]),
+        "first_wins": sql.Literal(first_wins),
+        "ranked": _COMMA.join(
+            sql.SQL("{} AS {}").format(value, sql.Identifier(name)) for name, value in staged.items()
+        ),
+        "staged": _COMMA.join(sql.Identifier("s", name) for name in staged),
+        "by_rule": _COMMA.join(
+            sql.SQL("{} {}").format(sql.Identifier(name), direction) for name in order_columns(record)
+        ),
+        "differs": _differs(row, whole),
+        "emptied": have_values(row, emptied),
+    }
+    if beside:
+        join = "\nLEFT JOIN {} AS u ON {}"
+        formats["joined"] = sql.SQL(join).format(table_of(pipeline), same_key(record, "u", "s"))
+    # A row that the table had before the first batch is older than any record: of those it is the first.
+    there = "{known} IS NOT NULL OR {row_known} IS NOT NULL" if first_wins else "{known} IS NOT NULL"
+    row_differs = "CASE WHEN s._deleted THEN {row_known} IS NOT NULL ELSE {row_known} IS NULL OR {differs} END"
+    parts = {
+        "there": there,
+        "fills": "NOT s._deleted AND ({row_known} IS NULL OR {differs} OR {emptied})" if fill else "false",
+        "newer": f"NOT ({there})" if first_wins else "{known} IS NULL OR ({order}) > ({stored_order})",
+        "miswritten": "({order}, {batch_id}) IS DISTINCT FROM ({stored_order}, t._batch_id) OR "
+        + (row_differs if beside else "{differs}"),
+    }
+    formats |= {name: sql.SQL(part).format(**formats) for name, part in parts.items()}
+    of_groups = [_of_group(pipeline, place, formats, fill) for place in range(len(record.groups))]
+    names = ("first_of_groups", "gives", "group_miswritten")
+    return formats | {name: _NOTHING.join(each[name] for each in of_groups) for name in names}
+
+
+def _of_group(pipeline: Pipeline, place: int, formats: Formats, fill: bool) -> Formats:
+    """Whether a staged row has values of the group, is the first of its key that does, and gives them to the row."""
+    record, group = pipeline.record, pipeline.record.groups[place]
+    first_wins = pipeline.target.merge is Merge.SKIP_EXISTING
+    names = ("has", "first", "gives")
+    parts = {
+        **formats,
+        **{name: sql.Identifier("s", f"_{name}_{place}") for name in names},
+        **{f"as_{name}": sql.Identifier(f"_{name}_{place}") for name in names},
+        "in_groups": sql.SQL("{} = ANY(s._groups)").format(sql.Literal(group)),
+        "stored_group": group_order("t", group, record),
+        "group_differs": _differs("u", {n: v for n, v in _values(pipeline).items() if _group(pipeline, n) == group}),
+    }
+    # The stored order is NULL where no record has given the group yet.
+    wins = "(({order}) > ({stored_group})) IS NOT FALSE"
+    if first_wins:
+        wins = "num_nonnulls({stored_group}) = 0 AND ({known} IS NOT NULL OR NOT ({there}))"
+    refills = "({order}) = ({stored_group}) AND NOT s._deleted AND ({row_known} IS NULL OR {group_differs})"
+    lost = "false" if first_wins else "{has} AND (({order}) > ({stored_group})) IS NOT FALSE"
+    wrong = "({order}) IS DISTINCT FROM ({stored_group}) OR {row_known} IS NOT NULL AND {group_differs}"
+    texts = {
+        "first_of_groups": ", {in_groups} AS {as_has}, "
+        "{in_groups} AND count(*) FILTER (WHERE {in_groups}) OVER by_key = 1 AS {as_first}",
+        "gives": f", {{has}}, {{first}} AND ({wins}{f' OR {refills}' if fill else ''}) AS {{as_gives}}",
+        "group_miswritten": f" OR {lost} OR {{gives}} AND ({wrong})",
+    }
+    return {name: sql.SQL(text).format(**parts) for name, text in texts.items()}
+
+
+def _group(pipeline: Pipeline, name: str) -> str:
+    return next((column.group for column in pipeline.record.columns if column.name == name), "")
+
+
+def _values(pipeline: Pipeline) -> Formats:
+    """The values that a staged row has for columns of the user's table, but for its key and the id of the batch."""
+    record, target = pipeline.record, pipeline.target
+    staged = {name: name for name, _ in row_columns(record)}
+    if target.beside:
+        staged = {column.name: column.name for column in record.columns}
+        staged |= {own: name for name, own in target.copied if name != "_batch_id"}
+    return {own: sql.Identifier("s", name) for own, name in staged.items() if own not in record.key_names}
+
+
+def _differs(row: str, values: Formats) -> sql.Composable:
+    """The condition that a row has other values, to the last bit. The key is not among them: equal is not identical."""
+    return sql.SQL("ROW({})::record OPERATOR(pg_catalog.*<>) ROW({})::record").format(
+        _COMMA.join(sql.Identifier(row, name) for name in values), _COMMA.join(values.values())
+    )
+
+
+def _of_order(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], formats: Formats) -> Iterator[Write]:
+    """The writes of the table that has the order of each row: the user's, or the bookkeeping beside it."""
+    kept, of_rows = pipeline.bookkeeping, not pipeline.target.beside
+    batch_id = _batch_id(tables)
+    values = {**_values(kept), "_batch_id": batch_id}
+    updated, inserted = dict(values), dict(values)
+    for place, group in enumerate(pipeline.record.groups):
+        given = {"gives": sql.Identifier("s", f"_gives_{place}"), "order": _group_value(pipeline, batch_id)}
+        stored = sql.Identifier("t", group)
+        updated[group] = sql.SQL("CASE WHEN {gives} THEN {order} ELSE {stored} END").format(**given, stored=stored)
+        inserted[group] = sql.SQL("CASE WHEN {gives} THEN {order} END").format(**given)
+    if of_rows:
+        updated |= dict.fromkeys(emptied, sql.NULL)
+    newer = "s._class = 'u' AND ({order}) > ({stored_order}) OR s._class = 'f' AND ({order}) = ({stored_order})"
+    yield _update(kept, formats, updated, sql.SQL(_KNOWN), of_rows, sql.SQL(newer).format(**formats))
+    yield _insert(kept, formats, inserted, sql.SQL(_ADDED), of_rows)
+    for place, group in enumerate(pipeline.record.groups):
+        of_group = group_order("t", group, pipeline.record)
+        still = sql.SQL("(({order}) < ({stored})) IS NOT TRUE").format(order=formats["order"], stored=of_group)
+        yield _update(kept, formats, {group: _group_value(pipeline, batch_id)}, _alone(place), of_rows, still)
+
+
+def _of_rows(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], formats: Formats) -> Iterator[Write]:
+    """The writes of the user's table where its bookkeeping is beside it."""
+    target, groups = pipeline.target, pipeline.record.groups
+    if not target.beside:
+        return
+    values = _values(pipeline)
+    own = {name: _batch_id(tables) for copied, name in target.copied if copied == "_batch_id"}
+    updated, inserted = {**values, **own}, {**values, **own}
+    for name, value in values.items():
+        if group := _group(pipeline, name):
+            given = {"gives": sql.Identifier("s", f"_gives_{groups.index(group)}"), "value": value}
+            stored = sql.Identifier("t", name)
+            updated[name] = sql.SQL("CASE WHEN {gives} THEN {value} ELSE {stored} END").format(**given, stored=stored)
+            inserted[name] = sql.SQL("CASE WHEN {gives} THEN {value} END").format(**given)
+    updated |= dict.fromkeys(emptied, sql.NULL)
+    gone = sql.SQL("s._class IN ('i', 'u') AND s._deleted AND s._known")
+    statement = sql.SQL(named_sql("commit/delete_rows"))
+    yield Write(statement.format(**{**formats, "table": table_of(pipeline), "wanted": gone}), gone)
+    stands = f"{_WRITTEN} AND NOT s._deleted AND {{}}"
+    if updated:
+        yield _update(pipeline, formats, updated, sql.SQL(stands.format("s._known")))
+    yield _insert(pipeline, formats, inserted, sql.SQL(stands.format("NOT s._known")))
+    for place, group in enumerate(groups):  # a row that somebody has deleted is not there to get them
+        given = {name: value for name, value in values.items() if _group(pipeline, name) == group}
+        yield _update(pipeline, formats, given, _alone(place), exact=False)
+
+
+def _batch_id(tables: StagingTables) -> sql.Composable:
+    return sql.SQL("{}::bigint").format(sql.Literal(tables.batch_id))
+
+
+def _group_value(pipeline: Pipeline, batch_id: sql.Composable) -> sql.Composable:
+    topic = "s._topic" if pipeline.record.topic_names else "NULL"
+    value = f"ROW(s.publish_at, {topic}, s._partition, s._offset, s._timestamp, {{}})::offset_ledger.group_order"
+    return sql.SQL(value).format(batch_id)
+
+
+def _alone(place: int) -> sql.Composable:
+    """The condition that a staged row gives a group to a row that stands, for the rest, as another record has it."""
+    return sql.SQL(f"{{}} AND NOT {_WRITTEN}").format(sql.Identifier("s", f"_gives_{place}"))
+
+
+def _update(
+    pipeline: Pipeline,
+    formats: Formats,
+    values: Formats,
+    wanted: sql.Composable,
+    of_rows: bool = True,
+    still: sql.Composable | None = None,
+    exact: bool = True,
+) -> Write:
+    """``still`` is what has to be true of the stored row, too: it was when the classes were made."""
+    assignments = (sql.SQL("{} = {}").format(sql.Identifier(name), value) for name, value in values.items())
+    parts = {
+        "table": table_of(pipeline),
+        "assignments": _COMMA.join(assignments),
+        "wanted": sql.SQL("{} AND ({})").format(wanted, still) if still else wanted,
+    }
+    return Write(sql.SQL(named_sql("commit/update_rows")).format(**{**formats, **parts}), wanted, of_rows, exact)
+
+
+def _insert(
+    pipeline: Pipeline, formats: Formats, values: Formats, wanted: sql.Composable, of_rows: bool = True
+) -> Write:
+    values = {name: sql.Identifier("s", name) for name in pipeline.record.key_names} | dict(values)
+    parts = {
+        "table": table_of(pipeline),
+        "columns": _COMMA.join(map(sql.Identifier, values)),
+        "values": _COMMA.join(values.values()),
+        "wanted": wanted,
+    }
+    return Write(sql.SQL(named_sql("commit/insert_rows")).format(**{**formats, **parts}), wanted, of_rows)

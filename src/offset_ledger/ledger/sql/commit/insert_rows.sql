@@ -1,0 +1,1 @@
+INSERT INTO {table} ({columns}) SELECT {values} FROM {classes} AS s WHERE {wanted}

@@ -1,0 +1,1 @@
+WITH {writes} SELECT {counts}

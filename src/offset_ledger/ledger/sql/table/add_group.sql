@@ -1,0 +1,1 @@
+ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {group} offset_ledger.group_order

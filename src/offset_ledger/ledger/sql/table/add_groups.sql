@@ -1,1 +1,0 @@
-ALTER TABLE {target} ADD COLUMN _group text COLLATE "C" NOT NULL DEFAULT '', DROP CONSTRAINT {constraint}, ADD PRIMARY KEY ({key})

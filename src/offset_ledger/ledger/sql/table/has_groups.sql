@@ -1,1 +1,0 @@
-SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attname = '_group' AND NOT attisdropped)

@@ -1,1 +1,0 @@
-SELECT conname::text FROM pg_constraint WHERE conrelid = to_regclass(%(table)s) AND contype = 'p'
