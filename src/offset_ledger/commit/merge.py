@@ -4,7 +4,7 @@ It is independent of the order of batches.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import groupby
@@ -62,7 +62,9 @@ def merge(
         _check_rows(pipeline, tables, {p: row["rows"] for p, row in partitions.items()}, staged_rows)
         references = self_references(cursor, pipeline)
         expected = [sum(row[f"write_{place}"] for row in partitions.values()) for place in range(len(todo.writes))]
-        if (written := _write(cursor, todo.writes, expected, references.there)) != expected and not triggers:
+        if (written := _write(cursor, todo.writes, expected, references.there)) != expected and not any(
+            triggers.values()
+        ):
             raise TransientError(
                 f"another writer changed {pipeline.target.schema}.{pipeline.target.table} during the merge "
                 f"({sum(expected):,} rows were to be written, {sum(written):,} were); nothing was committed; let only "
@@ -120,7 +122,9 @@ def _write(cursor: Cursor, writes: Sequence[Write], expected: Sequence[int], tog
     return written
 
 
-def _violated(pipeline: Pipeline, tables: StagingTables, event: str | None, triggers: Sequence[str]) -> LedgerViolation:
+def _violated(
+    pipeline: Pipeline, tables: StagingTables, event: str | None, triggers: Collection[str]
+) -> LedgerViolation:
     advice = (
         f"triggers of the table ({', '.join(triggers)}) suppress or change what is written: drop them, or let them "
         "fill only columns that the pipeline file does not declare"
@@ -135,7 +139,7 @@ def _violated(pipeline: Pipeline, tables: StagingTables, event: str | None, trig
 
 
 @contextmanager
-def explained(pipeline: Pipeline, tables: StagingTables, triggers: Sequence[str] = ()) -> Iterator[None]:
+def explained(pipeline: Pipeline, tables: StagingTables, triggers: Collection[str] = ()) -> Iterator[None]:
     """Raise what an error of Postgres in the block means for the table, whose enabled triggers these are.
 
     Raises:

@@ -143,6 +143,8 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str], groups: Map
     tables = {
         "cut_header_name": cut,
         "target": table_of(pipeline.bookkeeping),
+        "table": table_of(pipeline),
+        "same_row": same_key(record, "u", "s"),
         "rows": _rows(pipeline, [column.name for column in record.columns if column.name in stored], groups),
         **row_formats(record),
     }

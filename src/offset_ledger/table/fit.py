@@ -88,9 +88,9 @@ def _columns(cursor: Cursor, pipeline: Pipeline) -> list[Any]:
     return cursor.run("table/columns", **_place(pipeline), columns=names).fetchall()
 
 
-def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> list[str]:
-    """The names of the triggers that act on what is written into the target, or into a partition of it."""
-    return [row["tgname"] for row in cursor.run("table/triggers", **_place(pipeline))]
+def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> dict[str, bool]:
+    """The triggers that act on what is written into the target, or into a partition of it, and whether for each row."""
+    return {row["tgname"]: row["of_rows"] for row in cursor.run("table/triggers", **_place(pipeline))}
 
 
 class References(NamedTuple):

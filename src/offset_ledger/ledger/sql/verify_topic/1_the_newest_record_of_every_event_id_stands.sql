@@ -20,5 +20,5 @@ LEFT JOIN offset_ledger.batch_range r
        ON r.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s AND r.partition = s._partition
       AND s._offset >= r.committed_from AND s._offset < r.committed_until
 LEFT JOIN offset_ledger.batch b ON b.batch_id = r.batch_id
-WHERE {known} IS NULL
+WHERE {known} IS NULL AND NOT (%(skip_existing)s AND EXISTS (SELECT FROM {table} AS u WHERE {same_row}))
    OR NOT %(skip_existing)s AND ({stored_order}) < ({order})
