@@ -138,7 +138,6 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
 def _of_group(pipeline: Pipeline, place: int, formats: Formats, fill: bool) -> Formats:
     """Whether a staged row has values of the group, is the first of its key that does, and gives them to the row."""
     record, group = pipeline.record, pipeline.record.groups[place]
-    first_wins = pipeline.target.merge is Merge.SKIP_EXISTING
     names = ("has", "first", "gives")
     parts = {
         **formats,
@@ -150,16 +149,13 @@ def _of_group(pipeline: Pipeline, place: int, formats: Formats, fill: bool) -> F
     }
     # The stored order is NULL where no record has given the group yet.
     wins = "(({order}) > ({stored_group})) IS NOT FALSE"
-    if first_wins:
-        wins = "num_nonnulls({stored_group}) = 0 AND ({known} IS NOT NULL OR NOT ({there}))"
     refills = "({order}) = ({stored_group}) AND NOT s._deleted AND ({row_known} IS NULL OR {group_differs})"
-    lost = "false" if first_wins else "{has} AND (({order}) > ({stored_group})) IS NOT FALSE"
     wrong = "({order}) IS DISTINCT FROM ({stored_group}) OR {row_known} IS NOT NULL AND {group_differs}"
     texts = {
         "first_of_groups": ", {in_groups} AS {as_has}, "
         "{in_groups} AND count(*) FILTER (WHERE {in_groups}) OVER by_key = 1 AS {as_first}",
         "gives": f", {{has}}, {{first}} AND ({wins}{f' OR {refills}' if fill else ''}) AS {{as_gives}}",
-        "group_miswritten": f" OR {lost} OR {{gives}} AND ({wrong})",
+        "group_miswritten": f" OR {{has}} AND {wins} OR {{gives}} AND ({wrong})",
     }
     return {name: sql.SQL(text).format(**parts) for name, text in texts.items()}
 

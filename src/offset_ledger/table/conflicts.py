@@ -9,7 +9,7 @@ from offset_ledger.config.model import Merge, Pipeline
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.row_order import order_columns, row_formats, table_of
 from offset_ledger.ledger.staging import catalog_type, row_columns
-from offset_ledger.table.fit import Unique, no_longer_declared, own_uniques
+from offset_ledger.table.fit import Unique, no_longer_declared, own_uniques, target_columns
 
 _COMMA, _AND = sql.SQL(", "), sql.SQL(" AND ")
 
@@ -35,7 +35,9 @@ def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable) 
     one of its key may win, and is looked at too. A row of the table gives its values up for a constraint that waits for
     the end of the statement; any other refuses them row by row, also where the same merge would change that row.
     """
-    uniques = [each for each in own_uniques(cursor, pipeline) if not each.excludes]
+    # What looks at no value of a record keeps no record out.
+    written = [name for name, _ in target_columns(pipeline)]
+    uniques = [each for each in own_uniques(cursor, pipeline) if not each.excludes and each.is_of(written)]
     if not uniques:
         return []
     target = table_of(pipeline)
@@ -54,12 +56,14 @@ def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable) 
         nulls = (sql.SQL(f"NULL::{catalog_type(kinds[name])}") for name in order_columns(pipeline.record))
         names["stored_order"] = _COMMA.join(nulls)
     of_each = [{**names, **_formats(place, unique, target)} for place, unique in enumerate(uniques, 1)]
-    written = "{known} IS NULL" if first_wins else "{known} IS NULL OR ({order}) > ({stored_order})"
+    is_written = "{known} IS NULL" if first_wins else "{known} IS NULL OR ({order}) > ({stored_order})"
+    if first_wins and pipeline.target.beside:  # a row that the table had before the first batch is the first
+        is_written += " AND {row_known} IS NULL"
     formats = {
         **names,
         **_image(cursor, pipeline),
         "joined": joined,
-        "written": sql.SQL(written).format(**kept),
+        "written": sql.SQL(is_written).format(**kept, row_known=names["known"]),
         "claimed": _COMMA.join(each["claimed"] for each in of_each),
         "contended": sql.SQL(" UNION ").join(_statement("contended", each) for each in of_each),
         "claims": sql.SQL(" UNION ALL ").join(_statement("claims", each) for each in of_each),
@@ -87,12 +91,14 @@ def _image(cursor: Cursor, pipeline: Pipeline) -> dict[str, sql.Composable]:
     """The columns of the table as the merge of a staged row ``s`` leaves them, and the generated ones after these."""
     record, target = pipeline.record, pipeline.target
     staged = {name: name for name, _ in row_columns(record)}
+    known = row_formats(record)["known"]
     emptied, order = no_longer_declared(cursor, pipeline), list[str]()
     if target.beside:
         staged = {column.name: column.name for column in record.all_columns}
         staged |= {own: name for name, own in target.copied}
         order = order_columns(record)
-    image: list[sql.Composable] = [sql.Identifier("s", name) for name in order]
+    goes = sql.SQL("{} AS _goes").format(sql.Identifier("s", "_deleted") if target.beside else sql.Literal(False))
+    image: list[sql.Composable] = [goes, *(sql.Identifier("s", name) for name in order)]
     generated: list[sql.Composable] = [sql.SQL("*")]
     for row in cursor.run("conflicts/columns", schema=target.schema, table=target.table):
         name = row["name"]
@@ -101,8 +107,14 @@ def _image(cursor: Cursor, pipeline: Pipeline) -> dict[str, sql.Composable]:
         if row["generated"]:
             generated.append(sql.SQL("({}) AS {}").format(sql.SQL(row["generated"]), sql.Identifier(name)))
         else:
-            stays = name not in staged or staged[name] == "_batch_id"
-            value = sql.NULL if name in emptied else sql.Identifier(*(("t", name) if stays else ("s", staged[name])))
+            value: sql.Composable = sql.Identifier("t", name)
+            if name in emptied:
+                value = sql.NULL
+            elif name in staged and staged[name] != "_batch_id":
+                value = sql.Identifier("s", staged[name])
+            elif row["filled"] and not row["unforeseen"]:
+                new = sql.SQL(row["filled"])
+                value = sql.SQL("CASE WHEN {} IS NULL THEN {} ELSE {} END").format(known, new, value)
             image.append(sql.SQL("{}::{} AS {}").format(value, sql.SQL(row["type"]), sql.Identifier(name)))
     return {"image": _COMMA.join(image), "generated": _COMMA.join(generated)}
 
@@ -122,7 +134,7 @@ def _formats(place: int, unique: Unique, target: sql.Composable) -> dict[str, sq
         "waits": sql.Literal(unique.waits),
         "holds": holds,
         "values": _COMMA.join(values),
-        "claimed": _COMMA.join([sql.SQL("{} AS {}").format(held, holds), *parts]),
+        "claimed": _COMMA.join([sql.SQL("{} AND NOT _goes AS {}").format(held, holds), *parts]),
         "stored": sql.SQL("(SELECT t.*, {} FROM {} AS t WHERE {})").format(_COMMA.join(parts), target, held),
         "stored_values": _COMMA.join(sql.SQL("{}.{}").format(of["t"], value) for value in values),
         "same_values": _AND.join(sql.SQL(equal).format(of["t"], of["v"], value) for value in values),

@@ -1,10 +1,10 @@
 """The fit of a table to its pipeline file: all that would make a merge fail, with the statement that fixes it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from offset_ledger.config.model import Evolve, Pipeline, RecordShape
+from offset_ledger.config.model import Evolve, OnConflict, Pipeline, RecordShape
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.staging import catalog_type, row_columns
 from offset_ledger.model.followed_columns import widens
@@ -75,7 +75,22 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
         else:
             continue
         problems += [replace(misfit, column=name) for misfit in misfits]
+    if pipeline.target.on_conflict is OnConflict.QUARANTINE:
+        problems += _of_uniques(cursor, pipeline, set(kinds))
     return problems
+
+
+def _of_uniques(cursor: Cursor, pipeline: Pipeline, written: set[str]) -> Iterator[Misfit]:
+    """The constraints that look at values of records and at values that nobody knows before the rows are written."""
+    fillers = cursor.run("conflicts/columns", **_place(pipeline)).fetchall()
+    unforeseen = [row["name"] for row in fillers if row["unforeseen"] and row["name"] not in written]
+    for unique in own_uniques(cursor, pipeline):
+        if unique.is_of(written) and unique.is_of(unforeseen) and not unique.excludes:
+            names = ", ".join(name for name in unforeseen if name in unique.involved)
+            yield Misfit(
+                f"{unique.name} keeps rows apart by column {names}, whose value nobody knows before a row is written, "
+                "so on_conflict: quarantine cannot find its conflicts: write on_conflict: fail, or declare that column"
+            )
 
 
 def column_types(cursor: Cursor, pipeline: Pipeline) -> dict[str, str]:
@@ -107,7 +122,8 @@ def self_references(cursor: Cursor, pipeline: Pipeline) -> References:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """A unique or exclusion constraint or index: its columns and expressions, in ``parts`` with their collations.
+    """A unique or exclusion constraint or index: its columns and expressions, in ``parts`` with their collations, and
+    all columns that are ``involved``.
 
     It ``waits`` where Postgres judges it after the statement, and not row by row.
     """
@@ -119,6 +135,11 @@ class Unique:
     predicate: str
     columns: list[str]
     parts: list[str]
+    involved: list[str]
+
+    def is_of(self, columns: Iterable[str]) -> bool:
+        """Return whether it looks at any of these columns, also by expressions and generated columns."""
+        return not set(columns).isdisjoint(self.involved)
 
 
 def own_uniques(cursor: Cursor, pipeline: Pipeline) -> list[Unique]:

@@ -7,6 +7,6 @@ FROM (SELECT {key}, {ordering}, {values}, CASE WHEN _settled THEN 1 ELSE 2 END A
       UNION ALL
       SELECT {stored_key}, {stored_order}, {stored_values}, 0, NULL FROM {stored} AS t
       JOIN (SELECT DISTINCT {values} FROM winner WHERE {holds}) AS v ON {same_values}
-      WHERE NOT ({waits} AND EXISTS (SELECT FROM winner AS s
-                                    WHERE {same_key} AND (NOT {holds} OR ({values}) IS DISTINCT FROM ({stored_values}))))) AS s
+      WHERE NOT EXISTS (SELECT FROM winner AS s
+                        WHERE {same_key} AND (_goes OR {waits} AND (NOT {holds} OR ({values}) IS DISTINCT FROM ({stored_values}))))) AS s
 WINDOW _of_value AS (PARTITION BY {values} ORDER BY _rank, {ordering})

@@ -5,7 +5,7 @@ CREATE TEMPORARY TABLE conflicting
 -- ``_runs`` tells for each constraint which rows of the key follow one another with the same values.
 CREATE TEMPORARY TABLE contender ON COMMIT DROP AS
 WITH valued AS MATERIALIZED (
-    SELECT {key}, {ordering}, {claimed}, false AS _settled
+    SELECT {key}, {ordering}, {claimed}, _goes, false AS _settled
     FROM (SELECT {generated}
           FROM (SELECT {image} FROM {staging} AS s LEFT JOIN {joined} WHERE {written}) AS image) AS image
 )

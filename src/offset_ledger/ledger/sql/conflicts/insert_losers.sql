@@ -6,7 +6,7 @@ WITH winner AS (
 )
 INSERT INTO pg_temp.conflicting
 SELECT s._partition, s._offset, _place, jsonb_build_object('path', _path, 'code', 'conflict', 'detail',
-           concat(_name, ' keeps rows apart: ', left(regexp_replace(concat('(', _path, ') = (', _shown, ') is that of event ', _holder),
+           concat(_name, ' keeps rows apart: ', left(regexp_replace(concat('(', _path, ') = (', _shown, ') is that of event ', _holder) COLLATE "C",
                                                              '[[:cntrl:]]+', ' ', 'g'), 200))),
        CASE WHEN NOT _to_stored THEN _to_partition END, CASE WHEN NOT _to_stored THEN _to_offset END
 FROM claim AS l JOIN unnest({names}, {paths}) WITH ORDINALITY AS u (_name, _path, _place) USING (_place)
