@@ -14,6 +14,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,14 @@ from benchmarks.bench_stack import bench_stack, temporary_folder
 from benchmarks.readers import reader_of
 from psycopg2 import sql
 
-from offset_ledger.commit.merge import merge_formats, work_memory
+from offset_ledger.commit.classes import statements
+from offset_ledger.commit.merge import work_memory
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.kafka.bulk_reader import bulk_reader
-from offset_ledger.ledger.database import connect, named_sql, transaction
+from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.staging import StagingTables, create, row_columns
 from offset_ledger.model.batch import Attempt, current_origin
 from offset_ledger.model.ranges import OffsetRange, total_width
@@ -152,7 +154,7 @@ def read_records(kafka: Connection, topic: str, ranges: Sequence[OffsetRange]) -
 
 
 def raw_pieces(stack: Stack, pipeline: Pipeline, batch: Any) -> dict[str, float]:
-    """Seconds of one consumer reading the records, of COPY of the same rows, and of the merge statement alone."""
+    """Seconds of one consumer reading the records, of COPY of the same rows, and of the statements of the commit."""
     kafka, postgres, _ = stack.connections()
     read, _ = timed(lambda: read_records(kafka, pipeline.source.topic, batch.ranges))
     tables, again = (StagingTables(Attempt(batch.batch_id, epoch)) for epoch in (1, 99))
@@ -171,11 +173,17 @@ def raw_pieces(stack: Stack, pipeline: Pipeline, batch: Any) -> dict[str, float]
         with transaction(session) as cursor:
             cursor.execute("CREATE TABLE bench_again (LIKE public.bench INCLUDING ALL)")
             cursor.execute("SELECT set_config('work_mem', %s, true)", [work_memory(total_width(batch.ranges))])
-            names = merge_formats(sql.Identifier("bench_again"), tables.identifier(tables.rows), pipeline.record)
-            statement = sql.SQL(named_sql("commit/merge_newest_wins")).format(**names)
-            merge, _ = timed(lambda: cursor.execute(statement, {"batch_id": 1}))
+            into = replace(pipeline, target=replace(pipeline.target, table="bench_again"))
+            todo = statements(into, tables, [], fill=False)
+            merge, _ = timed(
+                lambda: [cursor.execute(each) for each in (todo.classify, *(w.statement for w in todo.writes))]
+            )
             cursor.execute("DROP TABLE bench_again")
-    return {"one consumer reads the records": read, "COPY of the rows, one session": copy, "merge statement": merge}
+    return {
+        "one consumer reads the records": read,
+        "COPY of the rows, one session": copy,
+        "statements of the commit": merge,
+    }
 
 
 def measure(count: int, home: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ which it matters, and holds that the suite's own check finds it; beside it stand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from offset_ledger.commit import beside, merge
+from offset_ledger.commit import classes, merge
 from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Column, ColumnType, Deletes, Merge, Pipeline
@@ -24,7 +24,7 @@ from offset_ledger.errors import Fenced, IncompleteStaging, LedgerViolation, Off
 from offset_ledger.ledger import batches, database, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.balance_sheet import MergeCounts, StagedCounts, by_partition
+from offset_ledger.model.balance_sheet import StagedCounts, by_partition
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
@@ -99,7 +99,6 @@ def run_history(session: Session, pipeline: Pipeline) -> list[str]:
     return oracle.check(session, pipeline, journal_of([*FIRST, *SECOND]))
 
 
-@pytest.mark.usefixtures("merge_way")
 def test_unbroken_the_history_passes(session: Session, pipeline: Pipeline) -> None:
     assert run_history(session, pipeline) == []
 
@@ -115,7 +114,7 @@ def test_the_model_allows_the_history(session: Session, pipeline: Pipeline, serv
 def test_an_epoch_that_no_claim_began_is_found_by_the_model_alone(
     session: Session, pipeline: Pipeline, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_sql(monkeypatch, "batches/claim", lambda text: text.replace("epoch = epoch + 1", "epoch = epoch + 2"))
+    with_sql(monkeypatch, {"batches/claim": lambda text: text.replace("epoch = epoch + 1", "epoch = epoch + 2")})
     assert run_history(session, pipeline) == []
     with pytest.raises(NotAllowedError, match=r"event 2: planned -> staging, epoch 2.*only_the_newest_claim_moves"):
         witness_of(servers.postgres)
@@ -136,126 +135,96 @@ def test_a_way_back_is_found_by_the_model_alone(session: Session, pipeline: Pipe
 # -- the merge -------------------------------------------------------------------------------------------------
 
 
-def with_sql(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[str], str]) -> None:
-    """Let the named statement be another one."""
-    changed = change(named_sql(name))
-    assert changed != named_sql(name), "the mutation changes nothing any more: write it again"
+def with_sql(monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, Callable[[str], str]]) -> None:
+    """Let the named statements be other ones."""
+    changed = {name: change(named_sql(name)) for name, change in changes.items()}
+    for name, text in changed.items():
+        assert text != named_sql(name), f"the mutation of {name} changes nothing any more: write it again"
 
     def mutated(asked: str) -> str:
-        return changed if asked == name else named_sql(asked)
+        return changed.get(asked) or named_sql(asked)
 
-    for module in (merge, beside, commit_step, staging, batches, database):
+    for module in (merge, classes, commit_step, staging, batches, database):
         monkeypatch.setattr(module, "named_sql", mutated, raising=False)
 
 
-def without_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The account after the merge believes whatever the merge did."""
-
-    def believing(*given: object) -> dict[int, MergeCounts]:
-        merged, rows = given[4], given[5]
-        assert isinstance(merged, dict)
-        assert isinstance(rows, dict)
-        counts = {p: merged.get(p, MergeCounts()) for p in rows}
-        return {p: replace(c, standing=c.written, older=rows[p] - c.written) for p, c in counts.items()}
-
-    monkeypatch.setattr(merge, "_account", believing)
-
-
 STRICT = "({order}) > ({stored_order})"
+LATER = "s.publish_at > t.publish_at"
+BY_OFFSET = "(s.publish_at, s._offset) > (t.publish_at, t._offset)"
+UNGUARDED = {"commit/update_rows": lambda text: text.replace("{wanted}", "s._class IN ('u', 'f')")}
+BLIND = {"commit/find_wrong": lambda _: "SELECT NULL"}
+FEW_COLUMNS = {
+    "commit/update_rows": lambda text: text.replace("{assignments}", "state = s.state, _deleted = s._deleted"),
+}
+
+
+def classified(before: str, after: str) -> dict[str, Callable[[str], str]]:
+    return {"commit/classify": lambda text: text.replace(before, after)}
 
 
 @pytest.mark.parametrize(
     ("broken", "found"),
     [
-        pytest.param(lambda text: text.replace(STRICT, "true"), "loss: event a stands at", id="last-batch-wins"),
+        pytest.param(classified(STRICT, "true") | UNGUARDED, "loss: event a stands at", id="last-batch-wins"),
+        pytest.param(classified(STRICT, LATER) | UNGUARDED, "loss: event b stands at", id="no-tie-break"),
         pytest.param(
-            lambda text: text.replace(STRICT, "s.publish_at > t.publish_at"),
-            "loss: event b stands at",
-            id="no-tie-break",
+            classified(STRICT, BY_OFFSET) | UNGUARDED, "loss: event b stands at", id="offset-before-partition"
         ),
         pytest.param(
-            lambda text: text.replace(STRICT, "(s.publish_at, s._offset) > (t.publish_at, t._offset)"),
-            "loss: event b stands at",
-            id="offset-before-partition",
-        ),
-        pytest.param(
-            lambda text: text.replace(
-                "publish_at DESC, _partition DESC, _offset DESC", "publish_at, _partition, _offset"
-            ),
+            classified("{by_rule}", "publish_at, _partition, _offset"),
             "loss: event b stands at",
             id="oldest-of-a-batch",
         ),
-        pytest.param(
-            lambda text: text.replace("{assignments},", "state = s.state, _deleted = s._deleted,"),
-            "row Row(",
-            id="coordinates-not-updated",
-        ),
+        pytest.param(FEW_COLUMNS, "row Row(", id="coordinates-not-updated"),
     ],
 )
 def test_another_merge_order_is_found_by_identities(
     session: Session,
     pipeline: Pipeline,
     monkeypatch: pytest.MonkeyPatch,
-    merge_way: str,
-    broken: Callable[[str], str],
+    broken: Mapping[str, Callable[[str], str]],
     found: str,
 ) -> None:
-    with_sql(monkeypatch, f"commit/{merge_way}_newest_wins", broken)
-    without_accounts(monkeypatch)
+    with_sql(monkeypatch, {**broken, **BLIND})
     told = run_history(session, pipeline)
     assert [line for line in told if line.startswith(found)], told
 
 
 @pytest.mark.parametrize(
-    ("how", "change"),
+    ("how", "broken"),
     [
-        pytest.param(Merge.NEWEST_WINS, (STRICT, "s.publish_at > t.publish_at"), id="no-tie-break"),
+        pytest.param(Merge.NEWEST_WINS, classified(STRICT, LATER), id="no-tie-break"),
+        pytest.param(Merge.NEWEST_WINS, classified(STRICT, BY_OFFSET) | UNGUARDED, id="offset-before-partition"),
         pytest.param(
-            Merge.NEWEST_WINS,
-            (STRICT, "(s.publish_at, s._offset) > (t.publish_at, t._offset)"),
-            id="offset-before-partition",
+            Merge.NEWEST_WINS, classified("{by_rule}", "publish_at, _partition, _offset"), id="oldest-of-a-batch"
         ),
-        pytest.param(
-            Merge.NEWEST_WINS,
-            ("publish_at DESC, _partition DESC, _offset DESC", "publish_at, _partition, _offset"),
-            id="oldest-of-a-batch",
-        ),
-        pytest.param(
-            Merge.NEWEST_WINS,
-            ("{assignments},", "state = s.state, _deleted = s._deleted,"),
-            id="coordinates-not-updated",
-        ),
-        pytest.param(
-            Merge.SKIP_EXISTING,
-            ("publish_at, _partition, _offset", "publish_at DESC, _partition DESC, _offset DESC"),
-            id="newest-of-a-batch",
-        ),
+        pytest.param(Merge.NEWEST_WINS, FEW_COLUMNS, id="coordinates-not-updated"),
+        pytest.param(Merge.SKIP_EXISTING, classified("NOT ({there})", "true"), id="known-events-are-new"),
     ],
 )
-def test_the_account_objects_to_a_row_that_should_have_won(
-    session: Session, monkeypatch: pytest.MonkeyPatch, merge_way: str, how: Merge, change: tuple[str, str]
+def test_the_check_objects_to_a_row_that_should_have_won(
+    session: Session, monkeypatch: pytest.MonkeyPatch, how: Merge, broken: Mapping[str, Callable[[str], str]]
 ) -> None:
-    """Only a row that lost by the whole order is counted, so a wrong merge cannot close its own balance sheet."""
+    """It compares every staged row with what stands by the whole order, whatever the classes say."""
     pipeline = a_pipeline(merge=how)
     ingested(session, pipeline, *HISTORY[0])
     before = oracle.fingerprint(session, pipeline)
     events = [*SECOND, Event(7, 1, 3, "d"), Event(6, 1, 4, "d")]
     tables = prepared(session, pipeline, [OffsetRange(0, 2, 4), OffsetRange(1, 1, 5)], events)
-    with monkeypatch.context() as broken:
-        with_sql(broken, f"commit/{merge_way}_{how}", lambda text: text.replace(*change))
-        with pytest.raises(LedgerViolation, match="has not lost to another record either"):
+    with monkeypatch.context() as context:
+        with_sql(context, broken)
+        with pytest.raises(OffsetLedgerError, match=r"has not lost to another record either|another writer changed"):
             commit(pipeline, tables.batch_id, ME)
     assert oracle.fingerprint(session, pipeline) == before
     commit(pipeline, tables.batch_id, ME)
 
 
 def test_greater_or_equal_makes_a_rerun_write_rows(
-    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, merge_way: str
+    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_history(session, pipeline)
     before = oracle.fingerprint(session, pipeline)
-    greater_or_equal = STRICT.replace(">", ">=")
-    with_sql(monkeypatch, f"commit/{merge_way}_newest_wins", lambda text: text.replace(STRICT, greater_or_equal))
+    with_sql(monkeypatch, classified(STRICT, STRICT.replace(">", ">=")) | UNGUARDED)
     replay = staged(session, pipeline, planned(session, pipeline, HISTORY[0][0], BatchKind.REPLAY), FIRST)
     validated(session, replay)
     commit(pipeline, replay.batch_id, ME)
@@ -268,7 +237,6 @@ def beside_pipeline(pipeline: Pipeline) -> Pipeline:
     return replace(pipeline, target=replace(pipeline.target, beside=True, deletes=Deletes.HARD))
 
 
-@pytest.mark.usefixtures("merge_way")
 def test_unbroken_the_history_passes_also_where_the_bookkeeping_is_beside(
     session: Session, beside_pipeline: Pipeline
 ) -> None:
@@ -276,17 +244,14 @@ def test_unbroken_the_history_passes_also_where_the_bookkeeping_is_beside(
 
 
 @pytest.mark.parametrize(
-    ("statement", "change", "found"),
+    ("statement", "before", "after", "found"),
     [
-        pytest.param("delete_rows", ("s._deleted", "false"), "is in the table", id="deleted-rows-stay"),
-        pytest.param("delete_rows", ("t._batch_id = %(batch_id)s", "false"), "is in the table", id="no-row-goes"),
-        pytest.param("write_rows", ("({stored_order}) = ({order})", "true"), "", id="rows-that-lost-are-written"),
-        pytest.param("write_rows", ("({stored_order}) = ({order})", "false"), "LedgerViolation", id="none-is-written"),
+        pytest.param("delete_rows", "{wanted}", "false", "another writer changed", id="deleted-rows-stay"),
+        pytest.param("update_rows", "{assignments}", "{assignments}, event_id = 'x'", "", id="another-key"),
+        pytest.param("insert_rows", "{wanted}", "false", "another writer changed", id="none-is-inserted"),
+        pytest.param("update_rows", "{wanted}", "false", "another writer changed", id="known-rows-stay-as-they-are"),
         pytest.param(
-            "write_rows",
-            ("WHEN MATCHED THEN UPDATE SET {row_assignments}", ""),
-            "LedgerViolation",
-            id="known-rows-stay-as-they-are",
+            "classify", "{row_known} IS NOT NULL AS", "false AS", "TransientError", id="rows-are-taken-for-new"
         ),
     ],
 )
@@ -295,10 +260,11 @@ def test_rows_that_are_not_those_of_their_bookkeeping_are_noticed(
     beside_pipeline: Pipeline,
     monkeypatch: pytest.MonkeyPatch,
     statement: str,
-    change: tuple[str, str],
+    before: str,
+    after: str,
     found: str,
 ) -> None:
-    with_sql(monkeypatch, f"commit/{statement}", lambda text: text.replace(*change))
+    with_sql(monkeypatch, {f"commit/{statement}": lambda text: text.replace(before, after)})
     told = run_history(session, beside_pipeline)
     assert [line for line in told if found in line], told
 
@@ -460,9 +426,6 @@ def test_a_manifest_that_changed_since_it_was_sealed_is_refused_by_the_commit(
 # -- one transaction -------------------------------------------------------------------------------------------
 
 
-MERGES = {"merge": "commit/merge_counted", "update_insert": "commit/update_insert_newest_wins"}
-
-
 def in_two_transactions(monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
     """The named statement commits what was done so far, before the rest fails."""
     execute = Cursor.execute
@@ -482,18 +445,18 @@ def in_two_transactions(monkeypatch: pytest.MonkeyPatch, statement: str) -> None
 @pytest.mark.parametrize(
     ("statement", "found"),
     [
-        ("{way}", "did not commit that offset"),
+        ("commit/insert_rows", "did not commit that offset"),
         ("commit/close_ranges", "in the chain"),
         ("commit/move_cursor", "in the chain"),
     ],
 )
 def test_a_commit_in_two_transactions_is_found_when_it_dies_between(
-    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, merge_way: str, statement: str, found: str
+    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, statement: str, found: str
 ) -> None:
     ranges, events = HISTORY[0]
     tables = prepared(session, pipeline, ranges, events)
     with monkeypatch.context() as broken:
-        in_two_transactions(broken, statement.format(way=MERGES[merge_way]))
+        in_two_transactions(broken, statement)
         with pytest.raises(OffsetLedgerError):
             commit(pipeline, tables.batch_id, ME)
     told = oracle.check(session, pipeline, journal_of(events), drained=False)

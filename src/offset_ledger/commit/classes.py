@@ -45,15 +45,15 @@ class Write:
 class Statements:
     """What classifies the staged rows of an attempt, what counts the classes, and what writes the rows, in this order.
 
-    ``find_lost`` then selects an event that is older in the table than a staged row, ``find_wrong`` also one that
-    stands otherwise than it was written.
+    ``find_wrong`` then selects an event that stands otherwise than it was decided, ``find_wrong_known`` one that the
+    table had before: what is inserted stands as it was given, unless triggers or foreign keys act.
     """
 
     classify: sql.Composable
     count: sql.Composable
     writes: tuple[Write, ...]
-    find_lost: sql.Composable
     find_wrong: sql.Composable
+    find_wrong_known: sql.Composable
 
 
 def statements(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], fill: bool) -> Statements:
@@ -68,16 +68,16 @@ def statements(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str]
         sql.SQL(", count(*) FILTER (WHERE {}) AS {}").format(each.wanted, sql.Identifier(f"write_{place}"))
         for place, each in enumerate(writes)
     )
-    lost = sql.SQL("true" if pipeline.record.groups else f"NOT {_WRITTEN}")
-    find_lost, find_wrong = (
-        sql.SQL(named_sql("commit/find_wrong")).format(suspects=which, **formats) for which in (lost, sql.SQL("true"))
+    find_wrong, find_wrong_known = (
+        sql.SQL(named_sql("commit/find_wrong")).format(suspects=sql.SQL(which), **formats)
+        for which in ("true", f"NOT {_ADDED}" if not pipeline.record.groups else "true")
     )
     return Statements(
         sql.SQL(named_sql("commit/classify")).format(**formats),
         sql.SQL(named_sql("commit/count_classes")).format(to_write=_NOTHING.join(counts), **formats),
         writes,
-        find_lost,
         find_wrong,
+        find_wrong_known,
     )
 
 

@@ -72,7 +72,7 @@ def merge(
             )
         cursor.run("commit/apply_constraints")  # what waits for the COMMIT acts now, or is refused now
         record_columns(cursor, pipeline)
-        wrong = cursor.execute(todo.find_wrong if triggers or references.act else todo.find_lost).one()[0]
+        wrong = cursor.execute(todo.find_wrong if triggers or references.act else todo.find_wrong_known).one()[0]
         if wrong is not None or written != expected:
             raise _violated(pipeline, tables, wrong, triggers)
         cursor.execute(sql.SQL(named_sql("commit/drop_classes")).format(classes=tables.identifier(tables.classes)))

@@ -15,13 +15,12 @@ import pytest
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger.database import Session, rows, transaction
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.repair.verify import verify
-from offset_ledger.table.change import check_target, ensure_target
+from offset_ledger.table.change import check_target
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
 
