@@ -29,6 +29,7 @@ GRANT UPDATE (attempts, claimed_until, error, sent_at, ended_at, last_seen_at, s
   ON offset_ledger.notification TO ledger_writer;
 GRANT UPDATE (first_offset, ends, difference) ON offset_ledger.schema_boundary TO ledger_writer;
 GRANT UPDATE (error, message, failed_at) ON offset_ledger.stage_failure TO ledger_writer;
+GRANT UPDATE (group_name, since_batch) ON offset_ledger.column_group TO ledger_writer;
 GRANT DELETE ON offset_ledger.topic_look TO ledger_writer;
 GRANT SELECT ON ALL TABLES IN SCHEMA offset_ledger TO ledger_reader;
 REVOKE SELECT ON offset_ledger.quarantine, offset_ledger.redrive_record FROM ledger_reader;  -- values of records
