@@ -103,8 +103,7 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int, staging: sq
     needed = f"ALTER TABLE {name} {clauses}" if columns else "the view, comments or partitions of the pipeline file"
     try:
         cursor.execute("SET LOCAL lock_timeout = %s", [LOCK_TIMEOUT])
-        # In a subtransaction: its id is in the rows that are rewritten, the transaction's in those of the batch.
-        with savepoint(cursor):
+        with savepoint(cursor):  # the batch commits without comments for which there is no lock
             widened = any(change.change is Evolve.WIDEN for change in columns)
             rights = drop_view(cursor, pipeline) if widened else []
             if columns:

@@ -205,7 +205,7 @@ def _of_relation(row: Mapping[str, Any], key_names: list[str]) -> Iterator[Misfi
         yield Misfit("row level security hides rows of it from this login", statement=statement)
     for rule in row["rules"]:
         statement = f"DROP RULE {rule} ON {row['name']}"
-        yield Misfit(f"it has the rule {rule}, which rewrites what a commit writes", statement=statement)
+        yield Misfit(f"it has the rule {rule}, and rules rewrite what a commit writes", statement=statement)
     if not row["unique_key"]:
         unique = ", ".join([*key_names, *(name for name in row["parted_by"] if name and name not in key_names)])
         yield Misfit(f"{key} has no primary key or unique index of its own", f"ADD UNIQUE ({unique})")
