@@ -54,7 +54,9 @@ def check_topics(pipeline: Pipeline) -> Iterator[Finding]:
                     yield ok(subject, str(retired))
                     continue
                 raise
-            if missing := [right for right in _ON_TOPIC if right not in allowed]:
+            if allowed is None:
+                yield warning(f"{subject}: rights", "the brokers do not say what the login may do", _RIGHTS)
+            elif missing := [right for right in _ON_TOPIC if right not in allowed]:
                 yield problem(f"{subject}: rights", f"missing: {', '.join(missing)}", _RIGHTS)
             else:
                 yield ok(f"{subject}: rights", "the login may read the topic and its settings")
