@@ -101,8 +101,8 @@ matrix: install ## The support matrix in docs/support.md, on each Postgres, Kafk
 	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only "$(ONLY)")
 
 .PHONY: chaos
-chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=1 BROKERS=3 CONNECT=1 REGISTRY=1
-	@$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(if $(CONNECT),--connect) $(if $(REGISTRY),--registry)
+chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=1 BROKERS=3 CONNECT=1 REGISTRY=1 POOLER=1
+	@$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(if $(CONNECT),--connect) $(if $(REGISTRY),--registry) $(if $(POOLER),--pooler)
 
 .PHONY: soak
 soak: install ## An hour of batches with faults, schemas and prunes; fails on what grows: make soak MINUTES=60

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from benchmarks.peers.bench_servers import fill, jars, servers
@@ -55,9 +56,22 @@ def in_turns(contenders: list[Contender], turn: int) -> list[Contender]:
     return contenders[first:] + contenders[:first]
 
 
+def choose(only: Collection[str] | None, faucet: str, say: Callable[[str], None]) -> list[Contender]:
+    """Who takes part: those that are asked for, and faucet-stream only with its program."""
+    chosen = [each for each in CONTENDERS if not only or each.name in only]
+    if faucet or not any(each.name == "faucet" for each in chosen):
+        return chosen
+    line = "faucet-stream does not take part: no program faucet is on the PATH (see benchmarks/README.md)"
+    if chosen := [each for each in chosen if each.name != "faucet"]:
+        say(line)
+        return chosen
+    sys.exit(line)
+
+
 def measure(arguments: argparse.Namespace, home: Path, results: Results) -> None:
     """Every trial that is wanted, on servers of its own."""
-    chosen = [each for each in CONTENDERS if not arguments.only or each.name in arguments.only]
+    faucet = shutil.which("faucet") or arguments.faucet
+    chosen = choose(arguments.only, faucet, say)
     workloads = [
         Workload(size, width, target)
         for size in arguments.size for width in arguments.width for target in arguments.target
@@ -69,7 +83,7 @@ def measure(arguments: argparse.Namespace, home: Path, results: Results) -> None
         found = jars(stack, say)
         for workload in workloads:
             timeout = arguments.timeout or 600 + workload.records / (500 if workload.width is Width.WIDE else 2_000)
-            bench = Bench.of(stack, found, timeout, shutil.which("faucet") or arguments.faucet)
+            bench = Bench.of(stack, found, timeout, faucet)
             last = fill(stack, workload, say)
             for turn in range(arguments.rounds):
                 for contender in in_turns(chosen, turn):

@@ -11,6 +11,7 @@ import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.chaos.bench import ELSEWHERE, Bench
 from tests.chaos.cycle import Outcome, run_cycle
 from tests.chaos.lab import Lab
 from tests.chaos.schemas import FORMAT, Schemas
+from tests.fixtures.poolers import pgbouncer
 from tests.paths import ROOT
 from tests.witness.replay import Counts
 
@@ -125,6 +127,7 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, choices=[1, 3], default=1, help="three take part in more faults")
     parser.add_argument("--connect", action="store_true", help="stage by a Spark Connect server")
     parser.add_argument("--registry", action="store_true", help="records name schemas of a registry, which fails too")
+    parser.add_argument("--pooler", action="store_true", help="reach Postgres through PgBouncer in session mode")
     asked = parser.parse_args()
     for end in (signal.SIGTERM, signal.SIGINT):
         signal.signal(end, lambda *_: sys.exit(130))  # through every finally: the servers are stopped too
@@ -132,8 +135,11 @@ def main() -> int:
     home.chmod(0o755)
     stack = local.up(brokers=asked.brokers, ports=PortChoice.any_free(), home=home / "stack", project=ROOT)
     outcomes: list[Outcome] = []
+    pooled = pgbouncer(stack.postgres.connection(), "session") if asked.pooler else nullcontext()
     try:
-        outcomes = run(Lab(stack, home / "lab", asked.connect, asked.registry), asked.first, asked.cycles, asked.seed)
+        with pooled as pooler:
+            lab = Lab(stack, home / "lab", asked.connect, asked.registry, pooler and pooler.port)
+            outcomes = run(lab, asked.first, asked.cycles, asked.seed)
     finally:
         local.down(home / "stack")
     failed = len(outcomes) < asked.cycles or any(outcome.violations for outcome in outcomes)

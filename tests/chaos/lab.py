@@ -133,14 +133,21 @@ class Lab:
 
     ``light`` and ``second`` never stage, ``heavy`` has the Spark session. Workers reach Postgres through the proxy.
     ``connect``: the session is of a Spark Connect server, whose own workers come to the failpoints of a slice;
-    ``registry``: records name schemas of a registry.
+    ``registry``: records name schemas of a registry; ``postgres``: the port of a pooler, behind the proxy.
     """
 
-    def __init__(self, stack: Stack, folder: Path, connect: bool = False, registry: bool = False) -> None:
+    def __init__(
+        self,
+        stack: Stack,
+        folder: Path,
+        connect: bool = False,
+        registry: bool = False,
+        postgres: int | None = None,
+    ) -> None:
         self.stack = stack
         self.folder = folder
         (folder / "once").mkdir(parents=True)
-        self.proxy = Proxy(stack.ports.postgres)
+        self.proxy = Proxy(postgres or stack.ports.postgres)
         environment = {
             **os.environ,
             **stack.environment(),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import psycopg2
-from psycopg2.extensions import TRANSACTION_STATUS_UNKNOWN, connection
+from psycopg2.extensions import TRANSACTION_STATUS_UNKNOWN
 
 from offset_ledger.ledger import sessions
 
@@ -14,7 +14,7 @@ _IDLE = "SELECT set_config('application_name', 'in the pool', false), pg_advisor
 _NAME = "SELECT set_config('application_name', %s, false)"
 
 
-class Pooled(connection):
+class Pooled(sessions.Session):
     """A session that is rolled back and kept where another one would be closed, unless the server has ended it."""
 
     idle: ClassVar[list[Pooled]] = []
@@ -23,6 +23,7 @@ class Pooled(connection):
     def close(self) -> None:
         try:
             self.rollback()
+            self.end("ROLLBACK")
             self._ask(_IDLE)
         except psycopg2.Error:
             super().close()
@@ -44,7 +45,7 @@ class Pooled(connection):
         self.autocommit = False
 
 
-def open_session(arguments: Mapping[str, Any]) -> connection:
+def open_session(arguments: Mapping[str, Any]) -> sessions.Session:
     """Return what ``sessions.open_session`` does, or one of before with the same arguments."""
     made_for = tuple(sorted((key, str(value)) for key, value in arguments.items() if key != "application_name"))
     while same := [each for each in Pooled.idle if each.made_for == made_for]:

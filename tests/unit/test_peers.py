@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchmarks.peers.__main__ import choose
 from benchmarks.peers.contenders import CONTENDERS
 from benchmarks.peers.render import BEGIN, END, write_page
 from benchmarks.peers.results import Results, Trial
@@ -43,6 +44,19 @@ def test_the_answer_is_copied_whole(width: Width) -> None:
     rows = [line.split("\t") for line in lines.decode().splitlines()]
     assert [row[0] for row in rows] == [state(i, wide=False)["event_id"] for i in newest(9_000)]
     assert {len(row) for row in rows} == {len(COLUMNS) + (width is Width.WIDE)}
+
+
+def test_without_its_program_faucet_takes_no_part_and_one_line_says_so() -> None:
+    said: list[str] = []
+    others = [each for each in CONTENDERS if each.name != "faucet"]
+    assert choose(None, "", said.append) == others
+    assert len(said) == 1
+    assert said[0].startswith("faucet-stream does not take part: no program faucet is on the PATH")
+    assert choose(None, "/opt/faucet", said.append) == list(CONTENDERS)
+    assert choose(["dlt"], "", said.append) == [each for each in CONTENDERS if each.name == "dlt"]
+    assert len(said) == 1
+    with pytest.raises(SystemExit, match="faucet-stream does not take part"):
+        choose(["faucet"], "", said.append)
 
 
 def trial(contender: str, seconds: float, turn: int = 0, **more: object) -> Trial:

@@ -28,7 +28,7 @@ def one_run_plans(pipeline: Pipeline) -> Iterator[None]:
         pipelines.lock_planning(session, pipeline.name, _LOCK_SECONDS)
         yield
         with suppress(psycopg2.Error):  # the server ends a transaction that was idle for long, and with it the lock
-            session.rollback()
+            session.end("ROLLBACK")
 
 
 def other_run(pipeline: Pipeline, ti: Any, session: Session | None = None) -> str | None:

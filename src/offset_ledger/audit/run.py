@@ -14,7 +14,6 @@ from offset_ledger.audit.finding import AuditFinding, Change, Severity, changes
 from offset_ledger.audit.rules import check_topic
 from offset_ledger.config.model import Merge, Pipeline, Tombstone
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.errors import AccessDenied
 from offset_ledger.kafka.client import KafkaClient, connect_kafka, groups_with_offsets, log_sizes
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import leader_changes_are_transient
@@ -27,6 +26,7 @@ from offset_ledger.kafka.topics import (
     elect_preferred_leaders,
     live_brokers,
     topic_configs,
+    unanswered,
 )
 from offset_ledger.kafka.transactions import coordinated_transactions, open_writes
 from offset_ledger.ledger import pipelines
@@ -37,6 +37,10 @@ from offset_ledger.model.moments import moment_or_none
 _PRESETS = {"@quarterly": "0 0 1 */3 *"}  # of Airflow's, the one that croniter does not know
 _ELECTION_SECONDS = 10.0
 _RUNS = 800  # a week of runs every five minutes within office hours
+_TOPIC_SETTINGS = (
+    *("cleanup.policy", "retention.ms", "retention.bytes", "segment.ms", "max.message.bytes"),
+    *("message.timestamp.type", "min.insync.replicas", "unclean.leader.election.enable"),
+)
 _BROKER_SETTINGS = (
     "auto.create.topics.enable",
     "default.replication.factor",
@@ -196,11 +200,8 @@ def read_facts(connection: Connection, topic: str, reader: ReaderFacts | None = 
 def _read(admin: Admin, connection: Connection, topic: str, reader: ReaderFacts | None) -> TopicFacts:
     described = describe_topic(admin, topic)
     configs = topic_configs(admin, topic)
-    if not configs.values:
-        raise AccessDenied(
-            f"connection {connection.conn_id!r} may not read the settings of topic {topic!r}; "
-            "grant its user DescribeConfigs on the topic and on the cluster"
-        )
+    if missing := [name for name in _TOPIC_SETTINGS if name not in configs.values]:
+        raise unanswered(admin, topic, missing)
     topic_id = str(described["topic_id"])
     cursors, since = (reader.cursors, reader.unread_since) if reader and reader.topic_id == topic_id else ({}, {})
     partitions = {

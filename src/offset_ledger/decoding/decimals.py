@@ -37,6 +37,13 @@ def check_written(value: Decimal, shown: Callable[[], str]) -> None:
         raise _too_long(shown)
 
 
+def whole(value: Decimal) -> str | None:
+    """The digits of an integer; None for a number with a fraction, or of more digits than any ``numeric``."""
+    if value.adjusted() > MAX_DIGITS_BEFORE_POINT or value != value.to_integral_value():
+        return None
+    return f"{value:.0f}" if value else "0"
+
+
 def scaled(unscaled: int, scale: int) -> Decimal:
     """The unscaled value divided by ten to the power of the scale."""
     return Decimal(unscaled).scaleb(-scale, _EXACT)

@@ -1,5 +1,6 @@
 """The schemas of a topic: which can be one of it, and the kinds of records that a schema has."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,10 @@ LANGUAGES: Mapping[str, SchemaLanguage] = {
     Format.PROTOBUF: SchemaLanguage.PROTOBUF,
     Format.JSON_SCHEMA: SchemaLanguage.JSON,
 }
+
+
+_CONTEXT = re.compile(r"^:\.[^:]*:")
+"""Before a subject: the context of the registry that it is in, as in ``:.eu:orders-value``."""
 
 
 def check_value_schema(source: Source, schema: WriterSchema) -> None:
@@ -52,7 +57,7 @@ def _passes(check: Callable[[Source, WriterSchema], None], source: Source, schem
 def _check(source: Source, expected: SchemaLanguage, schema: WriterSchema, side: str) -> None:
     if schema.language is not expected:
         raise SchemaProblem(f"expected {expected}, it is {schema.language}")
-    subjects = {subject for subject, _ in schema.subjects}
+    subjects = {_CONTEXT.sub("", subject) for subject, _ in schema.subjects}
     if source.subject is SubjectStrategy.ANY or not subjects:  # not every registry says the subjects of a schema
         return
     if source.subject is SubjectStrategy.TOPIC:

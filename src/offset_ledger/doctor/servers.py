@@ -1,7 +1,7 @@
 """A cluster with its topics, and a database: whether they answer, have supported versions, and give the rights."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +17,9 @@ from offset_ledger.kafka.topics import OLDEST as OLDEST_KAFKA
 from offset_ledger.ledger import database
 from offset_ledger.ledger.database import Session, named_sql, read_only, rows, transaction
 from offset_ledger.ledger.pipelines import read_retirement
+from offset_ledger.ledger.sessions import sent_settings
 from offset_ledger.plan.topics import known_pipelines
+from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.units import counted, show_duration
 
 _ON_TOPIC = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
@@ -52,7 +54,9 @@ def check_topics(pipeline: Pipeline) -> Iterator[Finding]:
                     yield ok(subject, str(retired))
                     continue
                 raise
-            if missing := [right for right in _ON_TOPIC if right not in allowed]:
+            if allowed is None:
+                yield warning(f"{subject}: rights", "the brokers do not say what the login may do", _RIGHTS)
+            elif missing := [right for right in _ON_TOPIC if right not in allowed]:
                 yield problem(f"{subject}: rights", f"missing: {', '.join(missing)}", _RIGHTS)
             else:
                 yield ok(f"{subject}: rights", "the login may read the topic and its settings")
@@ -82,15 +86,18 @@ class Server:
     encoding: str
     in_recovery: bool
     pooled: bool
-    one_backend: bool
     ahead: timedelta
 
 
 def check_postgres(conn_id: str, pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
     """The findings about the database of a connection, and what these pipelines need in it."""
     subject = f"Postgres {conn_id}"
-    with database.connect(get_connection(conn_id)) as session:
+    connection = get_connection(conn_id)
+    with database.connect(connection) as session:
         yield from judge(subject, _server(session))
+        if other := _other_settings(session, sent_settings(postgres_arguments(connection))):
+            remedy = "let the pooler in between pass `options` on, or set them by ALTER ROLE"
+            yield warning(f"{subject}: settings", other, remedy)
         try:
             database.check_migrated(session)
         except ConfigurationError as error:
@@ -118,15 +125,19 @@ def _server(session: Session) -> Server:
     began, before = datetime.now(UTC), time.monotonic()
     ((encoding, in_recovery, backend, now),) = rows(session, named_sql("doctor/server"))
     half_way = timedelta(seconds=(time.monotonic() - before) / 2)
-    ((_, _, later, _),) = rows(session, named_sql("doctor/server"))
     return Server(
         session.server_version,
         encoding,
         in_recovery,
         pooled=backend != session.info.backend_pid,
-        one_backend=backend == later,
         ahead=now - (began + half_way),
     )
+
+
+def _other_settings(session: Session, sent: Mapping[str, str]) -> str:
+    with transaction(session) as cursor:
+        cursor.run("doctor/other_settings", names=[*sent], values=[*sent.values()])
+        return "; ".join(f"{row[0]} is {row[1]} and was sent as {row[2]}" for row in cursor)
 
 
 def judge(subject: str, server: Server) -> Iterator[Finding]:
@@ -142,11 +153,8 @@ def judge(subject: str, server: Server) -> Iterator[Finding]:
         yield problem(f"{subject}: encoding", f"{server.encoding}, which cannot hold every text", remedy)
     if server.in_recovery:
         yield problem(f"{subject}: role", "a standby, which only reads", "let the connection name the primary")
-    remedy = "connect to Postgres itself, or set pool_mode = session (docs/production.md#connections)"
-    if not server.one_backend:
-        yield problem(f"{subject}: pooler", "two transactions of one session had different backends", remedy)
-    elif server.pooled:
-        yield warning(f"{subject}: pooler", "a pooler such as PgBouncer is in between", remedy)
+    if server.pooled:
+        yield ok(f"{subject}: pooler", "a pooler such as PgBouncer is in between, and pools sessions")
     name, skew = f"{subject}: clock", abs(server.ahead)
     if skew < _SKEW:
         yield ok(name, f"within {show_duration(_SKEW.total_seconds())} of that of this machine")

@@ -17,7 +17,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, UnknownTopic
 from offset_ledger.kafka import offsets, topics, transactions
 from offset_ledger.kafka.connection import bootstrap_servers
-from offset_ledger.kafka.errors import is_transient, unavailable
+from offset_ledger.kafka.errors import does_not_answer, is_transient, unavailable
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts, oldest_records
 from offset_ledger.kafka.python_client import Admin, kafka_python_arguments
 from offset_ledger.model.moments import FirstAt, moment_or_none
@@ -48,7 +48,17 @@ class KafkaClient:
         try:
             return retrying(is_transient, f"Kafka at {servers}", max_seconds=self._timeout)(question, self._admin)
         except kafka_errors.KafkaError as error:
-            raise unavailable(servers, error) from error
+            raise self._unanswered(error) or unavailable(servers, error) from error
+
+    def _unanswered(self, error: kafka_errors.KafkaError) -> ConfigurationError | None:
+        """The error of brokers that end the connection where they do not know a question; None if that is another."""
+        if not isinstance(error, kafka_errors.KafkaConnectionError) or not (asked := self._admin.asked):
+            return None
+        try:
+            self._admin.client.describe_topics([])
+        except kafka_errors.KafkaError:
+            return None
+        return does_not_answer(self._admin.servers, f"{asked}: it closes the connection")
 
     def count_brokers(self) -> int:
         """How many brokers the cluster lists."""
@@ -84,13 +94,16 @@ class KafkaClient:
         """
         return self.ask(lambda admin: topics.describe_topic(admin, topic))
 
-    def allowed_operations(self, topic: str) -> frozenset[str]:
+    def allowed_operations(self, topic: str) -> frozenset[str] | None:
         """The operations of Kafka's ACLs that the login may do with the topic, such as READ; all without an authorizer.
+
+        None if the brokers do not say them.
 
         Raises:
             UnknownTopic: the cluster has no such topic.
         """
-        return frozenset(map(str, self.describe(topic)["authorized_operations"]))
+        allowed = self.describe(topic).get("authorized_operations")
+        return None if allowed is None else frozenset(map(str, allowed))
 
     def cluster_id(self) -> str:
         """The id of the cluster."""

@@ -5,7 +5,14 @@ from contextlib import contextmanager
 
 from kafka import errors as kafka_errors
 
-from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, UnknownHost, error_line
+from offset_ledger.errors import (
+    AccessDenied,
+    BrokerUnavailable,
+    ConfigurationError,
+    OffsetLedgerError,
+    UnknownHost,
+    error_line,
+)
 
 _DENIED = (
     kafka_errors.AuthorizationError,
@@ -30,9 +37,18 @@ def unavailable(servers: str, error: BaseException) -> OffsetLedgerError:
             f"Kafka at {servers} does not let this login do it ({error_line(error)}); correct the login of the "
             "connection or give it the rights of docs/production.md"
         )
+    if isinstance(error, kafka_errors.UnsupportedVersionError):
+        return does_not_answer(servers, f"what is asked ({error_line(error)})")
     return BrokerUnavailable(
         f"Kafka at {servers} did not answer ({error_line(error)}); check that the brokers run and that "
         "bootstrap.servers and login of the connection are right"
+    )
+
+
+def does_not_answer(servers: str, what: str) -> ConfigurationError:
+    """The error for brokers that speak Kafka's protocol and lack a part of it that is needed here."""
+    return ConfigurationError(
+        f"Kafka at {servers} does not answer {what}; brokers are needed that answer as those of Kafka 3.6 and newer do"
     )
 
 

@@ -17,6 +17,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
+from kafka.protocol.metadata import MetadataRequest
 from kafka.record.default_records import DefaultRecordBatch
 
 from offset_ledger.connections import Connection
@@ -115,6 +116,13 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         self._connection = connection
         self._refused: dict[Any, OffsetLedgerError] = {}
         self._looked = False
+        self.asked = ""
+
+    def send(self, request: Any, *arguments: Any, **options: Any) -> Any:
+        """As the base class; ``asked`` is the name of the last question but for the cluster's own metadata."""
+        if not isinstance(request, MetadataRequest):
+            self.asked = type(request).__name__.removesuffix("Request")
+        return super().send(request, *arguments, **options)
 
     def get_connection(self, node_id: Any, *arguments: Any, **options: Any) -> Any:
         if node_id in self._refused:
@@ -225,6 +233,11 @@ class Admin:
         self.client: KafkaAdminClient = _Client(
             **{"bootstrap_timeout_ms": 4000, "request_timeout_ms": 10_000, **arguments}
         )
+
+    @property
+    def asked(self) -> str:
+        """The name of the last question, such as ListOffsets."""
+        return str(self.client._manager.asked)
 
     def send(self, request: Any, node: int | None = None) -> Any:
         """The answer of one broker, or of any, to one request of the protocol."""

@@ -1,6 +1,6 @@
 """Topics and brokers as their metadata and their settings describe them, and the election of leaders."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -11,6 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.protocol.admin import DescribeClusterRequest
 
 from offset_ledger.errors import ConfigurationError, UnknownTopic
+from offset_ledger.kafka.errors import does_not_answer
 from offset_ledger.kafka.python_client import Admin
 
 OLDEST = (3, 6)
@@ -97,12 +98,30 @@ def topic_configs(admin: Admin, topic: str, *names: str) -> TopicConfigs:
     asked = ConfigResource(ConfigResourceType.TOPIC, topic, list(names) or None)
     configs = describe_configs(admin, [asked])[topic]
     own = frozenset(name for name, config in configs.items() if config["config_source"] == _OF_THE_TOPIC)
-    return TopicConfigs({name: str(config["value"]) for name, config in configs.items()}, own)
+    values = {name: str(config["value"]) for name, config in configs.items() if config["value"] is not None}
+    return TopicConfigs(values, own)
 
 
 def topic_settings(admin: Admin, topic: str, *names: str) -> dict[str, str]:
-    """These settings of the topic, with Kafka's default for what the broker leaves out."""
-    return {**_DEFAULTS, **topic_configs(admin, topic, *names).values}
+    """These settings of the topic, with Kafka's default for what the broker leaves out.
+
+    Raises:
+        ConfigurationError: the broker leaves one out whose default says nothing about this topic.
+    """
+    settings = {**_DEFAULTS, **topic_configs(admin, topic, *names).values}
+    if missing := [name for name in names if name not in settings]:
+        raise unanswered(admin, topic, missing)
+    return settings
+
+
+def unanswered(admin: Admin, topic: str, names: Sequence[str]) -> Exception:
+    """Why these settings are not in an answer: kafka-python leaves out those that this login may not read."""
+    request = admin.client._describe_configs_request([ConfigResource(ConfigResourceType.TOPIC, topic, list(names))])
+    (answer,) = admin.send(request).results
+    if answer.error_code:
+        error: Exception = kafka_errors.for_code(answer.error_code)(f"the settings of topic {topic}")
+        return error
+    return does_not_answer(admin.servers, f"DescribeConfigs with {', '.join(names)} of topic {topic!r}")
 
 
 def describe_configs(admin: Admin, resources: list[ConfigResource]) -> dict[str, dict[str, Any]]:

@@ -13,22 +13,21 @@ from typing import Any, Self
 
 import psycopg2
 from psycopg2 import errors as pg
-from psycopg2.extensions import connection
 from psycopg2.extras import DictCursor
 from psycopg2.sql import Composable
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetLedgerError, one_line
-from offset_ledger.ledger.sessions import open_session, session_arguments
+from offset_ledger.ledger.sessions import READ_COMMITTED, open_session, session_arguments
+from offset_ledger.ledger.sessions import Session as Session
 from offset_ledger.ledger.sqlstates import explained
 from offset_ledger.listeners import POSTGRES, TLS, listener_at
 from offset_ledger.model.batch import Attempt
 from offset_ledger.retry import retrying
 
-Session = connection
-
 SESSION_NAME = "offset-ledger"
+ONE_SNAPSHOT = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class Cursor(DictCursor):
@@ -89,21 +88,25 @@ def application_name(attempt: Attempt, step: str) -> str:
 
 
 _REFUSED_LOGIN = re.compile(
-    r"FATAL:.*(authentication|no pg_hba\.conf entry|permission denied|is not permitted|role .* does not exist)"
+    r"FATAL:.*(authentication|no pg_hba\.conf entry|permission denied|is not permitted|role .* does not exist"
+    r"|no such user|login rejected)"
     r"|no password supplied"
 )
 
 _TLS = re.compile(
     r"root certificate file .* does not exist|certificate verify failed|does not match host name"
-    r"|server does not support SSL|could not read root certificate file|private key file .* (has|must)|certificate file"
+    r"|server does not support SSL|SSL required|could not read root certificate file"
+    r"|private key file .* (has|must)|certificate file"
 )
 
-_MISSING = re.compile(r"FATAL:.*does not exist")  # the database: a missing role is a refused login
+_MISSING = re.compile(r"FATAL:.*(does not exist|no such database)")  # a missing role is a refused login
+
+_POOLER = re.compile(r"FATAL:.*(unsupported startup parameter|bouncer config error)")
 
 
 def _is_away(error: BaseException) -> bool:
     """Return whether waiting may help: refused, starting up, shutting down; no wrong password or missing database."""
-    known = any(pattern.search(str(error)) for pattern in (_REFUSED_LOGIN, _MISSING, _TLS))
+    known = any(pattern.search(str(error)) for pattern in (_REFUSED_LOGIN, _MISSING, _TLS, _POOLER))
     return isinstance(error, psycopg2.OperationalError) and not known
 
 
@@ -122,7 +125,7 @@ def connect(connection: Connection, name: str = SESSION_NAME, timeout: float = i
     arguments = session_arguments(connection, name)
     try:
         retries = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", max_seconds=timeout)
-        session: Session = retries(lambda: _open(connection, arguments))
+        session = retries(lambda: _open(connection, arguments))
     except psycopg2.OperationalError as error:
         raise _unavailable(connection, error) from error
     except psycopg2.ProgrammingError as error:  # libpq does not know an option
@@ -181,23 +184,35 @@ def _unavailable(connection: Connection, error: psycopg2.Error) -> OffsetLedgerE
         )
     if _MISSING.search(str(error)):
         return ConfigurationError(f"{where} cannot be entered ({detail}); create it, or correct the connection")
+    if _POOLER.search(str(error)):
+        return ConfigurationError(
+            f"{where} is a pooler that lets no session begin ({detail}); correct its configuration, or connect to "
+            "Postgres directly (docs/production.md#connections)"
+        )
     advice = "check that it runs and that the connection is right"
     return DatabaseUnavailable(f"{where} is not available ({detail}); {advice}")
 
 
 @contextmanager
-def transaction(session: Session) -> Iterator[Cursor]:
+def transaction(session: Session, mode: str = READ_COMMITTED) -> Iterator[Cursor]:
     """One transaction: committed when the block ends, rolled back when it raises."""
-    failed: BaseException | None = None
-    try:
-        with session, session.cursor(cursor_factory=Cursor) as cursor:
-            try:
-                yield cursor
-            except BaseException as error:
-                failed = error
-                raise
-    except psycopg2.InterfaceError as error:  # of the rollback, where the session was lost before
-        raise failed or error from None
+    with session.cursor(cursor_factory=Cursor) as cursor:
+        try:
+            session.begin(mode)
+            yield cursor
+        except BaseException:
+            with suppress(psycopg2.Error):  # the session may be lost
+                session.end("ROLLBACK")
+            raise
+        session.end("COMMIT")
+
+
+@contextmanager
+def fetched_by_parts(session: Session, name: str) -> Iterator[Cursor]:
+    """A cursor in a transaction of its own; its rows stay in the server until they are asked for."""
+    # psycopg2 has one in a transaction that it did not begin only if it may outlive that. It is closed before the end.
+    with transaction(session), session.cursor(name=name, cursor_factory=Cursor, withhold=True) as cursor:
+        yield cursor
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 from psycopg2.extras import execute_values
 
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
+from offset_ledger.ledger.database import Cursor, Session, fetched_by_parts, named_sql, rows, transaction
 
 _FETCHED_AT_ONCE = 100  # a record may have a megabyte
 
@@ -37,7 +37,7 @@ def waiting(cursor: Cursor, pipeline: str) -> dict[str, int]:
 
 def take(session: Session, pipeline: str, topic: str, limit: int) -> Generator[Any]:
     """The letters that wait for a topic, oldest first, a few of them in memory."""
-    with session, session.cursor(name="letters", cursor_factory=Cursor) as cursor:
+    with fetched_by_parts(session, "letters") as cursor:
         cursor.itersize = _FETCHED_AT_ONCE
         cursor.run("dead_letters/take", pipeline=pipeline, topic=topic, limit=limit)
         yield from cursor

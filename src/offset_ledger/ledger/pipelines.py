@@ -9,7 +9,7 @@ from psycopg2.extras import execute_values
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, open_ledger, set_local, transaction
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, open_ledger, transaction
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot, topic_of
 
@@ -36,12 +36,12 @@ def lock_planning(session: Session, pipeline: str, seconds: int) -> None:
 
     Where the lock cannot be had within so many seconds, the caller goes on without it.
     """
-    cursor = session.cursor(cursor_factory=Cursor)
+    session.begin()
     try:
-        set_local(cursor, "lock_timeout", f"{seconds}s")
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"{SESSION_NAME} plan {pipeline}"])
+        session.ask("SELECT set_config('lock_timeout', %s, true)", [f"{seconds}s"])
+        session.ask("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"{SESSION_NAME} plan {pipeline}"])
     except pg.LockNotAvailable:
-        session.rollback()
+        session.end("ROLLBACK")
 
 
 def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> None:

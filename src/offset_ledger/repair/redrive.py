@@ -12,7 +12,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError, StateConflict
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import pipelines, redrive
-from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledger, rows, transaction
+from offset_ledger.ledger.database import Session, fetched_by_parts, named_sql, open_ledger, rows, transaction
 from offset_ledger.ledger.redrive import QuarantinePosition, RedriveChoice, Selection
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
@@ -130,7 +130,7 @@ class QuarantineStager:
 
 def read_records(session: Session, batch_id: int, partition: int) -> Generator[pa.RecordBatch]:
     """The records of a redrive batch as they came from Kafka, in chunks of a limited number and size."""
-    with session, session.cursor(name="redrive", cursor_factory=Cursor) as cursor:
+    with fetched_by_parts(session, "redrive") as cursor:
         cursor.itersize = _FETCH_SIZE
         cursor.run("redrive/records", batch_id=batch_id, partition=partition)
         for chunk in chunks(cursor, lambda row: len(row["value"] or b""), MAX_RECORDS, MAX_BYTES):

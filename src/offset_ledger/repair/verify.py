@@ -11,7 +11,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_offsets
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import named_sql, open_ledger, rows, transaction
+from offset_ledger.ledger.database import ONE_SNAPSHOT, named_sql, open_ledger, rows, transaction
 from offset_ledger.ledger.row_order import row_formats, rows_of, same_key, table_of
 from offset_ledger.model.ranges import Gap, OffsetRange, explain, total_width
 from offset_ledger.table import row_counts
@@ -63,17 +63,15 @@ def verify(pipeline: Pipeline) -> tuple[list[Violation], int]:
     All of them see one snapshot of the database, so a batch that commits meanwhile makes no difference.
     """
     violations = list[Violation]()
-    with open_ledger(pipeline) as session:
-        session.set_session(isolation_level="REPEATABLE READ", readonly=True)
-        with transaction(session) as cursor:
-            queries = invariants(pipeline) if pipelines.is_registered(cursor, pipeline.name) else {}
-            for name, query in queries.items():
-                limited = sql.SQL(named_sql("repair/first_violations")).format(query=query)
-                cursor.execute(limited, {"pipeline": pipeline.name, "file": pipeline.file, "limit": LISTED + 1})
-                lines = [str(row[0]) for row in cursor.fetchall()]
-                if len(lines) > LISTED:
-                    lines[LISTED:] = [f"and more: only the first {LISTED} are listed"]
-                violations += [Violation(number_of(name), f"invariant {name}: {line}") for line in lines]
+    with open_ledger(pipeline) as session, transaction(session, ONE_SNAPSHOT) as cursor:
+        queries = invariants(pipeline) if pipelines.is_registered(cursor, pipeline.name) else {}
+        for name, query in queries.items():
+            limited = sql.SQL(named_sql("repair/first_violations")).format(query=query)
+            cursor.execute(limited, {"pipeline": pipeline.name, "file": pipeline.file, "limit": LISTED + 1})
+            lines = [str(row[0]) for row in cursor.fetchall()]
+            if len(lines) > LISTED:
+                lines[LISTED:] = [f"and more: only the first {LISTED} are listed"]
+            violations += [Violation(number_of(name), f"invariant {name}: {line}") for line in lines]
     return violations, len(queries)
 
 

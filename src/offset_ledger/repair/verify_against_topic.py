@@ -21,7 +21,7 @@ from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, Session, named_sql, open_ledger, transaction
+from offset_ledger.ledger.database import ONE_SNAPSHOT, Cursor, Session, named_sql, open_ledger, transaction
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.judged import judge, move_refused
 from offset_ledger.ledger.pipelines import read_retirement
@@ -83,8 +83,7 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
             raise
         committed = [OffsetRange(p, starts[p], end) for p, end in cursors.next_offsets.items() if starts[p] < end]
         ranges, records = read_again(session, pipeline, committed)
-        session.set_session(isolation_level="REPEATABLE READ")
-        with transaction(session) as cursor:
+        with transaction(session, ONE_SNAPSHOT) as cursor:
             violations, notes = _compare(cursor, pipeline, cursors, snapshot)
     read_from = {r.partition: r.from_offset for r in ranges}
     ends = [(r, read_from.get(r.partition, r.until_offset)) for r in committed]

@@ -76,7 +76,8 @@ class Registry:
                 return None
             schema = _read_schema(document, what)
             references = resolve(schema.references, self._version, what)
-            versions = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions")
+            # Records keep the id of a subject that is deleted, as far as the registry knows it: softly.
+            versions = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions?deleted=true")
             versions = [] if versions is None else _sequence(versions, of_versions)
             described = [_mapping(each, of_versions) for each in versions]
             subjects = tuple(

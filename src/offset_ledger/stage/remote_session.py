@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import AccessDenied, SparkMismatch, SparkUnavailable, one_line
+from offset_ledger.errors import AccessDenied, SparkFailed, SparkMismatch, SparkUnavailable, one_line
 from offset_ledger.retry import retrying
 from offset_ledger.stage.same_code import PROPERTY, check_code, code_of_this_process
 from offset_ledger.stage.spark_home import check_spark
@@ -33,6 +33,7 @@ _CHANNEL = [
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
 ]
+_NO_ANSWER = ("StatusCode.UNAVAILABLE", "StatusCode.DEADLINE_EXCEEDED")
 _LOOPBACK = ("localhost", "127.0.0.1")
 
 
@@ -53,6 +54,7 @@ def remote_session(connection: Connection, wait: bool = True) -> Iterator[SparkS
 
     Raises:
         SparkUnavailable: the server does not answer.
+        SparkFailed: it answers with an error.
         SparkMismatch: it runs another version of Spark or of this package.
         AccessDenied: it refuses the token of the connection.
     """
@@ -97,6 +99,11 @@ def _check(session: Any, where: str) -> None:
             raise AccessDenied(
                 f"{where} refuses the token (the password of the connection); it should be the server's "
                 "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+            ) from error
+        if not any(status in text for status in _NO_ANSWER):
+            raise SparkFailed(
+                f"the Spark Connect server at {where} answers with an error: {text}; nothing was staged; look into its "
+                "log, or correct the connection"
             ) from error
         raise SparkUnavailable(
             f"no Spark Connect server answers at {where}; nothing was staged; start it (offset-ledger serve spark), "

@@ -16,7 +16,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline, pipeline_files
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, DatabaseUnavailable, OffsetLedgerError, PipelineFileError
-from offset_ledger.ledger.database import Cursor, open_ledger_at, set_local, transaction
+from offset_ledger.ledger.database import ONE_SNAPSHOT, Cursor, open_ledger_at, set_local, transaction
 from offset_ledger.ledger.pipelines import retirements
 from offset_ledger.plan.topics import known_pipelines
 from offset_ledger.standing.pipeline import COUNTED, Ledger, LedgerPartition, LedgerRow
@@ -37,15 +37,13 @@ def reading(conn_id: str, name: str = "offset-ledger page") -> Iterator[Cursor]:
     """
     defined = get_connection(conn_id)
     connection = replace(defined, extra={"connect_timeout": _CONNECT_SECONDS, **defined.extra})
-    with open_ledger_at(connection, name, timeout=0) as session:
-        session.set_session(isolation_level="REPEATABLE READ", readonly=True)
-        with transaction(session) as cursor:
-            set_local(cursor, "statement_timeout", str(_STATEMENT_MILLISECONDS))
-            try:
-                yield cursor
-            except pg.QueryCanceled as error:  # our own timeout, so there is no setting to correct
-                seconds = _STATEMENT_MILLISECONDS // 1000
-                raise DatabaseUnavailable(f"the ledger did not answer within {seconds} s; try again") from error
+    with open_ledger_at(connection, name, timeout=0) as session, transaction(session, ONE_SNAPSHOT) as cursor:
+        set_local(cursor, "statement_timeout", str(_STATEMENT_MILLISECONDS))
+        try:
+            yield cursor
+        except pg.QueryCanceled as error:  # our own timeout, so there is no setting to correct
+            seconds = _STATEMENT_MILLISECONDS // 1000
+            raise DatabaseUnavailable(f"the ledger did not answer within {seconds} s; try again") from error
 
 
 def read_ledger(cursor: Cursor, names: Sequence[str] | None = None) -> Ledger:

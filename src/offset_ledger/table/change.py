@@ -120,7 +120,7 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int, staging: sq
         columns, others = [], []  # a VACUUM may take hours: a later commit sets the comments
     except (
         *(pg.FeatureNotSupported, pg.DependentObjectsStillExist, pg.InsufficientPrivilege),
-        *(pg.UndefinedObject, pg.InvalidSchemaName, pg.InvalidObjectDefinition, pg.DuplicateTable),
+        *(pg.UndefinedObject, pg.InvalidSchemaName, pg.InvalidObjectDefinition, pg.DuplicateTable, pg.DuplicateObject),
     ) as error:
         said = ", ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
         raise TargetMismatch(
@@ -257,6 +257,11 @@ def _create(cursor: Cursor, pipeline: Pipeline, collations: Mapping[str, str] = 
         raise TargetMismatch(
             f"pipeline {pipeline.name}: the table cannot be created: {error.diag.message_primary}; create the type or "
             "the extension that has it, or change the pipeline file"
+        ) from error
+    except pg.DuplicateObject as error:  # a table is a type too
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: the table cannot be created: {error.diag.message_primary} in schema "
+            f"{pipeline.target.schema}; name another table, or another schema, or rename the type (ALTER TYPE)"
         ) from error
 
 

@@ -6,22 +6,19 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 
 import psycopg2
-import psycopg2.extensions
 from psycopg2 import sql
 
 from offset_ledger.config.model import OnConflict, Pipeline
 from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging, one_line
 from offset_ledger.ledger.database import named_sql, transaction
 from offset_ledger.ledger.judged import Judged, judge
-from offset_ledger.ledger.sessions import Arguments, open_session
+from offset_ledger.ledger.sessions import Arguments, Session, open_session
 from offset_ledger.ledger.sqlstates import explained
 from offset_ledger.table.conflicts import Conflict, find_conflicts
 from offset_ledger.units import counted, show_share
 from offset_ledger.validate.great_expectations_run import Validation, exception_of, live_rows, run_suite
 from offset_ledger.validate.suite import Suite, SuiteAction
 from offset_ledger.validate.verdict import ExpectationResult, GateVerdict, observed_text, quarantined_share
-
-Session = psycopg2.extensions.connection
 
 
 def run_gate(
@@ -104,7 +101,7 @@ def _lost_session(table: str) -> Iterator[None]:
 
 def _count_rows(session: Session, schema: str, table: str, expected: int) -> tuple[int, int]:
     try:
-        with session, session.cursor() as cursor:
+        with transaction(session) as cursor:
             cursor.execute(sql.SQL(named_sql("validate/count_rows")).format(staging=sql.Identifier(schema, table)))
             ((rows, deleted),) = cursor.fetchall()
     except psycopg2.errors.UndefinedTable:
@@ -205,7 +202,7 @@ def _count(session: Session, findings: list[ExpectationResult]) -> int:
     if not findings:
         return 0
     union = sql.SQL(" UNION ").join(sql.SQL(f"({finding.quarantine_sql})") for finding in findings)
-    with session, session.cursor() as cursor:
+    with transaction(session) as cursor:
         cursor.execute(sql.SQL(named_sql("validate/count_failing")).format(failing=union))
         ((count,),) = cursor.fetchall()
     return int(count)

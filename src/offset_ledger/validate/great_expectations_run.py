@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
-import psycopg2.extensions
 from psycopg2 import sql
 
 from offset_ledger.errors import DatabaseUnavailable, one_line
-from offset_ledger.ledger.database import named_sql
-from offset_ledger.ledger.sessions import Arguments, open_session
+from offset_ledger.ledger.database import named_sql, transaction
+from offset_ledger.ledger.sessions import Arguments, Session, open_session
 from offset_ledger.ledger.sqlstates import meaning_in
 from offset_ledger.validate import expectations as gx
 from offset_ledger.validate.suite import Suite, SuiteAction
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from great_expectations.datasource.fluent.postgres_datasource import PostgresDatasource
     from great_expectations.expectations.expectation import Expectation
     from sqlalchemy import Select
-
-Session = psycopg2.extensions.connection
 
 VIEW = "staged"
 
@@ -63,10 +60,10 @@ def open_batch(arguments: Arguments, live: str) -> Iterator[tuple[PostgresDataso
         not SQL, its column type checks raise, and it takes three times as long.
         """
         session = open_session(arguments)
-        with session, session.cursor() as cursor:
+        with transaction(session) as cursor:
             cursor.execute(named_sql("validate/create_view").format(view=VIEW, rows=live))
             cursor.execute(named_sql("validate/find_view_first"))
-            cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+        session.set_session(isolation_level="READ COMMITTED", readonly=True)
         sessions.append(session)
         return session
 
@@ -101,8 +98,8 @@ def _close(session: Session) -> None:
     """
     with closing(session), suppress(psycopg2.OperationalError, psycopg2.InterfaceError):
         session.rollback()
-        with session, session.cursor() as cursor:
-            cursor.execute("SET TRANSACTION READ WRITE")
+        session.set_session(isolation_level="default", readonly="default")
+        with transaction(session) as cursor:
             cursor.execute(named_sql("validate/drop_view").format(view=VIEW))
 
 

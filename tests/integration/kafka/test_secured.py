@@ -196,8 +196,11 @@ def test_the_size_of_a_log_is_unknown_to_a_login_that_may_not_describe_the_clust
     path.write_text(PIPELINE.format(digits=2, engine="spark").replace("shop.orders", "shop.sized"))
     create_topic({"bootstrap.servers": secured.open}, "shop.sized", 2, 1, {"retention.bytes": "1000000"})
     publish([Record(b"k", b"v", partition=0)], {"bootstrap.servers": secured.open}, "shop.sized")
-    for right in ("Read", "DescribeConfigs"):
-        secured.allow(f"--allow-principal User:ledger --operation {right} --topic shop.sized")
+    secured.allow("--allow-principal User:ledger --operation Read --topic shop.sized")
+    for refused in (lambda: ask_broker(parse_pipeline(path), 20), lambda: read_facts(secured.connection, "shop.sized")):
+        with pytest.raises(AccessDenied, match=r"TopicAuthorizationFailedError: .*the settings of topic shop\.sized"):
+            refused()
+    secured.allow("--allow-principal User:ledger --operation DescribeConfigs --topic shop.sized")
 
     def sizes() -> list[int | None]:
         logs = ask_broker(parse_pipeline(path)).logs

@@ -15,7 +15,7 @@ from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import Session, connect, rows
+from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.page import answers
 from offset_ledger.repair.redrive import list_quarantined, plan_redrive, stage_redrive
@@ -184,3 +184,53 @@ def test_no_session_works_while_triggers_and_foreign_keys_are_off(
         commit_raw(session, pipeline, [Raw(0, 0, order("last", LAST))])
         states = rows(session, "SELECT to_state FROM offset_ledger.batch_event ORDER BY event_id")
     assert [row[0] for row in states] == ["planned", "staging", "staged", "validated", "committed"]
+
+
+# -- nothing that was set once in a session is trusted in a later transaction ---------------------------------
+
+
+def test_each_transaction_begins_with_what_it_needs(servers: Servers) -> None:
+    """Another client of the same backend has set all of it meanwhile, as behind a pooler."""
+    other = {
+        "TimeZone": "Asia/Tokyo",
+        "DateStyle": "SQL, DMY",
+        "IntervalStyle": "sql_standard",
+        "bytea_output": "escape",
+        "extra_float_digits": "-15",
+        "quote_all_identifiers": "on",
+        "default_transaction_isolation": "repeatable read",
+    }
+    needed = {
+        "TimeZone": "UTC",
+        "DateStyle": "ISO, MDY",
+        "IntervalStyle": "postgres",
+        "bytea_output": "hex",
+        "extra_float_digits": "1",
+        "quote_all_identifiers": "off",
+        "transaction_isolation": "read committed",
+    }
+    with connect(servers.postgres) as session:
+        execute_in(session, "; ".join(f"SET {name} TO '{value}'" for name, value in other.items()))
+        with transaction(session) as cursor:
+            assert {name: cursor.execute(f"SHOW {name}").one()[0] for name in needed} == needed
+
+
+def execute_in(session: Session, statements: str) -> None:
+    """Run what another client of the same backend would."""
+    session.autocommit = True
+    session.cursor().execute(statements)
+    session.autocommit = False
+
+
+def test_triggers_that_another_client_has_switched_off_are_on_in_the_next_transaction(servers: Servers) -> None:
+    with connect(servers.superuser) as session:
+        execute_in(session, "SET session_replication_role TO replica")
+        assert rows(session, "SHOW session_replication_role") == [["origin"]]
+
+
+def test_a_session_whose_backend_was_reset_for_another_client_goes_on_with_nothing(servers: Servers) -> None:
+    """Its locks and temporary tables are gone with its settings."""
+    with connect(servers.postgres) as session:
+        execute_in(session, "DISCARD ALL")
+        with pytest.raises(ConfigurationError, match="pools transactions or statements, not sessions"):
+            rows(session, "SELECT 1")

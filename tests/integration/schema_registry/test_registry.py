@@ -101,6 +101,18 @@ def test_the_same_schema_under_two_subjects_has_one_id_and_both_subjects(
     assert (registry.versions(first), registry.registered(first, AVRO, text)) == ((1,), schema_id)
 
 
+def test_a_subject_that_was_deleted_softly_keeps_its_ids(registry: Registry, subject: Callable[[], str]) -> None:
+    first, second = sorted((subject(), subject()))
+    text = AMOUNT.replace("Amount", "Deleted")
+    schema_id = registry.register(first, AVRO, text)
+    registry.register(second, AVRO, text)
+    registry._api.ask("DELETE", f"/subjects/{first}")
+    assert first not in registry.subjects()
+    found = registry.schema(schema_id)
+    assert found is not None
+    assert sorted(found.subjects) == [(first, 1), (second, 1)]
+
+
 def test_what_the_registry_does_not_know_is_none_and_is_asked_for_again(
     registry: Registry, subject: Callable[[], str]
 ) -> None:

@@ -538,6 +538,13 @@ def test_a_partition_in_another_database_is_refused(session: Session, database: 
     assert "partition public.orders_a is a foreign table, whose rows are not in this database: DETACH" in told
 
 
+@pytest.mark.parametrize("type_", ["TYPE orders AS ENUM ('new')", "DOMAIN orders AS text"], ids=["enum", "domain"])
+def test_a_new_table_with_the_name_of_a_type_is_refused(session: Session, type_: str) -> None:
+    do(session, f"CREATE {type_}")
+    said = refused(session, a_pipeline())
+    assert 'the table cannot be created: type "orders" already exists in schema public; name another table' in said
+
+
 def test_a_column_named_by_a_keyword_is_quoted(session: Session) -> None:
     made = a_pipeline()
     columns = (*made.record.columns, Column("user", ColumnType("varchar", (9,)), ("user",)))

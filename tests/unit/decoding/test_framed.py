@@ -175,6 +175,11 @@ STRATEGIES = {
     (SubjectStrategy.TOPIC_RECORD, "t-Order"): True,
     (SubjectStrategy.TOPIC_RECORD, "Order"): False,
     (SubjectStrategy.ANY, "whatever"): True,
+    (SubjectStrategy.TOPIC, ":.eu:t-value"): True,
+    (SubjectStrategy.TOPIC, ":.eu:t-key"): False,
+    (SubjectStrategy.TOPIC, ":eu:t-value"): False,
+    (SubjectStrategy.RECORD, ":.:Order"): True,
+    (SubjectStrategy.TOPIC_RECORD, ":.eu.west:t-Order"): True,
 }
 
 

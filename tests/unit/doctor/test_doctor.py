@@ -18,7 +18,7 @@ from offset_ledger.doctor.run import check_stage
 from offset_ledger.errors import BrokerUnavailable
 from tests.fixtures.staged import a_pipeline
 
-GOOD = servers.Server(180004, "UTF8", in_recovery=False, pooled=False, one_backend=True, ahead=timedelta(0))
+GOOD = servers.Server(180004, "UTF8", in_recovery=False, pooled=False, ahead=timedelta(0))
 
 
 def levels(found: Iterator[Finding]) -> dict[str, str]:
@@ -31,13 +31,7 @@ def levels(found: Iterator[Finding]) -> dict[str, str]:
         ({"version": 140010}, "pg", "problem", "PostgreSQL 14.10, expected"),
         ({"encoding": "SQL_ASCII"}, "pg: encoding", "problem", "SQL_ASCII, which cannot hold every text"),
         ({"in_recovery": True}, "pg: role", "problem", "a standby, which only reads"),
-        ({"pooled": True}, "pg: pooler", "warning", "a pooler such as PgBouncer is in between"),
-        (
-            {"pooled": True, "one_backend": False},
-            "pg: pooler",
-            "problem",
-            "two transactions of one session had different backends",
-        ),
+        ({"pooled": True}, "pg: pooler", "ok", "a pooler such as PgBouncer is in between, and pools sessions"),
         ({"ahead": timedelta(seconds=1.9)}, "pg: clock", "ok", "within 2 s of that of this machine"),
         ({"ahead": timedelta(seconds=-3)}, "pg: clock", "warning", "3 s behind that of this machine"),
         ({"ahead": timedelta(hours=1)}, "pg: clock", "problem", "1 h ahead of that of this machine"),

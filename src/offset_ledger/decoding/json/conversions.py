@@ -47,12 +47,13 @@ class Conversion:
     build: Callable[[Values], Built]
 
 
-def conversion(kind: ColumnKind) -> Conversion:
-    """Return how values of that kind are read."""
+def conversion(kind: ColumnKind, by_schema: bool = False) -> Conversion:
+    """Return how values of that kind are read; ``by_schema``: integers are what they are in JSON Schema."""
+    digits = _whole_number if by_schema else _integer_text
     if kind.item:
-        return _of_lists(kind, conversion(kind.item))
+        return _of_lists(kind, conversion(kind.item, by_schema))
     if kind != kind.plain:
-        of_json, of_text = conversion(kind.plain).read, from_text(kind)
+        of_json, of_text = conversion(kind.plain, by_schema).read, from_text(kind)
 
         def read(raw: bytes) -> Any:
             return of_json(raw) if kind.coerce and raw[:1] != b'"' else of_text(string(raw))
@@ -60,7 +61,7 @@ def conversion(kind: ColumnKind) -> Conversion:
         return Conversion(read, msgspec.Raw, lambda values: kinds.read_each(_raws(values), read, kind))
     match kind.name:
         case "event_id":
-            return Conversion(_event_id, str | int, _event_ids)
+            return Conversion(partial(_event_id, digits=digits), str | int, _event_ids)
         case "boolean":
             return Conversion(boolean, bool, lambda values: (pa.array(values, pa.bool_()), None))
         case "jsonb":
@@ -80,11 +81,11 @@ def conversion(kind: ColumnKind) -> Conversion:
         bits = INTEGER_BITS[kind.name]
         wire: Any = Annotated[int, msgspec.Meta(ge=-(1 << (bits - 1)), le=(1 << (bits - 1)) - 1)]
         type_ = kinds.INTEGERS[kind.name]
-        return Conversion(lambda raw: _integer(raw, bits), wire, lambda values: (pa.array(values, type_), None))
+        return Conversion(lambda raw: _integer(raw, bits, digits), wire, lambda values: (pa.array(values, type_), None))
     if kind.encoding == kinds.EPOCH_DAYS:
         wire = Annotated[int, msgspec.Meta(ge=kinds.FIRST_DAY, le=kinds.LAST_DAY)]
         return Conversion(
-            lambda raw: kinds.day(_integer(raw, 64)),
+            lambda raw: kinds.day(_integer(raw, 64, digits)),
             wire,
             lambda values: (pa.array(values, pa.int32()).cast(pa.date32()), None),
         )
@@ -92,7 +93,7 @@ def conversion(kind: ColumnKind) -> Conversion:
         unit = EPOCH_UNITS[kind.encoding]
         wire = Annotated[int, msgspec.Meta(ge=kinds.FIRST_MOMENT // unit, le=kinds.LAST_MOMENT // unit)]
         return Conversion(
-            lambda raw: _epoch(raw, unit),
+            lambda raw: _epoch(raw, unit, digits),
             wire,
             lambda values: (pc.multiply(pa.array(values, pa.int64()), unit).cast(kinds.MOMENT), None),
         )
@@ -183,31 +184,42 @@ def numeric(raw: bytes, precision: int | None = None, scale: int = 0) -> Decimal
     return decimals.numeric(number(expect(raw, "number", "number")), lambda: shown(raw), precision, scale)
 
 
-def _event_id(raw: bytes) -> str:
+Digits = Callable[[bytes], str]
+"""The decimal text of an integer."""
+
+
+def _event_id(raw: bytes, digits: Digits) -> str:
     """A text or an integer, as the text that names the event."""
-    return kinds.check_event_id(_integer_text(raw) if raw[:1] in b"-0123456789" else text(string(raw)))
+    return kinds.check_event_id(digits(raw) if raw[:1] in b"-0123456789" else text(string(raw)))
 
 
 def _integer_text(raw: bytes) -> str:
-    """An integer as its decimal text; ``1.0`` and ``1e2`` are not integers."""
+    """An integer as it is written; ``1.0`` and ``1e2`` are none."""
     expect(raw, "number", "integer")
     if not _INTEGER.fullmatch(raw):
         raise Mismatch(Code.TYPE, f"expected integer, got {shown(raw)}")
     return "0" if raw == b"-0" else raw.decode()
 
 
-def _integer(raw: bytes, bits: int) -> int:
-    digits = _integer_text(raw)
-    bound = 1 << (bits - 1)
-    if len(digits) > 20 or not -bound <= (value := int(digits)) < bound:
+def _whole_number(raw: bytes) -> str:
+    """An integer as JSON Schema knows it, by its value: ``1.0`` and ``1e2`` are integers."""
+    whole = decimals.whole(number(expect(raw, "number", "integer")))
+    if whole is None:
+        raise Mismatch(Code.TYPE, f"expected integer, got {shown(raw)}")
+    return whole
+
+
+def _integer(raw: bytes, bits: int, digits: Digits) -> int:
+    bound, written = 1 << (bits - 1), digits(raw)
+    if len(written) > 20 or not -bound <= (value := int(written)) < bound:
         raise Mismatch(Code.RANGE, f"expected integer of {bits} bits, got {shown(raw)}")
     return value
 
 
-def _epoch(raw: bytes, microseconds: int) -> datetime:
+def _epoch(raw: bytes, microseconds: int, digits: Digits) -> datetime:
     """A moment, as the number of units of so many microseconds since 1970."""
     try:
-        return kinds.EPOCH + timedelta(microseconds=_integer(raw, 64) * microseconds)
+        return kinds.EPOCH + timedelta(microseconds=_integer(raw, 64, digits) * microseconds)
     except OverflowError:
         raise Mismatch(Code.RANGE, f"expected moment in the years 1 to 9999, got {shown(raw)}") from None
 

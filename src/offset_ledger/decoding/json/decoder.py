@@ -33,14 +33,14 @@ class JsonDecoder:
     key_columns: outcome.Decoder | None = None
     given: outcome.GivenBy | None = None
 
-    def __init__(self, record: RecordShape, limits: Limits, unwraps: bool = False) -> None:
+    def __init__(self, record: RecordShape, limits: Limits, unwraps: bool = False, by_schema: bool = False) -> None:
         self.record = record
         self.limits = limits
         self._unwraps = unwraps
         self._root = tree(record)
         self._trees = Trees(record)
         self._markers = Trees(record.of_deletes())
-        self._readers = [conversion(kind).read for kind in kinds(record)]
+        self._readers = [conversion(kind, by_schema).read for kind in kinds(record)]
         self._deletes = Comparison(record.delete_when) if record.delete_when else None
         self._where = Comparison(record.where) if record.where else None
         self._slots = slot_count(record)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Limits, RecordShape
-from offset_ledger.decoding import outcome
+from offset_ledger.decoding import decimals, outcome
 from offset_ledger.decoding.json.conversions import json_kind
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kinds import check_event_id
@@ -38,7 +38,7 @@ class JsonSchemaDecoder:
 
     def __init__(self, schema: WriterSchema, record: RecordShape, limits: Limits) -> None:
         self.record = record
-        self._json = JsonDecoder(record, limits)
+        self._json = JsonDecoder(record, limits, by_schema=True)
         self._validator = schema_validator(schema)
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
@@ -88,16 +88,17 @@ def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
 
     def read(key: bytes) -> str:
         try:
-            value = msgspec.json.decode(key)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            value = _values(key)
+        except _NO_VALUES:
             raise Mismatch(Code.SYNTAX, "expected a JSON text or integer as key") from None
-        if not isinstance(value, str | int) or isinstance(value, bool):
+        named = decimals.whole(value) if isinstance(value, Decimal) else value
+        if not isinstance(named, str | int) or isinstance(named, bool):
             raise Mismatch(Code.TYPE, f"expected a JSON text or integer as key, got {json_kind(key.strip())}")
         if not validator.is_valid(value):
             raise Mismatch(Code.SCHEMA, "expected a key that is valid by its schema")
-        if isinstance(value, str) and "\0" in value:
+        if isinstance(named, str) and "\0" in named:
             raise Mismatch(Code.NUL, "expected a key without NUL, which Postgres cannot hold")
-        return check_event_id(str(value))
+        return check_event_id(str(named))
 
     return read
 

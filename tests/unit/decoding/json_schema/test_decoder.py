@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import jsonschema
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.json_schema.decoder import JsonSchemaDecoder
-from offset_ledger.decoding.outcome import DecodedRow, Refusal
+from offset_ledger.decoding.json_schema.decoder import JsonSchemaDecoder, key_text
+from offset_ledger.decoding.outcome import DecodedRow, Mismatch, Refusal
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 
@@ -121,3 +121,71 @@ def test_at_most_ten_reasons_of_a_schema_are_kept() -> None:
     outcome = decoder.decode(json.dumps({"id": "a", "rest": list(range(500))}).encode(), None, KAFKA_TIME)
     assert isinstance(outcome, Refusal)
     assert [each.path for each in outcome.reasons] == [f"$.rest.{n}" for n in range(10)]
+
+
+INTEGERS = RecordShape(
+    ("id",),
+    ("at",),
+    (
+        Column("small", ColumnType("smallint"), ("small",)),
+        Column("many", ColumnType("bigint[]"), ("many",)),
+        Column("day", ColumnType("date"), ("day",), encoding="epoch_days"),
+    ),
+    publish_at_encoding="epoch_ms",
+)
+OF_INTEGERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "small": {"type": "integer"},
+        "many": {"items": {"type": "integer"}},
+        "day": {"type": "integer"},
+        "at": {"type": "integer"},
+    },
+}
+
+
+def test_an_integer_is_what_json_schema_calls_one_to_the_last_digit() -> None:
+    decoder = JsonSchemaDecoder(WriterSchema(1, SchemaLanguage.JSON, json.dumps(OF_INTEGERS)), INTEGERS, Limits())
+    values = [
+        b'{"id": 7.0, "at": 1.5778368e12, "small": -1e2, "many": [9007199254740993.0, 0.1e1], "day": 1.0e0}',
+        b'{"id": 1e2, "at": 1577836800000.000, "small": -0.0, "many": [9223372036854775807.00, -0], "day": 0e9}',
+    ]
+    rows = [decoder.decode(value, None, KAFKA_TIME) for value in values]
+    assert [row for row in rows if isinstance(row, DecodedRow)] == rows
+    assert [(row.key, row.values) for row in rows if isinstance(row, DecodedRow)] == [
+        (("7",), (-100, [9007199254740993, 1], date(1970, 1, 2))),
+        (("100",), (0, [2**63 - 1, 0], date(1970, 1, 1))),
+    ]
+    assert {row.publish_at for row in rows if isinstance(row, DecodedRow)} == {datetime(2020, 1, 1, tzinfo=UTC)}
+
+
+@pytest.mark.parametrize(
+    ("small", "many", "expected"),
+    [
+        ("1.5", "[1]", {("$.small", "type"), ("$.small", "schema")}),
+        ("32768.0", "[1]", {("$.small", "range")}),
+        ("1e5", "[1e19]", {("$.small", "range"), ("$.many", "range")}),
+        ("1", "[1e999999, 1]", {("$.many", "type")}),
+        ("1", "[1e9999999, 1]", {("$.many", "range")}),
+        ("1", "[1.00000000000000000000000000000000001]", {("$.many", "type"), ("$.many.0", "schema")}),
+    ],
+)
+def test_a_number_that_is_no_integer_or_does_not_fit_is_refused(
+    small: str, many: str, expected: set[tuple[str, str]]
+) -> None:
+    decoder = JsonSchemaDecoder(WriterSchema(1, SchemaLanguage.JSON, json.dumps(OF_INTEGERS)), INTEGERS, Limits())
+    value = f'{{"id": "a", "at": 0, "small": {small}, "many": {many}, "day": 0}}'.encode()
+    outcome = decoder.decode(value, None, KAFKA_TIME)
+    assert isinstance(outcome, Refusal)
+    assert {(each.path, str(each.code)) for each in outcome.reasons} == expected
+
+
+def test_a_key_that_is_an_integer_by_its_schema_names_the_event_by_its_digits() -> None:
+    read = key_text(WriterSchema(1, SchemaLanguage.JSON, '{"type": "integer"}'))
+    assert [read(key) for key in (b"7", b"7.0", b"1.2e1", b"9007199254740993.0", b"-0.0")] == [
+        *("7", "7", "12", "9007199254740993", "0")
+    ]
+    for key, code in ((b"7.5", "type"), (b"1e999999999", "type"), (b"[", "syntax")):
+        with pytest.raises(Mismatch) as refused:
+            read(key)
+        assert str(refused.value.code) == code
