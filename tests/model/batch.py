@@ -147,7 +147,9 @@ def plan_ahead(rules: Rules, state: State) -> Iterator[Step]:
     """A plan writes the batch after the open one, which is sealed, from its ends."""
     for t, topic in enumerate(state.topics):
         head = state.db.head(t)
-        if head and head.state in AHEAD_OF and not state.db.ahead(head) and not log_change(topic, state.db.sources[t]):
+        if head is None or head.state not in AHEAD_OF or state.db.ahead(head) or log_change(topic, state.db.sources[t]):
+            continue
+        if all(agrees(topic.logs[r.partition], r.end, r.era) for r in head.ranges):
             for parameters, db in _plans(rules, state, t, snapshot(topic), head):
                 yield Step("plan ahead", parameters, state._replace(db=db))
 
@@ -417,7 +419,8 @@ def sealed(rules: Rules, state: State, a: Attempt) -> Step:
         state = state._replace(db=state.db.with_batch(after))
         return Step("seal, but tombstones may be gone", (a.batch, a.epoch), state.with_attempt(a, None))
     state = state._replace(db=state.db.with_batch(after._replace(state=BatchState.STAGED)))
-    return Step("seal", (a.batch, a.epoch), state.with_attempt(a, a._replace(doing=VALIDATING, done=(), memory=())))
+    after_seal = None if batch.after else a._replace(doing=VALIDATING, done=(), memory=())  # one ahead waits
+    return Step("seal", (a.batch, a.epoch), state.with_attempt(a, after_seal))
 
 
 def _late(rules: Rules, state: State, batch: Batch, manifest: tuple[Slice, ...]) -> tuple[tuple[int, int], ...]:
@@ -474,8 +477,6 @@ def validated(rules: Rules, state: State, a: Attempt) -> Step:
         if batch and batch.epoch == a.epoch and batch.state is BatchState.VALIDATED:
             return Step("take up", (a.batch, a.epoch, COMMITTING), state.with_attempt(a, a._replace(doing=COMMITTING)))
         return Step("end", (a.batch, a.epoch, "fenced"), ended)
-    if batch.after:
-        return Step("end", (a.batch, a.epoch, "it waits for the batch before it"), ended)
     if tables is None or not fits(tables, state.file) or not is_whole(rules, state, batch):
         return Step("end", (a.batch, a.epoch, "staging is incomplete"), ended)
     judged = (state.file, len(tables.rows), len(tables.refused))

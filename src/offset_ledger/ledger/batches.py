@@ -52,8 +52,14 @@ def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:
 
 
 def open_head(cursor: Cursor, pipeline: str) -> Batch | None:
-    """The one head batch that is neither committed nor abandoned."""
+    """The one head batch that is neither committed nor abandoned, and is not ahead of another."""
     row = cursor.run("batches/open_head", pipeline=pipeline).fetchone()
+    return read_batch(cursor, row["batch_id"]) if row else None
+
+
+def batch_ahead(cursor: Cursor, pipeline: str) -> Batch | None:
+    """The one head batch that waits for the open one to be committed."""
+    row = cursor.run("batches/ahead", pipeline=pipeline).fetchone()
     return read_batch(cursor, row["batch_id"]) if row else None
 
 
@@ -99,11 +105,17 @@ def insert_batch(
     origin: Origin,
     why: str | None = None,
     request: Mapping[str, Any] | None = None,
+    after: Batch | None = None,
 ) -> int:
-    """Write a planned batch of the pipeline's present log with its ranges, and what was asked for; return its id."""
+    """Write a planned batch of the pipeline's present log with its ranges, and what was asked for; return its id.
+
+    It is ahead of the open head batch ``after``.
+    """
+    why = f"ahead of {after}" if after else why
     by = {**asdict(origin), "config_hash": pipeline.config_hash, "code_version": __version__}
     asked = {"kind": kind, "why": why, "request": json.dumps(request) if request else None}
-    batch_id, log_id = cursor.run("batches/insert", pipeline=pipeline.name, **by, **asked).one()
+    follows = after.batch_id if after else None
+    batch_id, log_id = cursor.run("batches/insert", pipeline=pipeline.name, **by, **asked, after=follows).one()
     partitions = {p.partition: p for p in snapshot.partitions}
     execute_values(
         cursor,
