@@ -132,9 +132,15 @@ def insert_batch(
     return int(batch_id)
 
 
-def claim(cursor: Cursor, batch_id: int, origin: Origin) -> Attempt:
-    """Take the batch for a new attempt (staging, epoch + 1); raises StateConflict where nothing is left to stage."""
-    by = {"who": origin.who, "try_number": origin.try_number}
+def claim(cursor: Cursor, batch_id: int, origin: Origin, config_hash: str | None = None) -> Attempt:
+    """Take the batch for a new attempt (staging, epoch + 1), which decodes it by the pipeline file of that hash.
+
+    In one statement: after a second one Postgres looks the pipeline up, whose lock a commit has that waits for this row.
+
+    Raises:
+        StateConflict: nothing is left to stage.
+    """
+    by = {"who": origin.who, "try_number": origin.try_number, "config_hash": config_hash}
     row = cursor.run("batches/claim", batch_id=batch_id, claimable=list(CLAIMABLE), **by).fetchone()
     if row is None:
         batch, advice = read_batch(cursor, batch_id), "there is nothing left to do for it"
@@ -142,12 +148,6 @@ def claim(cursor: Cursor, batch_id: int, origin: Origin) -> Attempt:
             advice = "approve or abandon it first"
         raise StateConflict(f"{batch} cannot be claimed; {advice}")
     return Attempt(batch_id, row["epoch"])
-
-
-def note_file(cursor: Cursor, batch_id: int, pipeline: Pipeline) -> None:
-    """Keep which pipeline file a claimed batch is decoded by."""
-    query = "UPDATE offset_ledger.batch SET config_hash = %s WHERE batch_id = %s"
-    cursor.execute(query, [pipeline.config_hash, batch_id])
 
 
 def note_engine(cursor: Cursor, attempt: Attempt, choice: EngineChoice) -> None:
