@@ -135,7 +135,7 @@ def insert_batch(
 def claim(cursor: Cursor, batch_id: int, origin: Origin, config_hash: str | None = None) -> Attempt:
     """Take the batch for a new attempt (staging, epoch + 1), which decodes it by the pipeline file of that hash.
 
-    In one statement: after a second one Postgres looks the pipeline up, whose lock a commit has that waits for this row.
+    In one statement: for a second one Postgres looks the pipeline up, which a commit locks that waits for this row.
 
     Raises:
         StateConflict: nothing is left to stage.

@@ -33,6 +33,7 @@ from offset_ledger.run.requests import preview
 from offset_ledger.stage.step import stage
 from offset_ledger.standing.status import recent_batches, status
 from offset_ledger.validate.step import validate
+from tests.dags.fresh import answer_of
 from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench
@@ -350,3 +351,34 @@ def test_a_run_that_is_interrupted_ends_and_leaves_both_batches_to_the_next(benc
     assert (2, "staging", 1) in [each[:3] for each in bench.batches()]
     bench.ingest()
     assert bench.has(*range(16))
+
+
+# -- a run of Airflow --------------------------------------------------------------------------------------------------
+
+_TASK = """
+import json, sys
+from offset_ledger.airflow import operators
+from offset_ledger.model.request import Request
+operators.request_of = lambda context: Request(limit=int(sys.argv[2]) if sys.argv[2:] else None)
+try:
+    print(json.dumps(operators.StageAheadOperator(task_id="ahead", pipeline_file=sys.argv[1]).execute({"ti": None})))
+except Exception as error:
+    print(json.dumps([type(error).__name__, str(error)]))
+"""
+
+
+def test_a_task_of_airflow_stages_ahead_and_fails_no_run(bench: Bench, tmp_path: Path) -> None:
+    bench.send(0, 8)
+    known = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_CONN_")}
+    kind, said = answer_of(_TASK, tmp_path, str(bench.path), **known)
+    assert (kind, "no staged one before it" in said) == ("AirflowSkipException", True)
+    bench.staged()
+    kind, said = answer_of(_TASK, tmp_path, str(bench.path), "2", **known)
+    assert (kind, said) == ("AirflowSkipException", "the run was asked for one batch")
+    kind, said = answer_of(_TASK, tmp_path, str(bench.path), **known, **{VARIABLE: "after_claim=fail"})
+    assert (kind, "failpoint after_claim" in said) == ("AirflowSkipException", True)
+    assert bench.batches() == [(1, "staged", 1, None), (2, "staging", 1, 1)]
+    assert answer_of(_TASK, tmp_path, str(bench.path), **known) is None
+    assert bench.batches() == [(1, "staged", 1, None), (2, "staged", 2, 1)]
+    bench.ingest()
+    assert bench.has(*range(8))
