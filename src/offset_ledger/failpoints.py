@@ -23,6 +23,7 @@ class Failpoint(StrEnum):
     """Every step boundary, in the order a batch reaches them."""
 
     AFTER_PLAN = "after_plan"
+    AFTER_PLAN_AHEAD = "after_plan_ahead"
     AFTER_CLAIM = "after_claim"
     SLICE_COPIED = "slice_copied"
     SLICE_COMMITTED = "slice_committed"
@@ -39,12 +40,15 @@ class Failpoint(StrEnum):
 
 
 NOT_ALWAYS = (
+    Failpoint.AFTER_PLAN_AHEAD,
     Failpoint.AFTER_BOUNDARY,
     Failpoint.DEAD_LETTERS_SENT,
     Failpoint.DEAD_LETTERS_COMMITTED,
     Failpoint.NOTIFICATION_SENT,
 )
-"""The places that a batch reaches only if it meets a schema that needs other columns, has dead letters, or notifies."""
+"""The places that a batch reaches only if it is ahead of another, meets a schema that needs other columns, has dead
+letters, or notifies.
+"""
 
 
 def reach(place: Failpoint) -> None:

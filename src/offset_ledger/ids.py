@@ -8,6 +8,7 @@ TOPICS, TOPIC = "topics", "topic"  # of a pipeline file with several: the task t
 PLAN, APPROVE_LOSS, STAGE = "plan", "approve_loss", "stage"
 VALIDATE, APPROVE_BATCH, COMMIT, REPORT = "validate", "approve_batch", "commit", "report"
 DEAD_LETTERS = "dead_letters"
+STAGE_AHEAD = "stage_ahead"
 
 
 def file_of(pipeline: str) -> str:

@@ -87,9 +87,10 @@ def test_parsing_imports_nothing_heavy(looked: Any) -> None:
 
 def test_the_steps_follow_each_other(parsed: Any) -> None:
     assert parsed["ingest_flights"]["tasks"] == {
-        "plan": ["approve_loss", "stage"],
+        "plan": ["approve_loss", "stage", "stage_ahead"],
         "approve_loss": ["stage"],
-        "stage": ["validate"],
+        "stage": ["stage_ahead", "validate"],
+        "stage_ahead": [],
         "validate": ["approve_batch", "commit"],
         "approve_batch": ["commit"],
         "commit": ["report"],

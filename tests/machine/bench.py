@@ -31,7 +31,7 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
-from offset_ledger.plan.step import plan, plan_replay
+from offset_ledger.plan.step import plan, plan_ahead, plan_replay
 from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.repair.dead_letters import deliver
 from offset_ledger.repair.prune import prune_beyond
@@ -81,7 +81,7 @@ STOPS = {
 # Whose session a claim has ended looks the outcome up on its way to the end.
 _NO_END = tuple(stop for doing, stops in STOPS.items() if doing not in (LOOKED, UNSURE) for stop in stops)
 _WORKS = {(VALIDATING, BatchState.STAGED), (COMMITTING, BatchState.VALIDATED)}
-CHOSEN_BY_LIMIT = ("plan", "run")
+CHOSEN_BY_LIMIT = ("plan", "plan ahead", "run")
 """What a plan with a limit takes of each partition is the code's to choose; the model allows every share."""
 
 
@@ -358,6 +358,9 @@ class Bench:
         # The model has no columns of an empty table, which was made wider than the file that this plan read.
         refused = isinstance(actor.error, TargetMismatch) and self.database().columns > was.memory[-1].columns
         return self.state.with_attempt(was, None) if refused else None
+
+    def _plan_ahead(self, step: Step, pick: Pick[Any]) -> None:
+        plan_ahead(self._pipeline(step.parameters[0]), ME, self._limit(step))
 
     def _limit(self, step: Step) -> int | None:
         return sum(r[2] - r[1] for r in step.parameters[1:] if isinstance(r, tuple)) or None

@@ -165,6 +165,7 @@ class LedgerReader:
                     chosen=tuple(chosen[batch_id]),
                     part=part,
                     rereads=tuple(rereads[batch_id]),
+                    after=self.numbers.get(row["after"], 0),
                 )
             )
         return tuple(batches)

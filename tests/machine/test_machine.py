@@ -23,7 +23,7 @@ from tests.machine.broker import BROKER, BrokerBench
 from tests.machine.walk import NAMES, Walker
 from tests.machine.worlds import EVERYTHING, MACHINE_WORLDS
 from tests.model.rules import Step, World
-from tests.model.worlds import FAILOVER, FENCING, LAST_COPY, LETTERS, QUARANTINE
+from tests.model.worlds import AHEAD, FAILOVER, FENCING, LAST_COPY, LETTERS, QUARANTINE
 
 pytestmark = pytest.mark.minutes(2)
 
@@ -144,6 +144,17 @@ STORIES = {
     "another attempt validates, and then the file changes": (
         EVERYTHING, "produce", ("look", (0,)), "plan", "claim", "stage slice", "seal", "take up", "validate",
         ("edit", ("order", "timestamp")), "take up", "end",
+    ),
+    "a batch is staged ahead, and is the open one when the one before it is committed": (
+        AHEAD, ("plan", (0, (0, 0, 1))), "claim", "stage slice", "seal", "plan ahead", ("claim", (2, 1)), "reject",
+        "stage slice", "seal", "approve", "take up", "commit", "take up", "validate", "commit",
+    ),
+    "a batch ahead goes with the one before it": (
+        AHEAD, ("plan", (0, (0, 0, 1))), "claim", "stage slice", "seal", "plan ahead", ("claim", (2, 1)),
+        ("abandon", (1,)), ("end", (2, 1, "fenced")),
+    ),
+    "a batch ahead goes when the one before it is claimed again": (
+        AHEAD, ("plan", (0, (0, 0, 1))), "claim", "stage slice", "seal", "plan ahead", "crash", "claim",
     ),
     "one delivery takes over from another": (LETTERS, "run", "read back", "read back", "send", "mark"),
 }  # fmt: skip

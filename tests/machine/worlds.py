@@ -21,6 +21,7 @@ EVERYTHING = World(
         kafka.add_topic,
         batch.look,
         batch.plan,
+        batch.plan_ahead,
         *STEPS,
         batch.resolve,
         repair.approve,

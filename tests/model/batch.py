@@ -143,11 +143,27 @@ def snapshot(topic: Topic) -> tuple[Any, ...]:
     return topic.id, tuple((log.start, log.stable, len(log.records), log.era) for log in topic.logs)
 
 
-def _plans(rules: Rules, state: State, t: int, seen: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Database]]:
-    """What the transaction of a plan may write."""
+def plan_ahead(rules: Rules, state: State) -> Iterator[Step]:
+    """A plan writes the batch after the open one, which is sealed, from its ends."""
+    for t, topic in enumerate(state.topics):
+        head = state.db.head(t)
+        if head is None or head.state not in AHEAD_OF or state.db.ahead(head) or log_change(topic, state.db.sources[t]):
+            continue
+        if all(agrees(topic.logs[r.partition], r.end, r.era) for r in head.ranges):
+            for parameters, db in _plans(rules, state, t, snapshot(topic), head):
+                yield Step("plan ahead", parameters, state._replace(db=db))
+
+
+AHEAD_OF = (BatchState.STAGED, BatchState.VALIDATED)
+
+
+def _plans(
+    rules: Rules, state: State, t: int, seen: tuple[Any, ...], after: Batch | None = None
+) -> Iterator[tuple[tuple[Any, ...], Database]]:
+    """What the transaction of a plan may write, ``after`` the open head batch or where there is none."""
     db, (topic_id, partitions) = state.db, seen
     source = db.sources[t]
-    if db.head(t) or (source.log and source.log[0] != topic_id) or not in_order(rules, db, state.file, t):
+    if db.head(t) != after or (source.log and source.log[0] != topic_id) or not in_order(rules, db, state.file, t):
         return
     source = source if source.log else source._replace(log=(topic_id, 0), planned_at=state.time)
     known = source.known()
@@ -156,14 +172,16 @@ def _plans(rules: Rules, state: State, t: int, seen: tuple[Any, ...]) -> Iterato
             at = 0 if known else start
             place = Place(source.log or (topic_id, 0), p, at, era if at <= stable else -1)
             source = source._replace(places=(*source.places, place))
-    known = source.known()
-    if any(known[p].next < start or known[p].next > high for p, (start, _, high, _) in enumerate(partitions)):
+    starts = {p: place.next for p, place in source.known().items()}
+    if after:
+        starts.update((r.partition, r.end) for r in after.ranges)
+    if any(starts[p] < start or starts[p] > high for p, (start, _, high, _) in enumerate(partitions)):
         return  # OffsetExpired, LogEndBelowCursor
     if rules.world.compacted:
         source = _looked(source, state.time, tuple(stable for _, stable, _, _ in partitions))
     db = record_order(rules, db.with_source(t, source), t, state.file.order)
-    waiting = [(p, known[p].next, stable, era) for p, (_, stable, _, era) in enumerate(partitions)]
-    yield from _batches(rules, db, t, [each for each in waiting if each[1] < each[2]])
+    waiting = [(p, starts[p], stable, era) for p, (_, stable, _, era) in enumerate(partitions)]
+    yield from _batches(rules, db, t, [each for each in waiting if each[1] < each[2]], after.number if after else 0)
     if db != state.db and not any(start < stable for _, start, stable, _ in waiting):
         yield (t, "nothing new"), db
 
@@ -181,7 +199,7 @@ def _looked(source: Source, now: int, stables: tuple[int, ...]) -> Source:
 
 
 def _batches(
-    rules: Rules, db: Database, t: int, waiting: list[tuple[int, int, int, int]]
+    rules: Rules, db: Database, t: int, waiting: list[tuple[int, int, int, int]], after: int
 ) -> Iterator[tuple[tuple[Any, ...], Database]]:
     ends = [range(start, stable + 1) if rules.world.cuts else [stable] for _, start, stable, _ in waiting]
     log = db.sources[t].log
@@ -190,7 +208,7 @@ def _batches(
         some = zip(waiting, chosen, strict=True)
         ranges = tuple(Range(p, start, end, era) for (p, start, _, era), end in some if start < end)
         if ranges:
-            batch = Batch(db.last + 1, t, BatchKind.HEAD, BatchState.PLANNED, log, ranges)
+            batch = Batch(db.last + 1, t, BatchKind.HEAD, BatchState.PLANNED, log, ranges, after=after)
             yield (t, *((r.partition, r.start, r.end) for r in ranges)), db.with_batch(batch)
 
 
@@ -284,14 +302,17 @@ def claim(rules: Rules, state: State) -> Iterator[Step]:
                 db = record_order(rules, state.db, batch.topic, state.file.order)
                 ready = state if db is state.db else state._replace(db=db)
                 if not rival:
-                    yield Step("claim", (batch.number, batch.epoch + 1), claimed(ready, batch)[0])
+                    yield Step("claim", (batch.number, batch.epoch + 1), claimed(rules, ready, batch)[0])
                 elif rules.may(state, "rival"):
                     after = rules.spend(ready, "rival")
-                    yield Step("claim", (batch.number, batch.epoch + 1), claimed(after, batch)[0])
+                    yield Step("claim", (batch.number, batch.epoch + 1), claimed(rules, after, batch)[0])
 
 
-def claimed(state: State, batch: Batch) -> tuple[State, Attempt]:
-    """The state after a claim. The tables of an older epoch stay while one of its attempts may hold a lock on them."""
+def claimed(rules: Rules, state: State, batch: Batch) -> tuple[State, Attempt]:
+    """The state after a claim. The tables of an older epoch stay while one of its attempts may hold a lock on them.
+
+    The batch may end earlier by this attempt, and so nothing is ahead of it any more.
+    """
     held = {(a.batch, a.epoch) for a in state.attempts}
     epoch, time = batch.epoch + 1, state.claims + 1
     after = batch._replace(
@@ -299,7 +320,9 @@ def claimed(state: State, batch: Batch) -> tuple[State, Attempt]:
         rejected=False, slices=tuple(each for each in batch.slices if (batch.number, each.epoch) in held),
     )  # fmt: skip
     staging = tuple(s for s in state.staging if s.batch != batch.number or (s.batch, s.epoch) in held)
-    state = state._replace(db=state.db.with_batch(after), staging=staging, claims=time)
+    db = state.db.with_batch(after)
+    db = db if rules.defect is Defect.AHEAD_STAYS else db.without_ahead(after)
+    state = state._replace(db=db, staging=staging, claims=time)
     attempt = Attempt(STAGING, batch.topic, batch.number, epoch, time, memory=slice_memory(batch))
     return state.with_tables(Staging(batch.number, epoch, state.file)).with_attempt(None, attempt), attempt
 
@@ -396,7 +419,8 @@ def sealed(rules: Rules, state: State, a: Attempt) -> Step:
         state = state._replace(db=state.db.with_batch(after))
         return Step("seal, but tombstones may be gone", (a.batch, a.epoch), state.with_attempt(a, None))
     state = state._replace(db=state.db.with_batch(after._replace(state=BatchState.STAGED)))
-    return Step("seal", (a.batch, a.epoch), state.with_attempt(a, a._replace(doing=VALIDATING, done=(), memory=())))
+    after_seal = None if batch.after else a._replace(doing=VALIDATING, done=(), memory=())  # one ahead waits
+    return Step("seal", (a.batch, a.epoch), state.with_attempt(a, after_seal))
 
 
 def _late(rules: Rules, state: State, batch: Batch, manifest: tuple[Slice, ...]) -> tuple[tuple[int, int], ...]:
@@ -428,7 +452,7 @@ def take_up(rules: Rules, state: State) -> Iterator[Step]:
     """An attempt goes on with a batch whose staging can be used, without a claim."""
     if rules.is_free(state):
         for batch in state.db.batches:
-            if batch.state in (BatchState.STAGED, BatchState.VALIDATED):
+            if batch.state in (BatchState.STAGED, BatchState.VALIDATED) and not batch.after:
                 kept = kept_staging(rules, state, batch)
                 last_copy = kept is Kept.OTHER_FILE and lost_range(state, batch)
                 if kept is Kept.USABLE or last_copy:
@@ -548,7 +572,10 @@ def committed(rules: Rules, state: State, a: Attempt, blindly: bool = False) -> 
     db = db._replace(table=table, columns=max(db.columns, state.file.columns))
     db = _with_quarantine(rules, db, batch, tables)
     after = batch._replace(state=BatchState.COMMITTED, ranges=tuple(ranges), moved_by=a.epoch)
-    db = record_order(rules, db.with_batch(after), batch.topic, state.file.order)
+    db = db.with_batch(after)
+    if ahead := db.ahead(batch):
+        db = db.with_batch(ahead._replace(after=0))
+    db = record_order(rules, db, batch.topic, state.file.order)
     if batch.kind is BatchKind.HEAD and (rules.defect is not Defect.CURSOR_APART or blindly):
         db = _with_cursors(db, after)
     return db, ""

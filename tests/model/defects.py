@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.model.explore import PROGRESS
 from tests.model.rules import Defect, World
-from tests.model.worlds import FENCING, FIRST_STAYS, LETTERS, ORDER, bad, delete, row, to_come, topic
+from tests.model.worlds import AHEAD, FENCING, FIRST_STAYS, LETTERS, ORDER, bad, delete, row, to_come, topic
 
 FENCED = replace(
     FENCING,
@@ -34,7 +34,13 @@ GONE_BACK = replace(
     scripts=((topic([bad(0, 1), bad(0, 2)]),),),
     left={"replicate": 1, "failover or restore": 1, "kill": 1, "dismiss": 1},
 )
-SMALL_WORLDS = (FENCED, PAIRS, WIDENED, GONE_BACK)
+TWO_BATCHES = replace(
+    AHEAD,
+    name="ahead, one fault",
+    scripts=AHEAD.scripts[:1],
+    left={"abandon or expire or fix or crash or kill or lost answer": 1},
+)
+SMALL_WORLDS = (FENCED, PAIRS, WIDENED, GONE_BACK, TWO_BATCHES)
 
 
 class Caught(NamedTuple):
@@ -56,5 +62,6 @@ CAUGHT: dict[Defect, Caught] = {
     Defect.ORDER_PER_PIPELINE: Caught(PAIRS, BELOW_A_CURSOR),
     Defect.UNPLANNED_IS_OLD: Caught(PAIRS, PROGRESS),
     Defect.REWRITE_IS_WRITTEN: Caught(WIDENED, PROGRESS),
+    Defect.AHEAD_STAYS: Caught(TWO_BATCHES, "a_batch_ahead_begins_where_the_open_one_ends"),
     Defect.LETTERS_FORGOTTEN: Caught(GONE_BACK, "a_letter_is_sent_once"),
 }

@@ -14,6 +14,7 @@ from tests.model.rules import Rules, World
 from tests.model.state import DELETE, GONE, MARKER, THERE, Batch, Database, Range, Row, State
 
 SEALED = (BatchState.STAGED, BatchState.VALIDATED, BatchState.REJECTED)
+NOT_JUDGED = (BatchState.PLANNED, BatchState.STAGING, BatchState.STAGED)
 
 # -- of the database alone ---------------------------------------------------------------------------------------------
 
@@ -43,9 +44,23 @@ def a_cursor_is_the_end_of_its_chain(world: World, db: Database) -> bool:
 
 
 def one_head_batch_is_open(world: World, db: Database) -> bool:
-    """A topic has at most one open head batch."""
-    heads = Counter(b.topic for b in db.batches if b.kind is BatchKind.HEAD and b.state.is_open)
+    """A topic has at most one open head batch, and at most one ahead of that."""
+    heads = Counter((b.topic, b.after > 0) for b in db.batches if b.kind is BatchKind.HEAD and b.state.is_open)
     return all(count == 1 for count in heads.values())
+
+
+def a_batch_ahead_begins_where_the_open_one_ends(world: World, db: Database) -> bool:
+    """A batch ahead is at most staged, and begins at the ends of the open one, which is sealed, and at cursors."""
+    return all(_begins_at_its_end(db, b) for b in db.batches if b.after)
+
+
+def _begins_at_its_end(db: Database, ahead: Batch) -> bool:
+    head = db.head(ahead.topic)
+    if head is None or (ahead.after, ahead.log) != (head.number, head.log) or head.state not in SEALED:
+        return False
+    ends = {p.partition: p.next for p in db.sources[ahead.topic].places if p.log == ahead.log}
+    ends.update((r.partition, r.end) for r in head.ranges)
+    return ahead.state in NOT_JUDGED and all(r.start == ends[r.partition] for r in ahead.ranges)
 
 
 def a_sheet_counts_every_offset_once(world: World, db: Database) -> bool:
@@ -275,10 +290,13 @@ def a_record_is_resolved_once(world: World, before: State, after: State) -> bool
 
 
 def only_a_person_gives_up_what_is_staged(world: World, before: State, after: State) -> bool:
-    """A head batch whose staging is complete is given up by ``abandon`` alone: by no skip, and for no other log."""
+    """A head batch whose staging is complete is given up by ``abandon`` alone: by no skip, and for no other log.
+
+    One that is ahead goes with the batch before it.
+    """
     if before.db.sources == after.db.sources:
         return True
-    open_heads = (b for b in before.db.batches if b.kind is BatchKind.HEAD and b.state in SEALED)
+    open_heads = (b for b in before.db.batches if b.kind is BatchKind.HEAD and b.state in SEALED and not b.after)
     ended = (b for b in open_heads if (now := after.db.batch(b.number)) and now.state is BatchState.ABANDONED)
     return not any(is_whole(Rules(world), before, b) for b in ended)
 
@@ -291,6 +309,7 @@ DATABASE: tuple[OfDatabase, ...] = (
     the_chain_has_no_gap_and_no_overlap,
     a_cursor_is_the_end_of_its_chain,
     one_head_batch_is_open,
+    a_batch_ahead_begins_where_the_open_one_ends,
     a_sheet_counts_every_offset_once,
     the_table_has_what_was_added,
     rows_have_one_clock,

@@ -51,7 +51,7 @@ def approve(rules: Rules, state: State) -> Iterator[Step]:
 def approve_tombstones(rules: Rules, state: State) -> Iterator[Step]:
     """A person lets a head batch go on although tombstones of it may be gone; if staging is gone, it is read again."""
     for batch in state.db.batches:
-        if batch.state is BatchState.STAGING and batch.late:
+        if batch.state is BatchState.STAGING and batch.late and not batch.after:
             whole = is_whole(rules, state, batch)
             after = batch._replace(state=BatchState.STAGED if whole else batch.state, late_approved=batch.late)
             if after != batch:
@@ -63,10 +63,10 @@ def abandon(rules: Rules, state: State) -> Iterator[Step]:
     for batch in state.db.batches:
         if batch.state.is_open:
             if _cannot_go_on(rules, state, batch):
-                yield Step("abandon", (batch.number,), state._replace(db=_abandoned(state.db, batch)))
+                yield Step("abandon", (batch.number,), state._replace(db=state.db.abandoned(batch)))
             elif rules.may(state, "abandon"):
                 spent = rules.spend(state, "abandon")
-                yield Step("abandon", (batch.number,), spent._replace(db=_abandoned(state.db, batch)))
+                yield Step("abandon", (batch.number,), spent._replace(db=state.db.abandoned(batch)))
 
 
 def _cannot_go_on(rules: Rules, state: State, batch: Batch) -> bool:
@@ -77,10 +77,6 @@ def _cannot_go_on(rules: Rules, state: State, batch: Batch) -> bool:
     return lost and kept in (Kept.NOTHING, Kept.OTHER_COLUMNS)
 
 
-def _abandoned(db: Database, batch: Batch) -> Database:
-    return db.with_batch(batch._replace(state=BatchState.ABANDONED, chosen=()))
-
-
 def skip(rules: Rules, state: State) -> Iterator[Step]:
     """A person approves a loss: offsets below the log start are committed as skipped, in one transaction."""
     for t, topic in enumerate(state.topics):
@@ -88,7 +84,7 @@ def skip(rules: Rules, state: State) -> Iterator[Step]:
         if source.log and not log_change(topic, source) and (lost := _lost(topic, source)):
             if head and (_is_judged(head) or is_whole(rules, state, head)):
                 continue
-            db = _abandoned(state.db, head) if head else state.db
+            db = state.db.abandoned(head) if head else state.db
             known = source.known()
             new = tuple(Place(source.log, r.partition, r.start) for r in lost if r.partition not in known)
             ends = {r.partition: r for r in lost}
@@ -135,7 +131,7 @@ def accept_topic(rules: Rules, state: State) -> Iterator[Step]:
         db = state.db
         for batch in db.of(t):
             if batch.state.is_open and (back or batch.kind is BatchKind.HEAD):
-                db = _abandoned(db, batch)
+                db = db.abandoned(batch)
         known = {place[:2] for place in source.places}
         places = (*source.places, *(place for place in back if place[:2] not in known))
         db = db.with_source(t, source._replace(log=log, places=places))

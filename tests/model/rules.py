@@ -23,6 +23,7 @@ class Defect(Enum):
     ORDER_PER_PIPELINE = "each pipeline of a file keeps the order of its rows, not the table"
     UNPLANNED_IS_OLD = "a pipeline that was never planned is taken for one from before orders were recorded"
     REWRITE_IS_WRITTEN = "rows of a table that was rewritten count as written by the batch"
+    AHEAD_STAYS = "a batch that is claimed again keeps the one that was planned from its ends"
     LETTERS_FORGOTTEN = "letters of a commit that the database has lost are skipped"
 
 

@@ -194,7 +194,10 @@ class File(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch. ``moved_by`` is the epoch of the attempt that moved it last; every other field is in the ledger."""
+    """A batch; ``after`` is the open head batch that it is ahead of.
+
+    ``moved_by`` is the epoch of the attempt that moved it last; every other field is in the ledger.
+    """
 
     number: int
     topic: int
@@ -216,6 +219,7 @@ class Batch(NamedTuple):
     chosen: tuple[tuple[int, int], ...] = ()
     part: int = -1
     rereads: tuple[Range, ...] = ()
+    after: int = 0
 
     @property
     def manifest(self) -> tuple[Slice, ...]:
@@ -293,10 +297,13 @@ class Database(NamedTuple):
         return next((each for each in self.batches if each.number == number), None)
 
     def head(self, topic: int) -> Batch | None:
-        """The open head batch."""
-        return next(
-            (b for b in self.batches if b.topic == topic and b.kind is BatchKind.HEAD and b.state.is_open), None
-        )
+        """The open head batch; the one ahead of it is no such yet."""
+        heads = (b for b in self.of(topic) if b.kind is BatchKind.HEAD and b.state.is_open and not b.after)
+        return next(heads, None)
+
+    def ahead(self, batch: Batch) -> Batch | None:
+        """The one that is ahead of this batch."""
+        return next((b for b in self.batches if b.after == batch.number), None)
 
     def of(self, topic: int) -> Iterator[Batch]:
         """The batches of a topic."""
@@ -307,6 +314,16 @@ class Database(NamedTuple):
         if batch.number > self.last:
             return self._replace(batches=(*self.batches, batch), last=batch.number)
         return self._replace(batches=tuple(batch if b.number == batch.number else b for b in self.batches))
+
+    def abandoned(self, batch: Batch) -> Database:
+        """With this batch given up, and with it the one ahead, which begins where it ends."""
+        db = self.with_batch(batch._replace(state=BatchState.ABANDONED, chosen=(), after=0))
+        return db.without_ahead(batch)
+
+    def without_ahead(self, batch: Batch) -> Database:
+        """With the one ahead of this batch given up."""
+        ahead = self.ahead(batch)
+        return self.abandoned(ahead) if ahead else self
 
     def with_source(self, topic: int, source: Source) -> Database:
         """With this pipeline row."""

@@ -38,6 +38,7 @@ OTHERS = {
     "add topic": "topic {0} is created",
     "look": "a plan takes a snapshot of topic {0}",
     "plan": "a plan writes a head batch of topic {0}: {ranges}",
+    "plan ahead": "a plan writes the batch after the open one of topic {0}: {ranges}",
     "run": "a run plans a head batch of topic {0} ({ranges}) and takes it through all its steps",
     "approve": "a person approves batch {0}",
     "approve tombstones": "a person lets batch {0} go on without the tombstones",

@@ -165,6 +165,28 @@ FAILOVER = World(
     width=2,
     transactional=True,
 )
+AHEAD = World(
+    "ahead",
+    "a batch that is staged while the one before it is not committed: that is rejected, abandoned, claimed again, lost",
+    (
+        kafka.expire,
+        batch.plan_at_once,
+        batch.plan_ahead,
+        *STEPS,
+        batch.resolve,
+        failover.crash,
+        failover.kill,
+        repair.edit,
+        repair.approve,
+        repair.abandon,
+        repair.skip,
+    ),
+    scripts=((topic([bad(0, 1), row(0, 2)]),), (topic([bad(0, 1)], [row(0, 2)]),)),
+    left={"abandon or expire or fix or rival or crash": 1, "kill or lost answer": 1},
+    attempts=2,
+    cuts=True,
+    rejects=True,
+)
 LETTERS = World(
     "letters",
     "dead letters: deliveries that die or are overtaken, and a database that goes back",
@@ -190,4 +212,7 @@ FIRST_STAYS = World(
     left={"replay": 1, "widen": 1, "prune": 1, "abandon or crash": 1},
     skip_existing=True,
 )
-WORLDS = (FENCING, ORDER, QUARANTINE, COMPACTION, LOGS, LAST_COPY, SNAPSHOTS, FAILOVER, LETTERS, EVOLVE, FIRST_STAYS)
+WORLDS = (
+    *(FENCING, ORDER, QUARANTINE, COMPACTION, LOGS, LAST_COPY, SNAPSHOTS, FAILOVER, AHEAD, LETTERS),
+    *(EVOLVE, FIRST_STAYS),
+)

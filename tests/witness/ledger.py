@@ -23,7 +23,7 @@ _QUERIES = {
     "pipelines": f"SELECT pipeline, topic, topic_id, ordered_by FROM offset_ledger.pipeline {_OF_FILE} ORDER BY topic",
     "starts": f"SELECT pipeline, topic_id, partition, start_offset FROM offset_ledger.beginning {_OF_FILE}",
     "cursors": f"SELECT pipeline, topic_id, partition, next_offset FROM offset_ledger.cursor {_OF_FILE}",
-    "batches": "SELECT batch_id, pipeline, kind, state, epoch, topic_id, slices_expected, gap_reason"
+    "batches": "SELECT batch_id, pipeline, kind, state, epoch, topic_id, slices_expected, gap_reason, after"
     f" FROM offset_ledger.batch {_OF_FILE} ORDER BY batch_id",
     "ranges": f"SELECT batch_id, partition, from_offset, until_offset, added, {_SHEET}"
     f" FROM offset_ledger.batch_range {_OF_FILE} ORDER BY batch_id, partition",
@@ -154,6 +154,7 @@ class Ledger:
             kind=BatchKind(row["kind"]),
             ranges=tuple(_range(each, True) for each in self.ranges[number]),
             rereads=tuple(r for each in self.rereads[number] for r in _rereads(each)),
+            after=row["after"] or 0,
         )
 
     def _chosen(self, number: int) -> tuple[tuple[int, int], ...]:

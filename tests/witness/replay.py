@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
@@ -14,14 +15,18 @@ from tests.model.rules import World
 from tests.model.state import Batch, Database, LogId, Quarantined, State
 from tests.witness.ledger import Ledger, Line, Query, Tables, by_batch, files, read_tables
 
-# Of the past the table is not known, only which of its rows stand today.
-OF_THE_PAST = tuple(each for each in DATABASE if each is not invariants.the_table_has_what_was_added)
+# Of the past the table is not known, only which of its rows stand today; nor where ranges ended that were cut later.
+NOT_OF_THE_PAST = (invariants.the_table_has_what_was_added, invariants.a_batch_ahead_begins_where_the_open_one_ends)
+OF_THE_PAST = tuple(each for each in DATABASE if each not in NOT_OF_THE_PAST)
 # Between the last event and the tables as they are now, there may have been prunes and dismissals, and nothing else.
 UNTIL_NOW = (
     invariants.batches_move_as_the_diagram_says,
     invariants.cursors_go_forward,
     invariants.a_record_is_resolved_once,
 )
+
+
+_AHEAD = re.compile(r"ahead of batch (\d+) ")
 
 
 class NotAllowedError(Exception):
@@ -101,6 +106,11 @@ class _History:
                 self.cursors[batch.topic, batch.log, r.partition] = r.end
         if batch.state is BatchState.COMMITTED:
             self._settle(batch.number)
+        if ahead := next((b for b in self.batches.values() if b.after == batch.number), None):
+            if batch.state in (BatchState.STAGING, BatchState.ABANDONED):
+                return  # the next event is of the same transaction, and gives up what was ahead
+            if batch.state is BatchState.COMMITTED:
+                self.batches[ahead.number] = ahead._replace(after=0)
         before, self.db = self.db, self._database()
         broken = allowed(self.world, State((), before), State((), self.db))
         broken += [each.__name__ for each in OF_THE_PAST if not each(self.world, self.db)]
@@ -113,16 +123,21 @@ class _History:
         if was is None:
             if (event["from_state"], to) != (None, BatchState.PLANNED):
                 self._refuse(event, "a batch begins as planned")
-            return self.ledger.batch_in(event["batch_id"], to, 0, event["epoch"])
+            said = _AHEAD.match(event["why"] or "")
+            after = int(said[1]) if said and int(said[1]) in self.batches else 0  # 0: that one was pruned
+            return self.ledger.batch_in(event["batch_id"], to, 0, event["epoch"])._replace(after=after)
         if event["from_state"] != was.state:
             self._refuse(event, f"the batch was {was.state} after the events before")
         if to not in TRANSITIONS[was.state]:
             self._refuse(event, f"{was.state} leads to {' or '.join(sorted(TRANSITIONS[was.state])) or 'nothing'}")
+        if was.after and to not in (*invariants.NOT_JUDGED, BatchState.ABANDONED):
+            self._refuse(event, f"it waits for batch {was.after}")
         decided = to is BatchState.ABANDONED or (was.state, to) == (BatchState.REJECTED, BatchState.VALIDATED)
         if decided and not event["why"]:
             self._refuse(event, "a person decides that, and says why")
         epoch = was.epoch + (to is BatchState.STAGING)
-        return self.ledger.batch_in(was.number, to, epoch, event["epoch"])
+        batch = self.ledger.batch_in(was.number, to, epoch, event["epoch"])
+        return batch._replace(after=0 if to is BatchState.ABANDONED else was.after)
 
     def _settle(self, number: int) -> None:
         """Let a commit put records into quarantine and, of a redrive, settle those it has chosen."""

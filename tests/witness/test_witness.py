@@ -21,7 +21,7 @@ COMMITTED = ("planned", "staging", "staged", "validated", "committed")
 
 def a_batch(number: int, kind: str, state: str, epoch: int) -> Line:
     return {"batch_id": number, "pipeline": "orders", "kind": kind, "state": state, "epoch": epoch, "topic_id": LOG,
-            "slices_expected": 1, "gap_reason": None}  # fmt: skip
+            "slices_expected": 1, "gap_reason": None, "after": None}  # fmt: skip
 
 
 def a_range(number: int, start: int, end: int, **sheet: int) -> Line:
@@ -123,6 +123,23 @@ def without_event(number: int, place: int) -> Tables:
 
 def test_an_honest_history_is_allowed() -> None:
     assert replay.replay(HONEST) == Counts(batches=5, events=21, transitions=16)
+
+
+def ahead(*order: tuple[int, int]) -> Tables:
+    """Batch 2 is planned ahead of batch 1: so many events of one of them, and so on in turns."""
+    planned, *rest = events_of(2, *COMMITTED[:2], *COMMITTED[1:])
+    own = {1: events_of(1, *COMMITTED), 2: [{**planned, "why": "ahead of batch 1 of orders (head, staged)"}, *rest]}
+    turns = [own[number].pop(0) for number, count in order for _ in range(count)]
+    return with_events(*turns, *(event for event in HONEST.events if event["batch_id"] not in own))
+
+
+def test_a_batch_ahead_is_staged_and_waits() -> None:
+    assert replay.replay(ahead((1, 3), (2, 3), (1, 1), (2, 1), (1, 1), (2, 2))) == Counts(5, 21, 16)
+
+
+def test_a_batch_ahead_that_does_not_wait_is_refused() -> None:
+    with pytest.raises(NotAllowedError, match=r"batch 2 .*event 8: staged -> validated.*it waits for batch 1"):
+        replay.replay(ahead((1, 3), (2, 5), (1, 2), (2, 1)))
 
 
 PAST_THE_END = {

@@ -18,7 +18,7 @@ from offset_ledger import ids
 from offset_ledger.airflow.callbacks import freshness_alert
 from offset_ledger.airflow.form import form, request_of
 from offset_ledger.airflow.gates import LossGate
-from offset_ledger.airflow.operators import PlanOperator, StageOperator
+from offset_ledger.airflow.operators import PlanOperator, StageAheadOperator, StageOperator
 from offset_ledger.airflow.steps import airflow_failures
 from offset_ledger.airflow.tasks import about, after_a_question, after_staging, default_args, for_each_topic
 from offset_ledger.config.model import Pipeline
@@ -45,9 +45,13 @@ DOC = """
 6. **commit** merges rows, quarantine, balance sheet and cursors in one Postgres transaction.
 7. **report** renders the quality page, sets the consumer group `offset-ledger.{name}` to the cursors and sends metrics.
 
-{several}Clearing and rerunning any task is safe: the ledger decides what is left to do.
+{more}Clearing and rerunning any task is safe: the ledger decides what is left to do.
 """
 
+AHEAD = """Of a backlog, **stage_ahead** stages the next batch while this one is validated and committed; the next run
+commits it.
+
+"""
 SEVERAL = """Each topic has these tasks, and a batch, of its own: one that waits for a person does not keep the others
 from it.
 
@@ -79,7 +83,7 @@ def build_ingest_dag(pipeline: Pipeline) -> DAG:
             name=pipeline.name,
             description=pipeline.description,
             topic=pipeline.source.topic_names,
-            several=SEVERAL if pipeline.source.several else "",
+            more=SEVERAL if pipeline.source.several else AHEAD,
             table=f"{pipeline.target.schema}.{pipeline.target.table}",
             suite=pipeline.quality.suite,
         ),
@@ -113,12 +117,9 @@ def _tasks(pipeline: Pipeline, topic: Any) -> None:
         approvers=pipeline.approvers,
         **file,
     )
-    stage = StageOperator(
-        task_id=ids.STAGE,
-        spark=pipeline.spark,
-        name=f"stage_{pipeline.name}",
-        trigger_rule=after_a_question(topic),
-        **file,
-    )
+    spark = {"spark": pipeline.spark, "name": f"stage_{pipeline.name}", **file}
+    stage = StageOperator(task_id=ids.STAGE, trigger_rule=after_a_question(topic), **spark)
     plan >> [loss, stage]
     loss >> stage >> after_staging(pipeline, topic)
+    if topic is None:  # of several topics the others are staged meanwhile
+        [plan, stage] >> StageAheadOperator(task_id=ids.STAGE_AHEAD, **spark)

@@ -1,4 +1,4 @@
-"""The tasks plan, stage, validate and commit, as operators.
+"""The tasks plan, stage, stage_ahead, validate and commit, as operators.
 
 The stage task reads the batch itself, is a client of a Spark Connect server, or submits a Spark job. Plan and validate
 skip the question after them where there is nothing to ask. The commit is one transaction, an event of the table's
@@ -22,7 +22,7 @@ from airflow.sdk import BaseOperator, get_current_context
 from airflow.sdk.bases.skipmixin import SkipMixin
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from offset_ledger import errors
+from offset_ledger import errors, ids
 from offset_ledger.airflow.callbacks import rejected
 from offset_ledger.airflow.form import by_person, request_of
 from offset_ledger.airflow.steps import airflow_failures, as_airflow, at_batch, batch_id_of, read_pipeline
@@ -80,7 +80,11 @@ class _AskingOperator(_PipelineOperator, SkipMixin):
 
     def skip_question(self, context: Context) -> None:
         """Skip the question: there is nothing to ask."""
-        self.skip(context["ti"], [task for task in self.downstream_list if task.label == self.question])
+        self.skip_tasks(context, self.question)
+
+    def skip_tasks(self, context: Context, label: str) -> None:
+        """Skip a task after this one, by the name that it has in its group."""
+        self.skip(context["ti"], [task for task in self.downstream_list if task.label == label])
 
 
 class PlanOperator(_AskingOperator):
@@ -119,6 +123,7 @@ class PlanOperator(_AskingOperator):
         from offset_ledger.decisions.accept_topic import schema_question
         from offset_ledger.decisions.answers import question_before_staging
         from offset_ledger.decisions.losses import loss_question
+        from offset_ledger.plan.step import batch_limit
         from offset_ledger.run.requests import plan_request
 
         try:
@@ -136,6 +141,9 @@ class PlanOperator(_AskingOperator):
                 if question:
                     self.log.warning("the task %s asks: %s", self.question, question.text)
                     return None
+            backlog = planned.resumed or planned.waiting >= batch_limit(pipeline, None)
+            if not (backlog and may_be_ahead(request)):
+                self.skip_tasks(context, ids.STAGE_AHEAD)
             return planned.batch.batch_id
         if request.action in _DECISIONS:
             self.skip(context["ti"], self.downstream_list)
@@ -169,12 +177,16 @@ class StageOperator(_PipelineOperator):
 
     def execute(self, context: Context) -> None:
         """Run the job; its own error, in one line, fails the task, at once if a retry cannot help."""
-        from offset_ledger.ledger.database import open_ledger
-        from offset_ledger.stage.step import StagedBatch, next_stage, stage
-
         batch_id = batch_id_of(context["ti"])
         if batch_id is None:
             raise AirflowSkipException("nothing was planned: nothing to stage")
+        self.stage_batch(batch_id)
+
+    def stage_batch(self, batch_id: int) -> None:
+        """Stage this batch, by the engine that suits it."""
+        from offset_ledger.ledger.database import open_ledger
+        from offset_ledger.stage.step import StagedBatch, next_stage, stage
+
         this_process_is_ours()
         self._at_work = True
         try:
@@ -305,6 +317,35 @@ class StageOperator(_PipelineOperator):
         with suppress(errors.OffsetLedgerError), open_ledger(pipeline) as session, transaction(session) as cursor:
             return staging.read_failure(cursor, submission.submission_id)
         return None
+
+
+def may_be_ahead(request: Request) -> bool:
+    """Return whether a run that was asked for this works for the next batch too: not where somebody bounds its own."""
+    return request.action is RunAction.NEXT and request.limit is None
+
+
+class StageAheadOperator(StageOperator):
+    """Plan and stage the next batch of a backlog while the run's own is validated and committed; the next run takes it.
+
+    It is skipped where there is none. So it is where something fails: the next run meets that at its own batch.
+    """
+
+    def execute(self, context: Context) -> None:
+        """Plan and stage."""
+        from offset_ledger.plan.step import plan_ahead
+
+        if not may_be_ahead(request_of(context)):
+            raise AirflowSkipException("the run was asked for one batch")
+        try:
+            with airflow_failures():
+                planned = plan_ahead(read_pipeline(self.pipeline_file, self.topic), current_origin())
+            if planned.batch is not None:
+                self.log.info(planned.message)
+                self.stage_batch(planned.batch.batch_id)
+                return
+        except AirflowException as error:
+            raise AirflowSkipException(f"the next run stages its batch: {error}") from error
+        raise AirflowSkipException(planned.message)
 
 
 class ValidateOperator(_AskingOperator):

@@ -242,7 +242,7 @@ def _accept(
             unended = [batches.read_batch(cursor, batch_id) for batch_id in open_batches]
             reading = [each for each in unended if each.kind is not BatchKind.REDRIVE]
             open_batches = [each.batch_id for each in reading if not is_whole(cursor, each)]
-        for batch_id in open_batches:
+        for batch_id in reversed(open_batches):  # with a batch goes the one ahead of it
             decisions.decide_batch(cursor, batch_id, State.ABANDONED, origin, f"its log has changed: {why}")
         decisions.approve(cursor, change.question, decision_id, origin, why)
         pipelines.change_topic(cursor, pipeline.name, change.log_id, change.cluster_id)

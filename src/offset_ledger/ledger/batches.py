@@ -52,8 +52,14 @@ def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:
 
 
 def open_head(cursor: Cursor, pipeline: str) -> Batch | None:
-    """The one head batch that is neither committed nor abandoned."""
+    """The one head batch that is neither committed nor abandoned, and is not ahead of another."""
     row = cursor.run("batches/open_head", pipeline=pipeline).fetchone()
+    return read_batch(cursor, row["batch_id"]) if row else None
+
+
+def batch_ahead(cursor: Cursor, pipeline: str) -> Batch | None:
+    """The one head batch that waits for the open one to be committed."""
+    row = cursor.run("batches/ahead", pipeline=pipeline).fetchone()
     return read_batch(cursor, row["batch_id"]) if row else None
 
 
@@ -99,11 +105,17 @@ def insert_batch(
     origin: Origin,
     why: str | None = None,
     request: Mapping[str, Any] | None = None,
+    after: Batch | None = None,
 ) -> int:
-    """Write a planned batch of the pipeline's present log with its ranges, and what was asked for; return its id."""
+    """Write a planned batch of the pipeline's present log with its ranges, and what was asked for; return its id.
+
+    It is ahead of the open head batch ``after``.
+    """
+    why = f"ahead of {after}" if after else why
     by = {**asdict(origin), "config_hash": pipeline.config_hash, "code_version": __version__}
     asked = {"kind": kind, "why": why, "request": json.dumps(request) if request else None}
-    batch_id, log_id = cursor.run("batches/insert", pipeline=pipeline.name, **by, **asked).one()
+    follows = after.batch_id if after else None
+    batch_id, log_id = cursor.run("batches/insert", pipeline=pipeline.name, **by, **asked, after=follows).one()
     partitions = {p.partition: p for p in snapshot.partitions}
     execute_values(
         cursor,
@@ -120,9 +132,15 @@ def insert_batch(
     return int(batch_id)
 
 
-def claim(cursor: Cursor, batch_id: int, origin: Origin) -> Attempt:
-    """Take the batch for a new attempt (staging, epoch + 1); raises StateConflict where nothing is left to stage."""
-    by = {"who": origin.who, "try_number": origin.try_number}
+def claim(cursor: Cursor, batch_id: int, origin: Origin, config_hash: str | None = None) -> Attempt:
+    """Take the batch for a new attempt (staging, epoch + 1), which decodes it by the pipeline file of that hash.
+
+    In one statement: for a second one Postgres looks the pipeline up, which a commit locks that waits for this row.
+
+    Raises:
+        StateConflict: nothing is left to stage.
+    """
+    by = {"who": origin.who, "try_number": origin.try_number, "config_hash": config_hash}
     row = cursor.run("batches/claim", batch_id=batch_id, claimable=list(CLAIMABLE), **by).fetchone()
     if row is None:
         batch, advice = read_batch(cursor, batch_id), "there is nothing left to do for it"
@@ -130,12 +148,6 @@ def claim(cursor: Cursor, batch_id: int, origin: Origin) -> Attempt:
             advice = "approve or abandon it first"
         raise StateConflict(f"{batch} cannot be claimed; {advice}")
     return Attempt(batch_id, row["epoch"])
-
-
-def note_file(cursor: Cursor, batch_id: int, pipeline: Pipeline) -> None:
-    """Keep which pipeline file a claimed batch is decoded by."""
-    query = "UPDATE offset_ledger.batch SET config_hash = %s WHERE batch_id = %s"
-    cursor.execute(query, [pipeline.config_hash, batch_id])
 
 
 def note_engine(cursor: Cursor, attempt: Attempt, choice: EngineChoice) -> None:

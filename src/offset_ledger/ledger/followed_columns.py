@@ -42,6 +42,11 @@ def enter(cursor: Cursor, pipeline: str, columns: Iterable[FollowedColumn]) -> N
         cursor.run("following/enter_column", **said, **origin)
 
 
+def may_change(cursor: Cursor, batch_id: int) -> bool:
+    """Return whether an open head batch brings columns, or has ended where the next one has to."""
+    return bool(cursor.run("following/may_change", batch_id=batch_id).one()[0])
+
+
 def settle(cursor: Cursor, pipeline: str, batch_id: int) -> None:
     """Let what the batch brings be columns of the pipeline, in the transaction that commits it."""
     cursor.run("following/settle", pipeline=pipeline, batch_id=batch_id)

@@ -18,7 +18,7 @@ class Batch:
 
     ``epochs`` are the leader epochs under which the ends of its ranges were stable, by partition. ``engine`` staged it
     for ``engine_reason``; both are None until it is claimed. With ``fill`` the rows whose state is one of its records
-    are written again.
+    are written again. One that is ahead waits for the open head batch ``after``.
     """
 
     batch_id: int
@@ -44,6 +44,7 @@ class Batch:
     engine: str | None = None
     engine_reason: str | None = None
     fill: bool = False
+    after: int | None = None
 
     @property
     def attempt(self) -> "Attempt":
@@ -71,7 +72,8 @@ class Batch:
         return self.state is State.REJECTED or self.approved or self.late_approved
 
     def __str__(self) -> str:
-        return f"batch {self.batch_id} of {self.pipeline} ({self.kind}, {self.state}, epoch {self.epoch})"
+        ahead = f", after batch {self.after}" if self.after else ""
+        return f"batch {self.batch_id} of {self.pipeline} ({self.kind}, {self.state}, epoch {self.epoch}{ahead})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """A topic as the broker describes it, and as the ledger knows it: offsets by partition."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from offset_ledger.model.batch import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,12 @@ class Cursors:
     next_offsets: Mapping[int, int]
     leader_epochs: Mapping[int, int] = field(default_factory=dict)  # of partitions that have committed
     truncations: int = 0  # how often the log was truncated below the cursors and a person accepted it
+
+    def past(self, batch: Batch) -> "Cursors":
+        """The cursors as the commit of this head batch will leave them."""
+        ends = {r.partition: r.until_offset for r in batch.ranges}
+        epochs = {**self.leader_epochs, **batch.epochs}
+        return replace(self, next_offsets={**self.next_offsets, **ends}, leader_epochs=epochs)
 
     @property
     def log_id(self) -> str:

@@ -1,6 +1,6 @@
 """Plan: one snapshot of the topic, compared with the cursors, becomes a batch and its ranges."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ from offset_ledger.errors import BatchRejected, ConfigurationError, LogEndBelowC
 from offset_ledger.extras import require
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
-from offset_ledger.ledger import batches, pipelines, staging
+from offset_ledger.ledger import batches, followed_columns, pipelines, staging
 from offset_ledger.ledger.database import Cursor, Session, clock, open_ledger, transaction
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.log_checks import check_identity, check_replay, check_truncation
@@ -60,18 +60,44 @@ def plan(
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
     check_suite(pipeline)
+    planned = _retried(pipeline, lambda: _plan(session, pipeline, origin, limit, take_rejected))
+    reach(Failpoint.AFTER_PLAN)
+    return planned
+
+
+def plan_ahead(
+    pipeline: Pipeline, origin: Origin, limit: int | None = None, session: Session | None = None
+) -> PlannedBatch:
+    """Plan the head batch after the open one, from the ends of that, or resume it; it can be staged, and then waits.
+
+    Without a batch, the message says why: the open one is not staged yet or changes columns, or fewer offsets wait than
+    the batch may have. Planned later it would have more.
+
+    Raises:
+        LostRange, UnknownTopic, TargetMismatch, BrokerUnavailable, DatabaseUnavailable: as :func:`plan`.
+    """
+    planned = _retried(pipeline, lambda: _plan(session, pipeline, origin, limit, ahead=True))
+    reach(Failpoint.AFTER_PLAN_AHEAD)
+    return planned
+
+
+def _retried(pipeline: Pipeline, planning: Callable[[], PlannedBatch]) -> PlannedBatch:
     retries = retrying(
         lambda error: isinstance(error, LogEndBelowCursor | PartitionVanished),
         f"the leaders of {pipeline.source.topic} to know their ends",
         max_seconds=10,
     )
-    planned = retries(lambda: _plan(session, pipeline, origin, limit, take_rejected))
-    reach(Failpoint.AFTER_PLAN)
+    planned: PlannedBatch = retries(planning)
     return planned
 
 
 def _plan(
-    session: Session | None, pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: bool
+    session: Session | None,
+    pipeline: Pipeline,
+    origin: Origin,
+    limit: int | None,
+    take_rejected: bool = False,
+    ahead: bool = False,
 ) -> PlannedBatch:
     with open_ledger(pipeline, session) as session:
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
@@ -79,10 +105,11 @@ def _plan(
             before = pipelines.read_cursors(cursor, pipeline.name)
             seen_at = clock(cursor)
             # Before any lock: a paused commit of this very batch may have it, and only the next claim ends that.
-            if head := batches.open_head(cursor, pipeline.name):
-                return resume(cursor, head, origin, take_rejected)
+            instead, after = _look_for_open(cursor, pipeline, origin, take_rejected, ahead)
+            if instead:
+                return instead
         try:
-            snapshot, at_timestamp = snapshot_topic(pipeline, before)
+            snapshot, at_timestamp = snapshot_topic(pipeline, before.past(after) if before and after else before)
         except UnknownTopic:
             with transaction(session) as cursor:
                 retired = pipelines.retirements(cursor, [pipeline.name]).get(pipeline.name)
@@ -92,11 +119,35 @@ def _plan(
         with transaction(session) as cursor:
             pipelines.register(cursor, pipeline, snapshot)
             pipelines.lock_pipeline(cursor, pipeline.name)
-            if head := batches.open_head(cursor, pipeline.name):  # another plan came first, perhaps of another file
-                return resume(cursor, head, origin, take_rejected)
+            seen = after
+            instead, after = _look_for_open(cursor, pipeline, origin, take_rejected, ahead)
+            if instead:  # another plan came first, perhaps of another file
+                return instead
+            if seen and after and seen.attempt != after.attempt:  # another batch than the log was compared with
+                return PlannedBatch(None, False, 0, f"no batch is planned ahead: {seen} has moved on")
             if any(start < end for start, end in snapshot.bounds.values()) or not pipeline.record.sampled:
                 ensure_target(cursor, pipeline)
-            return _plan_next(cursor, pipeline, snapshot, at_timestamp, origin, limit, seen_at)
+            return _plan_next(cursor, pipeline, snapshot, at_timestamp, origin, limit, seen_at, after)
+
+
+def _look_for_open(
+    cursor: Cursor, pipeline: Pipeline, origin: Origin, take_rejected: bool, ahead: bool
+) -> tuple[PlannedBatch | None, Batch | None]:
+    """Return what is to be done instead of planning a batch, if anything; and the open one that a batch ahead follows.
+
+    That one is locked, because its ends are final only until another claim.
+    """
+    head = batches.open_head(cursor, pipeline.name)
+    if not ahead:
+        return (resume(cursor, head, origin, take_rejected) if head else None), None
+    if waiting := batches.batch_ahead(cursor, pipeline.name):
+        return resume(cursor, waiting, origin), None
+    head = batches.read_batch(cursor, head.batch_id, lock=True) if head else None
+    if head is None or head.state not in (State.STAGED, State.VALIDATED):
+        return PlannedBatch(None, False, 0, "no batch is planned ahead: there is no staged one before it"), None
+    if followed_columns.may_change(cursor, head.batch_id):
+        return PlannedBatch(None, False, 0, f"no batch is planned ahead: {head} may change the columns"), None
+    return None, head
 
 
 def check_suite(pipeline: Pipeline) -> None:
@@ -160,6 +211,7 @@ def _plan_next(
     origin: Origin,
     limit: int | None,
     seen_at: datetime,
+    after: Batch | None,
 ) -> PlannedBatch:
     cursors = pipelines.read_cursors(cursor, pipeline.name)
     assert cursors is not None
@@ -167,15 +219,19 @@ def _plan_next(
     new = start_offsets(cursors, snapshot, first_start(cursor, pipeline), at_timestamp)
     pipelines.record_start_offsets(cursor, pipeline.name, cursors.log_id, boundaries(new, snapshot))
     next_offsets = {**cursors.next_offsets, **new}
-    waiting = backlogs(next_offsets, snapshot)
+    starts = {**next_offsets, **cursors.past(after).next_offsets} if after else next_offsets
+    waiting = backlogs(starts, snapshot)
     if pipeline.record.tombstone is Tombstone.DELETE:
         pipelines.record_snapshot(cursor, pipeline.name, cursors.log_id, seen_at, snapshot, next_offsets)
     heads = batches.count_heads(cursor, pipeline.name)  # says which partition has its turn, too
-    ranges = plan_head(waiting, batch_limit(pipeline, limit), heads)
+    most = batch_limit(pipeline, limit)
+    ranges = plan_head(waiting, most, heads)
+    if after and (wide := total_width(ranges)) < most:
+        return PlannedBatch(None, False, 0, f"no batch is planned ahead: {counted(wide, 'offset')} wait, of {most:,}")
     if not ranges:
         why = nothing_new(next_offsets, snapshot, heads == 0)
         return PlannedBatch(None, False, 0, f"nothing new in {pipeline.source.topic}: {why}")
-    batch_id = batches.insert_batch(cursor, pipeline, BatchKind.HEAD, snapshot, ranges, origin)
+    batch_id = batches.insert_batch(cursor, pipeline, BatchKind.HEAD, snapshot, ranges, origin, after=after)
     left = sum(b.width for b in waiting) - total_width(ranges)
     batch = batches.read_batch(cursor, batch_id)
     message = f"planned {batch}: {describe(ranges)}, {counted(left, 'offset')} left for later"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,34 +14,16 @@ from offset_ledger.errors import BatchRejected, OffsetLedgerError
 from offset_ledger.ledger.database import Session, open_ledger
 from offset_ledger.ledger.fencing import alone_at
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.engine import Engine, EngineChoice
-from offset_ledger.model.states import BatchKind, State
-from offset_ledger.plan.step import PlannedBatch, plan
+from offset_ledger.model.states import State
+from offset_ledger.plan.step import PlannedBatch, batch_limit, plan
 from offset_ledger.plan.topics import find_pipelines
+from offset_ledger.run.staging import Clock, StagingAhead, stage_batch
 from offset_ledger.stage.session import check_session
-from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.commit.step import Committed
-    from offset_ledger.stage.step import Reader
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Seconds by step."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def time(self, step: str) -> Iterator[None]:
-        """Let the time of the block count for ``step``, also if it raises."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[step] = time.monotonic() - began
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +44,9 @@ def ingest(
 ) -> Iterator[Ingested]:
     """Commit head batches of at most ``limit`` offsets: one, or with ``until_drained`` all until nothing is new.
 
+    While one of several is validated and committed, the next is planned and staged. What fails there is raised when the
+    one before it is committed.
+
     Of several topics each has its own batches. A topic that cannot go on does not keep the others from it; its error
     is raised at the end.
     """
@@ -71,18 +54,21 @@ def ingest(
     failed: list[OffsetLedgerError] = []
     for of_topic in find_pipelines(pipeline):
         try:
-            while True:
-                clock = Clock()
-                with open_ledger(of_topic) as session:
-                    with clock.time("plan"):
-                        planned = plan(of_topic, origin, limit, session=session)
-                    say(planned.message)
-                    if planned.batch is None:
+            with StagingAhead(of_topic, origin, limit, say, take_over) as ahead:
+                while True:
+                    clock = Clock(ahead.finish())
+                    with open_ledger(of_topic) as session:
+                        with clock.time("plan"):
+                            planned = plan(of_topic, origin, limit, session=session)
+                        say(planned.message)
+                        if planned.batch is None:
+                            break
+                        more = planned.resumed or planned.waiting >= batch_limit(of_topic, limit)
+                        staged = ahead.start if until_drained and more else None
+                        done = run_batch(of_topic, planned, origin, say, clock, take_over, session, staged)
+                    yield done
+                    if not until_drained:
                         break
-                    done = run_batch(of_topic, planned, origin, say, clock, take_over, session)
-                yield done
-                if not until_drained:
-                    break
         except OffsetLedgerError as error:
             if not pipeline.source.several:
                 raise
@@ -100,36 +86,23 @@ def run_batch(
     clock: Clock | None = None,
     take_over: bool = False,
     session: Session | None = None,
+    staged: Callable[[], None] | None = None,
 ) -> Ingested:
-    """Take a planned batch through every step; a redrive needs no Spark session.
+    """Take a planned batch through every step; ``staged`` is called when it is.
 
     Raises:
         BatchInUse: another run has it, and is alive; with ``take_over`` that one is fenced.
         BatchRejected: the quality gate rejected it; nothing was merged.
     """
-    from offset_ledger.commit.step import commit  # these import pyarrow: not where nothing is new
-    from offset_ledger.repair.redrive import stage_redrive
-    from offset_ledger.stage.step import StagedBatch, next_stage, stage
+    from offset_ledger.commit.step import commit  # imports pyarrow: not where nothing is new
 
     assert planned.batch is not None
     batch_id, clock = planned.batch.batch_id, clock or Clock({"plan": 0.0})
     alone = alone_at(get_connection(pipeline.target.connection), batch_id, origin, take_over)
     with alone, open_ledger(pipeline, session) as session:
-        if planned.batch.kind is BatchKind.REDRIVE:
-            with clock.time("stage"):
-                staged = stage_redrive(pipeline, batch_id, origin, session)
-        else:
-            choice = next_stage(session, pipeline, batch_id)
-            if isinstance(choice, StagedBatch):
-                staged = choice
-            else:
-                say(f"staging {choice}")
-                reader = _reader(pipeline, choice, clock)
-                with clock.time("stage"):
-                    staged = stage(reader, pipeline, batch_id, origin, session)
-        verb = "already staged:" if staged.done else "staged"
-        rows, refused, skipped = counted(staged.counts.rows, "row"), staged.counts.refused, staged.counts.skipped
-        say(f"{verb} {rows}, {refused:,} refused, {skipped:,} skipped")
+        stage_batch(pipeline, planned.batch, origin, say, clock, session)
+        if staged:
+            staged()
         with clock.time("validate"):
             validate_or_raise(pipeline, batch_id, origin, session)
         with clock.time("commit"):
@@ -144,16 +117,6 @@ def run_batch(
             except OffsetLedgerError as error:  # it does not affect the batch
                 log.warning("dead letters wait in the outbox: %s", error.named)
     return Ingested(committed, clock.seconds)
-
-
-def _reader(pipeline: Pipeline, choice: EngineChoice, clock: Clock) -> Reader:
-    from offset_ledger.stage.readers import ProcessReader, SparkReader
-    from offset_ledger.stage.session import staging_session
-
-    if choice.engine is Engine.PROCESS:
-        return ProcessReader(choice)
-    with clock.time("session"):
-        return SparkReader(staging_session(pipeline.spark), choice)
 
 
 def finish(

@@ -63,8 +63,7 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
         with fencing.alongside_lower_epochs(cursor, batch_id, others):
             pipeline = take_columns(cursor, pipeline, before)
             ensure_target(cursor, pipeline)  # the pipeline file may have changed since the batch was planned
-            attempt = batches.claim(cursor, batch_id, origin)
-            batches.note_file(cursor, batch_id, pipeline)
+            attempt = batches.claim(cursor, batch_id, origin, pipeline.config_hash)
             tables = StagingTables(attempt, batches.claimed_at(cursor, batch_id))
             staging.create(cursor, tables, pipeline)
     with fencing.fenced(get_connection(pipeline.target.connection), attempt):  # from its name on, a newer one ends it

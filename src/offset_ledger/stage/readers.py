@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,6 +22,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.cycles import rare_collections
 from offset_ledger.errors import (
     BrokerUnavailable,
+    IncompleteStaging,
     OffsetLedgerError,
     SparkFailed,
     SparkUnavailable,
@@ -54,9 +55,10 @@ _UNKNOWN_SLOTS = 8  # of a server that does not say how many cores it has
 
 @dataclass(frozen=True, slots=True)
 class ProcessReader:
-    """Reads the slices of a batch in this process, two at a time."""
+    """Reads the slices of a batch in this process, two at a time; once it is ``stopped`` it begins no other one."""
 
     choice: EngineChoice
+    stopped: Event = field(default_factory=Event)
     transient: ClassVar[type[TransientError]] = BrokerUnavailable
 
     def read(self, kafka: Connection, batch: Batch, pipeline: Pipeline, task: SliceTask) -> int:
@@ -65,6 +67,7 @@ class ProcessReader:
         Raises:
             LostRange, UnknownTopic: the log does not have the ranges, by the broker that was asked.
             BrokerUnavailable, DatabaseUnavailable, Fenced: as for a slice.
+            IncompleteStaging: it was stopped.
         """
         from offset_ledger.stage.slices import stage_slices
 
@@ -78,9 +81,14 @@ class ProcessReader:
         ):
             readers = [slice_reader(kafka, pipeline.source.topic, opened) for _ in runs[:_THREADS]]
             opened.callback(over.set)  # after an error none begins another slice
-            parts = [pool.submit(stage_slices, task, each, SharedSlices(shared, over), advance) for each in readers]
+            parts = [
+                pool.submit(stage_slices, task, each, SharedSlices(shared, over, self.stopped), advance)
+                for each in readers
+            ]
             for part in wait(parts, return_when=FIRST_EXCEPTION).done:
                 part.result()
+        if self.stopped.is_set():
+            raise IncompleteStaging(f"{batch} was stopped while it was staged; the next run stages it")
         return sum(map(len, runs))
 
 

@@ -19,13 +19,13 @@ _OFFSETS_OF_A_TASK = 250_000
 class SharedSlices:
     """The slices that a worker takes, run by run, from those that it shares with others."""
 
-    def __init__(self, runs: deque[Run], over: Event) -> None:
+    def __init__(self, runs: deque[Run], *over: Event) -> None:
         self._runs, self._over = runs, over
         self._own = deque[NumberedSlice]()
 
     def __iter__(self) -> Iterator[NumberedSlice]:
-        """Each slice, until nobody has one left, or it is ``over``."""
-        while self.following() is not None and not self._over.is_set():
+        """Each slice, until nobody has one left, or it is ``over`` for whichever reason."""
+        while self.following() is not None and not any(each.is_set() for each in self._over):
             yield self._own.popleft()
 
     def following(self) -> OffsetRange | None:

@@ -12,7 +12,7 @@ from psycopg2 import sql
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import nearest_above
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import ConfigurationError
+from offset_ledger.errors import ConfigurationError, StateConflict
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, database, staging
 from offset_ledger.ledger.database import Cursor, Session, open_ledger, transaction
@@ -52,6 +52,8 @@ def validate(
             batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
             if batch.state in _PAST_GATE:
                 return batch, None
+            if batch.after:
+                raise StateConflict(f"{batch} waits for that one, and is judged when that is committed")
             if batch.state is not State.STAGED:
                 batches.refuse(batch, batch.attempt, State.STAGED)
             pipeline = with_columns(cursor, pipeline, batch_id)

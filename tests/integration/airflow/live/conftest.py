@@ -128,7 +128,7 @@ def world(
             nobody = Connection("registry_away", "http", f"http://127.0.0.1:{free_ports(1)[0]}")
             for each in (*stored(made), Connection("hooks_stored", "http", host, int(port)), nobody):
                 made.call("POST", "/connections", as_stored(each), expect=201)
-            for name in ("strict", "orders", "lossy", "gone", "late", "away"):
+            for name in ("strict", "orders", "lossy", "gone", "late", "away", "backlog"):
                 made.unpause(name)
             yield made
         finally:
@@ -191,6 +191,8 @@ def begin(world: World) -> None:
     world.audit("gone")
     world.write("late", {"retention.ms": str(DAY // timedelta(milliseconds=1))}, notify=notify("late"))
     world.publish("late", record(datetime.now(UTC) - DAY + timedelta(hours=4), "a"))
+    world.write("backlog", limits="{records_per_batch: 2}")
+    world.publish("backlog", *(record(FIRST, f"{n}") for n in range(4)))
     world.write("away", kafka="kafka_default, format: avro, registry: registry_away", notify=notify("away"))
     world.publish("away", Record(b"a", b"\0\0\0\0\1a"))
 

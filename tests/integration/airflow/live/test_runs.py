@@ -92,6 +92,20 @@ def test_a_loss_that_a_person_approves_is_skipped_and_the_run_goes_on(world: Wor
 
 
 @pytest.mark.full
+def test_a_run_of_a_backlog_stages_the_batch_of_the_next_run(world: World) -> None:
+    first = world.trigger("backlog")
+    world.succeeded("backlog", first)
+    assert world.tasks("backlog", first)["stage_ahead"] == "success"
+    batches = "SELECT state, epoch, run_id FROM offset_ledger.batch WHERE pipeline = 'backlog' ORDER BY batch_id"
+    assert world.rows(batches) == [("committed", 1, first), ("staged", 1, first)]
+    second = world.trigger("backlog")
+    world.succeeded("backlog", second)
+    assert world.tasks("backlog", second)["stage_ahead"] == "skipped"
+    assert world.rows(batches) == [("committed", 1, first), ("committed", 1, second)]
+    assert world.rows("SELECT event_id, _offset FROM public.backlog ORDER BY 1") == [(f"{n}", n) for n in range(4)]
+
+
+@pytest.mark.full
 def test_a_run_that_is_late_is_named_in_the_triggerers_log(world: World, started: dict[str, str]) -> None:
     line = f"pipeline lossy is not fresh: run {started['lossy']} has not ended 1 s after it was queued"
 

@@ -9,7 +9,7 @@ FROM offset_ledger.pipeline p
 JOIN offset_ledger.beginning s USING (pipeline, topic_id)
 LEFT JOIN offset_ledger.cursor c USING (pipeline, topic_id, partition)
 LEFT JOIN offset_ledger.batch o
-    ON o.pipeline = p.pipeline AND o.kind = 'head' AND o.state NOT IN ('committed', 'abandoned')
+    ON o.pipeline = p.pipeline AND o.kind = 'head' AND o.state NOT IN ('committed', 'abandoned') AND o.after IS NULL
 LEFT JOIN LATERAL (
     SELECT r.log_start, r.last_stable, r.high_watermark, b.planned_at
     FROM offset_ledger.batch b JOIN offset_ledger.batch_range r ON r.batch_id = b.batch_id AND r.partition = s.partition

@@ -10,7 +10,7 @@ SELECT p.pipeline, split_part(p.topic_id, '/', 1) AS topic_id, o.batch_id, o.epo
        ) AS unresolved) AS quarantined
 FROM offset_ledger.pipeline p
 LEFT JOIN offset_ledger.batch o
-    ON o.pipeline = p.pipeline AND o.kind = 'head' AND o.state NOT IN ('committed', 'abandoned')
+    ON o.pipeline = p.pipeline AND o.kind = 'head' AND o.state NOT IN ('committed', 'abandoned') AND o.after IS NULL
 LEFT JOIN LATERAL (
     SELECT b.ended_at FROM offset_ledger.batch b
     WHERE b.pipeline = p.pipeline AND b.state = 'committed' ORDER BY -b.batch_id LIMIT 1
