@@ -269,7 +269,7 @@ class RecordShape:
     A record deletes its event if ``delete_when`` holds. It is none of the pipeline's unless ``where`` does and its
     schema has one of the full names ``schemas``, where there are any. Rows have the id of their schema where
     ``schema_ids``, and the name of their topic where ``topic_names``. Where ``sampled``, the ledger has more columns,
-    which the first plan has taken from a sample. ``unavailable`` is the text that stands for a value that was not sent.
+    which the first plan has taken from a sample. ``unavailable`` stands for a value that was not sent.
     In an ``envelope`` the row is that after the change, and what is deleted is that before it.
     """
 
@@ -288,7 +288,7 @@ class RecordShape:
     publish_at_aliases: tuple[JsonPath, ...] = ()
     key: tuple[Column, ...] = ()
     refuses_deletes: bool = False
-    unavailable: str | None = None
+    unavailable: bytes | None = None
     envelope: bool = False
 
     @property

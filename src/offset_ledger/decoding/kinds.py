@@ -44,6 +44,8 @@ _STAGED = {
     "uuid": UUID_TYPE,
     "bytea": pa.binary(),
 }
+LACKING = ("numeric", "date", "time", "timestamptz")
+"""Types with values that Arrow's types and Python's lack; such a value is a text, and so is its column then."""
 _PUBLISH_AT = ColumnType("timestamptz")
 _DEFAULT_ENCODING = {"timestamptz": "rfc3339", "bytea": "base64"}
 
@@ -61,11 +63,12 @@ class ColumnKind:
     transform: tuple[str, ...] = ()
     split: str | None = None
     coerce: bool = False
+    unsent: str | None = None  # a text that stands for a value that was not sent, and is not changed
 
     @property
     def plain(self) -> "ColumnKind":
         """The kind of the values without what is done to texts."""
-        return ColumnKind(self.name, self.args, self.encoding)
+        return replace(self, transform=(), split=None, coerce=False)
 
     @property
     def judged(self) -> bool:
@@ -82,7 +85,9 @@ class ColumnKind:
 def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
     """The kind of every slot of the row: those of the key, publish_at, then the declared columns."""
     publish_at = _kind(_PUBLISH_AT, record.publish_at_encoding)
-    return *map(kind_of, record.key_columns), publish_at, *map(kind_of, record.columns)
+    unsent = record.unavailable.decode(errors="replace") if record.unavailable else None
+    declared = (replace(kind_of(column), unsent=unsent) for column in record.columns)
+    return *map(kind_of, record.key_columns), publish_at, *declared
 
 
 def kind_of(column: Column) -> ColumnKind:
@@ -125,10 +130,14 @@ def staged_type(kind: ColumnKind) -> pa.DataType:
 
 
 def staged(kind: ColumnKind, values: Sequence[Any]) -> pa.Array:
-    """The decoder's Python values as a column of the staged type."""
+    """The decoder's Python values as a column of the staged type, or of texts, where one has no value of that type."""
     type_ = staged_type(kind)
     if kind.item:
         return listed(staged(kind.item, in_lists(values)), values)
+    if kind.name in LACKING and not pa.types.is_string(type_) and any(isinstance(each, str) for each in values):
+        odd = pa.array([value if isinstance(value, str) else None for value in values], pa.string())
+        usual = staged(kind, [None if isinstance(value, str) else value for value in values])
+        return pc.coalesce(odd, as_texts(usual))
     if kind.name == "uuid":
         values = [None if value is None else value.bytes for value in values]
     elif kind.name == "numeric" and pa.types.is_string(type_):
@@ -145,7 +154,24 @@ def read_each(values: Sequence[Any], read: Callable[[Any], Any], kind: ColumnKin
         except Mismatch:
             made.append(None)
             flags[place] = False
-    return staged(kind, made), flags
+    column = staged(kind, made)
+    if column.type != staged_type(kind):
+        flags &= [not any(isinstance(each, str) for each in _elements(value)) for value in made]
+        column = staged(kind, [value if flag else None for value, flag in zip(made, flags, strict=True)])
+    return column, flags
+
+
+def _elements(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def as_texts(column: pa.Array) -> pa.Array:
+    """The column, or the elements of its lists, as texts that Postgres reads."""
+    if pa.types.is_list(column.type):
+        return listed(as_texts(column.flatten()), column.to_pylist())
+    if pa.types.is_timestamp(column.type):
+        return pc.binary_join_element_wise(column.cast(pa.timestamp("us")).cast(pa.string()), "Z", "")
+    return column.cast(pa.string())
 
 
 Lists = Sequence[Sequence[Any] | None]

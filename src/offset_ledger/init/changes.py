@@ -1,6 +1,5 @@
 """What a sample says beyond the members of its values: rows inside change events, and keys that are structs."""
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,6 +8,7 @@ import msgspec
 from offset_ledger.config.envelope import MEMBERS, UNAVAILABLE
 from offset_ledger.decoding.envelope import unwrapped
 from offset_ledger.decoding.inferred import Inferred, schema_columns
+from offset_ledger.decoding.presence import Placeholders
 from offset_ledger.decoding.subjects import fields_of
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError
@@ -18,7 +18,7 @@ from offset_ledger.table.infer import Sample, SampledRecord, json_columns
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 _INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_NOT_SENT = {_encode(each) for each in (UNAVAILABLE, [UNAVAILABLE], base64.b64encode(UNAVAILABLE.encode()).decode())}
+_NOT_SENT = Placeholders.of(UNAVAILABLE).in_json
 _OPERATIONS = {_encode(each) for each in "curd"}
 _KEY_TYPES = ("bigint", "text", "uuid")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from offset_ledger.config.envelope import in_envelope
+from offset_ledger.config.envelope import in_envelope, notes_on
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, ColumnType, JsonPath, Limits, RecordShape, Tombstone, spelled
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
@@ -238,7 +238,7 @@ def propose(
     beside = source.envelope is not None or (wanted.existing is not None and not _has_bookkeeping(wanted.existing))
     shown, record = record, in_envelope(record, False) if source.envelope else record
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
-    unsure = [*doubts, *matched.doubts, *_of_sample(sample, record), *left_out(room), *refused]
+    unsure = [*doubts, *matched.doubts, *_of_sample(sample, record), *notes_on(record), *left_out(room), *refused]
     suite = suite_document(wanted.name, record.columns, seen.values) if wanted.suite else None
     head = [f"Proposed by offset-ledger init from {counted(len(sample.records), 'record')} of {sample.topic}.", *unsure]
     name = wanted.name if suite else None

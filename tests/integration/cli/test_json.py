@@ -149,7 +149,8 @@ def test_keys_and_types(
         assert main([*arguments, "--json"]) in ((0, 1) if code is None else (code,))
         return json.loads(capsys.readouterr().out)
 
-    assert shape(asked("check", "orders")) == dict.fromkeys(("pipeline", "config_hash", "topic", "table"), "str")
+    checked = dict.fromkeys(("pipeline", "config_hash", "topic", "table"), "str")
+    assert shape(asked("check", "orders")) == checked | {"notes": []}
     assert shape(asked("check", "orders", "--data")) == PREVIEW
     assert shape(asked("ingest", "orders", "--dry-run")) == DRY_RUN
     assert shape(asked("ingest", "orders", code=3)) == {"error": "str", "message": "str"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -194,3 +195,17 @@ def test_schemas_without_an_envelope_or_a_struct_are_none() -> None:
 )
 def test_keys_that_are_no_struct_of_numbers_and_texts_are_taken_whole(keys: list[bytes | None]) -> None:
     assert key_members(sample(*((key, b"{}") for key in keys))) == ()
+
+
+def test_large_values_that_were_not_sent_are_kept_whatever_their_type() -> None:
+    lines = [json.loads(line) for line in (RECORDED / "types/postgres_string.jsonl").read_text().splitlines()]
+    toast = [(each["key"].encode(), each["value"].encode()) for each in lines if each["topic"] == "pg.public.toast"]
+    text = proposal(sample(*toast)).text
+    for name in ("big", "bigb", "ta", "ia", "hs", "nm"):
+        assert re.search(rf"^    {name}: .*absent: keep", text, re.M), name
+    assert "REPLICA IDENTITY" not in text
+    row = {"id": 1, "flags": [True, False], "prices": [1.5, 2.25], "tags": ["a"]}
+    assert (
+        "# flags, prices: from Postgres, an unchanged large value"
+        in proposal(sample((None, event("c", None, row)))).text
+    )

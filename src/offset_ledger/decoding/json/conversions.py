@@ -140,6 +140,8 @@ def from_text(kind: ColumnKind) -> Callable[[str], Any]:
         return value
 
     def read(value: str) -> Any:
+        if value == kind.unsent:
+            return value
         if kind.split is not None:
             parts = value.split(kind.split) if value else []
             if element:
