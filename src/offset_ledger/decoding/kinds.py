@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,7 @@ False only means that the value is read by itself: a false alarm costs time, not
 
 MAX_EVENT_ID_BYTES = 1024
 INTEGER_BITS = {"smallint": 16, "integer": 32, "bigint": 64}
-EPOCH_UNITS = {"epoch_s": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
-"""Microseconds in one unit of an encoding."""
+_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 EPOCH_DAYS = "epoch_days"
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # years 1 to 9999, since 1970
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,6 +70,11 @@ class ColumnKind:
         return replace(self, transform=(), split=None, coerce=False)
 
     @property
+    def unit(self) -> int:
+        """The nanoseconds in one unit that the encoding counts; 0 where it counts none."""
+        return _NANOSECONDS.get(self.encoding.removeprefix("epoch_"), 0)
+
+    @property
     def judged(self) -> bool:
         """Return whether the values are texts, of which Postgres says later whether they are values of the type."""
         return not self.item and is_judged(self.name)
@@ -101,6 +105,13 @@ def _kind(type_: ColumnType, encoding: str) -> ColumnKind:
     return ColumnKind(type_.name, type_.args, encoding)
 
 
+def unitless(kind: ColumnKind, got: str) -> str:
+    """Why a number is no value of a type that Postgres reads from text, and what to write in the file."""
+    if kind.name == "interval":
+        return f"expected a text for interval, got {got} of an unknown unit: write its encoding (s, ms, us or ns)"
+    return f"expected a text for {kind.name}, got {got}: write encoding: number to let Postgres read it as it is"
+
+
 EVENT_ID_KIND = _kind(EVENT_ID, "")
 
 
@@ -111,13 +122,6 @@ def check_event_id(text: str) -> str:
     if (size := len(text.encode())) > MAX_EVENT_ID_BYTES:
         raise Mismatch(Code.LENGTH, f"expected an event id of at most {MAX_EVENT_ID_BYTES} bytes, got {size}")
     return text
-
-
-def day(days: int) -> date:
-    """The date of so many days since 1970."""
-    if not FIRST_DAY <= days <= LAST_DAY:
-        raise Mismatch(Code.RANGE, f"expected a date of the years 1 to 9999, got {days} days since 1970")
-    return EPOCH.date() + timedelta(days=days)
 
 
 def staged_type(kind: ColumnKind) -> pa.DataType:

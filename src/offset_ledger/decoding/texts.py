@@ -46,7 +46,7 @@ def text_form(kind: ColumnKind) -> TextForm | None:
     """Return how texts are values of that kind; None where no text is one."""
     if kind.name == "varchar":
         return TextForm("text", partial(text, limit=kind.args[0]), partial(_text_column, limit=kind.args[0]))
-    if kind.judged:
+    if kind.judged and not kind.unit:
         return _FORMS["text", ""]
     return _FORMS.get((kind.name, kind.encoding))
 

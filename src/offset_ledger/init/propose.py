@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from offset_ledger.config.column_types import encodings_of
 from offset_ledger.config.envelope import in_envelope, notes_on
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, ColumnType, JsonPath, Limits, RecordShape, Tombstone, spelled
@@ -399,7 +400,7 @@ def _column(column: Column) -> str:
     parts += _aliases(column.aliases)
     parts += ["nullable: true"] if column.nullable else []
     parts += ["absent: keep"] if column.group else []
-    parts += [f"encoding: {column.encoding}"] if column.encoding.startswith("epoch") else []
+    parts += [f"encoding: {column.encoding}"] if column.encoding != encodings_of(column.type.name)[0] else []
     parts += ["coerce: true"] if column.coerce else []
     return type_ if len(parts) == 1 else f"{{{', '.join(parts)}}}"
 
