@@ -228,6 +228,7 @@ def run_preview(arguments: Namespace) -> Outcome:
         "from": {partition: first for partition, (first, _) in sample.start.ranges.items()},
         "records": sample.records,
         "skipped": sample.skipped,
+        "notes": list(sample.notes),
         "rows": [
             {
                 "partition": row.partition,
@@ -283,6 +284,7 @@ def _preview_text(sample: Sample, rows: tuple[SampleRow, ...]) -> str:
         lines.append(fitting(reasons))
     if not sample.records:
         lines.append("no records from there on")
+    lines += sample.notes
     return "\n\n".join([*filter(None, lines), counts])
 
 

@@ -82,6 +82,7 @@ OVERVIEW = {
 }
 PREVIEW = {
     **{"pipeline": "str", "topic": "str", "note": "str", "from": {"*": "int"}, "records": "int", "skipped": "int"},
+    "notes": [],
     "rows": [
         {"partition": "int", "offset": "int", "event_id": "str", "publish_at": "time", "schema_id": None}
         | {"key": {"event_id": "str"}, "deleted": "bool", "columns": {"amount": "int"}}

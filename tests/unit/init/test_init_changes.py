@@ -209,3 +209,19 @@ def test_large_values_that_were_not_sent_are_kept_whatever_their_type() -> None:
         "# flags, prices: from Postgres, an unchanged large value"
         in proposal(sample((None, event("c", None, row)))).text
     )
+
+
+def test_a_default_of_a_nullable_field_may_have_been_null() -> None:
+    fields = [
+        {"type": "int64", "field": "id"},
+        {"type": "string", "field": "state", "optional": True, "default": "new"},
+        {"type": "string", "field": "note", "optional": True},
+        {"type": "int32", "field": "count", "default": 7},
+    ]
+    schema = {"type": "struct", "fields": [{"type": "struct", "field": "after", "optional": True, "fields": fields}]}
+    payload = json.loads(event("c", None, {"id": 1, "state": "new", "note": None, "count": 7}))
+    text = proposal(sample((None, json.dumps({"schema": schema, "payload": payload}).encode()))).text
+    assert (
+        "    state: {type: text, nullable: true}\n    note: {type: text, nullable: true}\n    count: integer\n" in text
+    )
+    assert "# state: where the source has NULL, Kafka Connect's JsonConverter writes the default of its column" in text
