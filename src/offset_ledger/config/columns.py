@@ -11,6 +11,7 @@ import yaml
 from offset_ledger.config.column_types import (
     ENCODINGS,
     NUMBERS,
+    ROUNDED,
     TYPE_SCHEMA,
     encodings_of,
     is_count,
@@ -98,7 +99,7 @@ def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tupl
     for key in others:
         yield key, f"{first} says already where the value is", "keep one of the two"
     if first == "value":
-        for key in ("default", "coerce", "transform", "split", "encoding"):
+        for key in ("default", "coerce", "transform", "split", "encoding", "round"):
             yield key, "a constant is taken as it is written", "drop it"
     if first != "path":
         yield "aliases", f"a {first} has no aliases", "drop it"
@@ -111,6 +112,8 @@ def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tupl
         yield "nullable", "a column with a value or a default is never NULL", "keep one of the two"
     if column.coerce and (column.of_text or not is_literal):
         yield "coerce", "it is read from text anyway", "drop it"
+    if name not in ROUNDED:
+        yield "round", f"{name} has no microseconds", "drop it"
     if column.split is not None and not brackets and name != "jsonb":
         yield "split", f"a split text is a list, and the type is {name}", f"write type: {name}[], or jsonb"
     is_text_read = column.of_text or column.coerce if is_literal else name not in ("jsonb", "bytea")
@@ -167,10 +170,11 @@ LONG_FORM: Kind[Column | None] = section(
         "encoding": Key(
             Kind(text, {"enum": [*dict.fromkeys(word for words in ENCODINGS.values() for word in words if word)]}),
             "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written; epoch_days: a date as "
-            "the number of days since 1970; s, ms, us, ns: the unit of a number for interval; number: a number for "
-            "another type that Postgres reads from text, as it is written.",
+            "the number of days since 1970; s, ms, us, ns: the unit of a number for interval or time (since midnight); "
+            "number: a number for another type that Postgres reads from text, as it is written.",
             ("epoch_ms",),
         ),
+        "round": Key(FLAG, "Whether a time, moment or interval is rounded to microseconds, or else refused.", (True,)),
         "absent": Key(word("keep"), "keep: a record without the value leaves what the row has.", ("keep",)),
         "group": Key(
             matching(COLUMN_PATTERN, "the name of a group", "write a-z, 0-9 and _, such as address"),

@@ -223,7 +223,7 @@ class Column:
     type: ColumnType
     path: JsonPath
     nullable: bool = False
-    encoding: str = ""  # timestamptz: rfc3339, epoch_s, epoch_ms, epoch_us; bytea: base64, hex
+    encoding: str = ""  # how the record writes it, by ENCODINGS of config.column_types
     aliases: tuple[JsonPath, ...] = ()
     description: str = ""
     key: JsonPath | None = None
@@ -232,6 +232,7 @@ class Column:
     coerce: bool = False
     transform: tuple[str, ...] = ()  # lower, upper, trim
     split: str | None = None
+    round: bool = False  # of a time, a moment or an interval, to microseconds
     group: str = ""  # of columns that a record may leave as they are; those without one are written with the row
 
     @property
@@ -277,6 +278,7 @@ class RecordShape:
     publish_at: JsonPath | None
     columns: tuple[Column, ...]
     publish_at_encoding: str = "rfc3339"
+    publish_at_round: bool = False
     tombstone: Tombstone = Tombstone.QUARANTINE
     delete_when: FieldCondition | None = None
     where: FieldCondition | None = None

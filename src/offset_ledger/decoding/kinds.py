@@ -62,6 +62,7 @@ class ColumnKind:
     transform: tuple[str, ...] = ()
     split: str | None = None
     coerce: bool = False
+    round: bool = False  # to what the type holds
     unsent: str | None = None  # a text that stands for a value that was not sent, and is not changed
 
     @property
@@ -88,7 +89,7 @@ class ColumnKind:
 
 def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
     """The kind of every slot of the row: those of the key, publish_at, then the declared columns."""
-    publish_at = _kind(_PUBLISH_AT, record.publish_at_encoding)
+    publish_at = replace(_kind(_PUBLISH_AT, record.publish_at_encoding), round=record.publish_at_round)
     unsent = record.unavailable.decode(errors="replace") if record.unavailable else None
     declared = (replace(kind_of(column), unsent=unsent) for column in record.columns)
     return *map(kind_of, record.key_columns), publish_at, *declared
@@ -97,7 +98,7 @@ def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
 def kind_of(column: Column) -> ColumnKind:
     """The kind of a declared column."""
     kind = _kind(column.type, column.encoding)
-    return replace(kind, transform=column.transform, split=column.split, coerce=column.coerce)
+    return replace(kind, transform=column.transform, split=column.split, coerce=column.coerce, round=column.round)
 
 
 def _kind(type_: ColumnType, encoding: str) -> ColumnKind:

@@ -1,11 +1,12 @@
 """Opening every session alike, so that settings of a database, a role or the environment change nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import psycopg2
+from psycopg2 import DataError
 from psycopg2 import errors as pg
-from psycopg2.extensions import connection
+from psycopg2.extensions import PYDATE, PYDATETIMETZ, PYTIME, connection, new_array_type, new_type, register_type
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
@@ -57,6 +58,31 @@ _ELSEWHERE = f"name = 'transaction_timeout' AND source <> 'client' AND {_SET}"
 _UNLIMITED = f"SELECT set_config(name, '0', false) FROM pg_settings WHERE {_ELSEWHERE}"  # noqa: S608 - two constants
 
 
+def _or_text(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Read a value that Python's type has, and give the text of any other: infinity, 24:00:00, years before 1."""
+
+    def cast(value: Any, cursor: Any) -> Any:
+        if value is not None and (value.endswith("infinity") or value == "24:00:00"):
+            return value
+        try:
+            return read(value, cursor)
+        except (ValueError, OverflowError, DataError):
+            return value
+
+    return cast
+
+
+_CALENDAR = [
+    (new_type((oid,), name, _or_text(read)), array)
+    for oid, array, name, read in (
+        (1082, 1182, "DATE", PYDATE),
+        (1083, 1183, "TIME", PYTIME),
+        (1184, 1185, "TIMESTAMPTZ", PYDATETIMETZ),
+    )
+]
+_READ = [each for type_, array in _CALENDAR for each in (type_, new_array_type((array,), f"{type_.name}[]", type_))]
+
+
 def session_arguments(connection: Connection, name: str) -> dict[str, Any]:
     """Return the arguments of ``open_session``; the connection's extra may set other timeouts by ``options``.
 
@@ -79,6 +105,8 @@ def open_session(arguments: Arguments) -> connection:
     options = f"{arguments.get('options', '')} -c standard_conforming_strings=on".strip()
     given = {**arguments, "client_encoding": "UTF8", "options": options}
     session: connection = psycopg2.connect(**given)
+    for type_ in _READ:
+        register_type(type_, session)
     try:
         session.autocommit = True
         with session.cursor() as cursor:

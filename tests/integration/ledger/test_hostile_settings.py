@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +184,15 @@ def test_no_session_works_while_triggers_and_foreign_keys_are_off(
         commit_raw(session, pipeline, [Raw(0, 0, order("last", LAST))])
         states = rows(session, "SELECT to_state FROM offset_ledger.batch_event ORDER BY event_id")
     assert [row[0] for row in states] == ["planned", "staging", "staged", "validated", "committed"]
+
+
+def test_sessions_read_values_that_python_lacks_as_texts(session: Session) -> None:
+    read = rows(
+        session,
+        "SELECT '24:00:00'::time, '23:59:59.5'::time, 'infinity'::timestamptz, '0044-03-15 BC'::date, "
+        "'294276-12-31 00:00:00+00'::timestamptz, '2026-01-02'::date, ARRAY['24:00:00', NULL]::time[], "
+        "ARRAY['-infinity', '2026-01-02 00:00:00+00']::timestamptz[]",
+    )
+    lists = ["24:00:00", None], ["-infinity", datetime(2026, 1, 2, tzinfo=UTC)]
+    far = "infinity", "0044-03-15 BC", "294276-12-31 00:00:00+00"
+    assert read == [["24:00:00", time(23, 59, 59, 500_000), *far, date(2026, 1, 2), *lists]]

@@ -88,6 +88,12 @@ def conversion(kind: ColumnKind) -> Conversion:
             wire,
             lambda values: (pa.array(values, pa.int32()).cast(pa.date32()), None),
         )
+    if kind.unit and (kind.name == "time" or kind.unit < 1000):
+        count = counts.reader(kind)
+        wire = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+        return Conversion(
+            lambda raw: count(_integer(raw, 64)), wire, lambda values: kinds.read_each(values, count, kind)
+        )
     if kind.unit:
         unit = kind.unit // 1000
         wire = Annotated[int, msgspec.Meta(ge=kinds.FIRST_MOMENT // unit, le=kinds.LAST_MOMENT // unit)]

@@ -110,7 +110,7 @@ def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
     if kind.encoding == kinds.EPOCH_DAYS and source.name is TypeName.INTEGER:
         return Conversion(counts.day, _days)
     if kind.unit and source.name is TypeName.INTEGER:
-        return _moments(kind.unit) if kind.name == "timestamptz" else Conversion(partial(counts.interval, kind=kind))
+        return _counts(kind.unit, kind)
     if source.name is TypeName.TEXT and (form := text_form(kind)):
         return Conversion(form.read, form.build)
     if make := _TABLE.get((kind.name, source.name)):
@@ -242,9 +242,14 @@ def _date(_source: ValueType, _kind: ColumnKind) -> Conversion:
     return Conversion(counts.day, build)
 
 
-def _moments(nanoseconds: int) -> Conversion:
+def _counts(nanoseconds: int, kind: ColumnKind) -> Conversion:
+    if kind.name == "interval":
+        return Conversion(partial(counts.interval, kind=kind))
+    if kind.name == "time":
+        of_day = partial(counts.time_of_day, nanoseconds=nanoseconds, rounds=kind.round)
+        return Conversion(of_day, _counted(nanoseconds, (0, _LAST_MICROSECOND), kinds.TIME))
     build = _counted(nanoseconds, (kinds.FIRST_MOMENT, kinds.LAST_MOMENT), kinds.MOMENT)
-    return Conversion(partial(counts.moment, nanoseconds=nanoseconds), build)
+    return Conversion(partial(counts.moment, nanoseconds=nanoseconds, rounds=kind.round), build)
 
 
 _TABLE: dict[tuple[str, TypeName], Callable[[ValueType, ColumnKind], Conversion]] = {
@@ -253,11 +258,8 @@ _TABLE: dict[tuple[str, TypeName], Callable[[ValueType, ColumnKind], Conversion]
     **{("numeric", each): _numeric for each in (TypeName.DECIMAL, TypeName.INTEGER)},
     ("boolean", TypeName.BOOLEAN): lambda _source, _kind: Conversion(_same, _unchanged),
     ("date", TypeName.DATE): _date,
-    ("time", TypeName.TIME): lambda source, _: Conversion(
-        partial(counts.time_of_day, nanoseconds=source.nanoseconds),
-        _counted(source.nanoseconds, (0, _LAST_MICROSECOND), kinds.TIME),
-    ),
-    ("timestamptz", TypeName.TIMESTAMP): lambda source, _: _moments(source.nanoseconds),
+    ("time", TypeName.TIME): lambda source, kind: _counts(source.nanoseconds, kind),
+    ("timestamptz", TypeName.TIMESTAMP): lambda source, kind: _counts(source.nanoseconds, kind),
     ("uuid", TypeName.UUID): lambda _source, _kind: Conversion(
         lambda value: UUID(bytes=value), lambda column: (column.cast(kinds.UUID_TYPE), None)
     ),
@@ -361,7 +363,9 @@ def json_text(value: object) -> str:
 
 def time_text(count: int, nanoseconds: int) -> str:
     """Return the time as HH:MM:SS, with every digit of its fraction."""
-    seconds, rest = divmod(counts.within_a_day(count, nanoseconds), _NANOSECONDS_PER_SECOND)
+    if not 0 <= (total := count * nanoseconds) < counts.NANOSECONDS_PER_DAY:
+        raise counts.late(total)
+    seconds, rest = divmod(total, _NANOSECONDS_PER_SECOND)
     return (datetime.min + timedelta(seconds=seconds)).time().isoformat() + _fraction(rest)
 
 
