@@ -13,6 +13,7 @@ from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, with_texts
+from offset_ledger.decoding.connect_schema import null_as_default
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.presence import GROUPS
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetExpired, TerminalError
@@ -147,12 +148,16 @@ class SampleRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The sampled records, decoded, by partition and offset; no row comes of those ``skipped``."""
+    """The sampled records, decoded, by partition and offset; no row comes of those ``skipped``.
+
+    ``notes`` are on what no decoder can know.
+    """
 
     start: Start
     rows: tuple[SampleRow, ...]
     refusals: tuple[SampleRefusal, ...]
     skipped: int
+    notes: tuple[str, ...] = ()
 
     @property
     def records(self) -> int:
@@ -189,7 +194,9 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
     rows, refusals = list[SampleRow](), list[SampleRefusal]()
     of_key, names = record.key_names, [column.name for column in record.columns]
     group_of = {column.name: column.group for column in record.columns if column.group}
+    first = b""
     for each in decoded:
+        first = first or next((value.as_py() for value in each.rows.column("_value") if value.is_valid), b"")
         wanted = [name for name in (*_OF_THE_ROW, GROUPS, *of_key, *names) if name in each.rows.column_names]
         for row in with_texts(each.rows.select(wanted)).to_pylist():
             given = [name for name in names if name not in group_of or group_of[name] in row[GROUPS]]
@@ -205,6 +212,7 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
         tuple(sorted(rows, key=lambda row: (row.partition, row.offset))),
         tuple(sorted(refusals, key=lambda refusal: (refusal.partition, refusal.offset))),
         sum(each.skipped for each in decoded),
+        tuple(null_as_default(first, record.all_columns)),
     )
 
 

@@ -195,6 +195,7 @@ def run_check(arguments: Namespace) -> Outcome:
         return run_verb(Namespace(**{**vars(arguments), "run": instead.run, "topics": instead.topics}))
     from offset_ledger.airflow.notify import wrong_notifiers
     from offset_ledger.checks.diff import check_topic, compare_table
+    from offset_ledger.config.envelope import notes_on
     from offset_ledger.decoding.elsewhere import check_defaults
     from offset_ledger.validate.step import read_suite
 
@@ -205,8 +206,10 @@ def run_check(arguments: Namespace) -> Outcome:
         raise ConfigurationError("\n".join(wrong))
     topic, about_topic = check_topic(pipeline)
     table, about_table = compare_table(pipeline)
+    notes = notes_on(pipeline.record)
     data = {"pipeline": pipeline.name, "config_hash": pipeline.config_hash, "topic": topic, "table": table}
-    return Outcome(data, f"{pipeline.path}: no mistakes\n{about_topic}\n{about_table}")
+    lines = [f"{pipeline.path}: no mistakes", about_topic, about_table, *notes]
+    return Outcome(data | {"notes": notes}, "\n".join(lines))
 
 
 @verb(PIPELINE, *_SAMPLE, example="offset-ledger check flights --data --since 1h --refused")
@@ -225,6 +228,7 @@ def run_preview(arguments: Namespace) -> Outcome:
         "from": {partition: first for partition, (first, _) in sample.start.ranges.items()},
         "records": sample.records,
         "skipped": sample.skipped,
+        "notes": list(sample.notes),
         "rows": [
             {
                 "partition": row.partition,
@@ -280,6 +284,7 @@ def _preview_text(sample: Sample, rows: tuple[SampleRow, ...]) -> str:
         lines.append(fitting(reasons))
     if not sample.records:
         lines.append("no records from there on")
+    lines += sample.notes
     return "\n\n".join([*filter(None, lines), counts])
 
 

@@ -24,14 +24,30 @@ ALIASES = {
 }
 NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
 PLAIN = ("text", *NUMBERS, "boolean", "date", "time", "timestamptz", "uuid", "jsonb", "bytea")
+ROUNDED = ("time", "timestamptz", "interval")
 MAX_VARCHAR = 10_485_760
 MAX_PRECISION = 1000
+_UNITS = ("s", "ms", "us", "ns")
 ENCODINGS = {
-    "timestamptz": ("rfc3339", "epoch_s", "epoch_ms", "epoch_us"),
+    "timestamptz": ("rfc3339", *(f"epoch_{unit}" for unit in _UNITS)),
     "bytea": ("base64", "hex"),
     "date": ("", "epoch_days"),  # or as a text, which needs no word
+    "time": ("", *_UNITS),
+    "interval": ("", *_UNITS),
+    **dict.fromkeys((name for name in JUDGED if name != "interval"), ("", "number")),
 }
 ENCODINGS |= {f"{name}[]": encodings for name, encodings in ENCODINGS.items()}
+
+
+def encodings_of(type_name: str) -> tuple[str, ...]:
+    """The encodings of a type, first the one where the file says none; one of the database has those of JUDGED."""
+    return ENCODINGS.get(type_name) or (("", "number") if "." in type_name else ("",))
+
+
+def is_count(encoding: str) -> bool:
+    """Return whether values of the encoding are integers."""
+    return encoding.startswith("epoch") or encoding in _UNITS
+
 
 _UP_TO_1000 = "[1-9][0-9]{0,2}|1000"
 _ARRAY = r"(?: *\[\])?$"

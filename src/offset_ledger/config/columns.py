@@ -8,7 +8,16 @@ from itertools import combinations
 
 import yaml
 
-from offset_ledger.config.column_types import ENCODINGS, NUMBERS, TYPE_SCHEMA, parse_type, usual_names
+from offset_ledger.config.column_types import (
+    ENCODINGS,
+    NUMBERS,
+    ROUNDED,
+    TYPE_SCHEMA,
+    encodings_of,
+    is_count,
+    parse_type,
+    usual_names,
+)
 from offset_ledger.config.json_path import PATH_PATTERN, format_path, parse_path
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, read_mapping, read_or_note, section
 from offset_ledger.config.located import CORE, Refused, Value, describe, is_null, is_text
@@ -61,12 +70,12 @@ def _long_form(said: Section) -> Column | None:
     path = said.given.get("path", ()) if "path" in said.entries else own
     if path in said.given.get("aliases", ()):
         said.entries["aliases"].note(Refused(f"{format_path(path)} is the path already", "list where it was before"))
-    known = ENCODINGS.get(kind.name, ("",))
+    known = encodings_of(kind.name)
     encoding = known[0]
     if "encoding" in said.given:
         try:
-            if kind.name not in ENCODINGS:
-                raise Refused(f"{kind.name} has no encodings", "drop the key; timestamptz, bytea and date have them")
+            if len(known) == 1:
+                raise Refused(f"{kind.name} has no encodings", "drop the key")
             encoding = one_of(said.given["encoding"], [word for word in known if word])
         except Refused as refused:
             said.entries["encoding"].note(refused)
@@ -85,12 +94,12 @@ def _long_form(said: Section) -> Column | None:
 def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tuple[str, str, str]]:
     """What the keys of a column cannot say together: the key, what is wrong with it, and what would be right."""
     name, brackets, _ = column.type.name.partition("[]")  # what is said of texts is said of those in a list
-    is_literal = name in (*NUMBERS, "boolean") or column.encoding.startswith("epoch")
+    is_literal = name in (*NUMBERS, "boolean") or is_count(column.encoding)
     first, *others = [key for key in PLACES if key in given] or ["path"]
     for key in others:
         yield key, f"{first} says already where the value is", "keep one of the two"
     if first == "value":
-        for key in ("default", "coerce", "transform", "split", "encoding"):
+        for key in ("default", "coerce", "transform", "split", "encoding", "round"):
             yield key, "a constant is taken as it is written", "drop it"
     if first != "path":
         yield "aliases", f"a {first} has no aliases", "drop it"
@@ -103,6 +112,8 @@ def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tupl
         yield "nullable", "a column with a value or a default is never NULL", "keep one of the two"
     if column.coerce and (column.of_text or not is_literal):
         yield "coerce", "it is read from text anyway", "drop it"
+    if name not in ROUNDED:
+        yield "round", f"{name} has no microseconds", "drop it"
     if column.split is not None and not brackets and name != "jsonb":
         yield "split", f"a split text is a list, and the type is {name}", f"write type: {name}[], or jsonb"
     is_text_read = column.of_text or column.coerce if is_literal else name not in ("jsonb", "bytea")
@@ -116,6 +127,13 @@ def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tupl
     if column.default is not None and not re.fullmatch(pattern, column.default):
         for key in ("value", "default"):
             yield key, f"expected {wanted} for {name}, found {column.default}", "correct one of the two"
+
+
+def _by_encodings() -> dict[tuple[str, ...], list[str]]:
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, encodings in ENCODINGS.items():
+        names.setdefault(encodings, []).extend(usual_names(name))
+    return names
 
 
 CONSTANT = Kind(_constant, {"type": ["string", "number", "boolean"]})
@@ -150,11 +168,13 @@ LONG_FORM: Kind[Column | None] = section(
             (",",),
         ),
         "encoding": Key(
-            Kind(text, {"enum": [word for name in ENCODINGS for word in ENCODINGS[name] if word]}),
+            Kind(text, {"enum": [*dict.fromkeys(word for words in ENCODINGS.values() for word in words if word)]}),
             "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written; epoch_days: a date as "
-            "the number of days since 1970.",
+            "the number of days since 1970; s, ms, us, ns: the unit of a number for interval or time (since midnight); "
+            "number: a number for another type that Postgres reads from text, as it is written.",
             ("epoch_ms",),
         ),
+        "round": Key(FLAG, "Whether a time, moment or interval is rounded to microseconds, or else refused.", (True,)),
         "absent": Key(word("keep"), "keep: a record without the value leaves what the row has.", ("keep",)),
         "group": Key(
             matching(COLUMN_PATTERN, "the name of a group", "write a-z, 0-9 and _, such as address"),
@@ -170,9 +190,10 @@ LONG_FORM: Kind[Column | None] = section(
         "if": {"required": ["encoding"]},
         "then": {
             "anyOf": [
-                {"properties": {"type": {"enum": usual_names(name)}, "encoding": {"enum": [*filter(None, encodings)]}}}
-                for name, encodings in ENCODINGS.items()
+                {"properties": {"type": {"enum": names}, "encoding": {"enum": [*filter(None, encodings)]}}}
+                for encodings, names in _by_encodings().items()
             ]
+            + [{"properties": {"type": {"pattern": r"\."}, "encoding": {"const": "number"}}}]
         },
     },
 )
@@ -189,7 +210,7 @@ def _column(value: Value, own: Collection[str]) -> Column | None:
         wrong = f"expected a type or a mapping with one, found {describe(value.node)}"
         raise Refused(wrong, f"write for example {name}: text", value.line)
     kind = TYPE.read(value)
-    return Column(name, kind, (name,), encoding=ENCODINGS.get(kind.name, ("",))[0])
+    return Column(name, kind, (name,), encoding=encodings_of(kind.name)[0])
 
 
 _COLUMN_SCHEMA = {"anyOf": [TYPE.schema, LONG_FORM.schema]}

@@ -9,7 +9,7 @@ from offset_ledger.config.source import Format
 
 MEMBERS = ("before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction")
 """Of the envelope: a path that begins with another name is one in the row, after the change."""
-UNAVAILABLE = "__debezium_unavailable_value"
+UNAVAILABLE = b"__debezium_unavailable_value"
 """What stands for a value that the database did not log, because the change left it as it was (unchanged TOAST)."""
 
 
@@ -25,9 +25,28 @@ def in_envelope(record: RecordShape, says_tombstone: bool) -> RecordShape:
         columns=tuple(map(_column, record.columns)),
         delete_when=FieldCondition(("op",), "d"),
         tombstone=record.tombstone if says_tombstone else Tombstone.SKIP,
-        unavailable=UNAVAILABLE,
+        unavailable=record.unavailable or UNAVAILABLE,
         envelope=True,
     )
+
+
+def with_unavailable(record: RecordShape, word: str) -> RecordShape:
+    """The shape of records in which the word stands for values that were not sent."""
+    return replace(record, unavailable=bytes.fromhex(word[4:]) if word.startswith("hex:") else word.encode())
+
+
+_SENT_AS_WORD = ("text[]", "varchar[]", "integer[]", "bigint[]", "date[]", "uuid[]")
+
+
+def notes_on(record: RecordShape) -> list[str]:
+    """What a file cannot know of values that were not sent, in lines."""
+    arrays = (each for each in record.columns if each.type.name.endswith("[]") and each.type.name not in _SENT_AS_WORD)
+    if record.unavailable is None or not (names := ", ".join(each.name for each in arrays)):
+        return []
+    return [
+        f"{names}: from Postgres, an unchanged large value of these types arrives as null, as NULL does, and replaces "
+        "what the row has: run ALTER TABLE … REPLICA IDENTITY FULL at the source"
+    ]
 
 
 def _inside(path: JsonPath) -> JsonPath:

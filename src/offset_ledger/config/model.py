@@ -223,7 +223,7 @@ class Column:
     type: ColumnType
     path: JsonPath
     nullable: bool = False
-    encoding: str = ""  # timestamptz: rfc3339, epoch_s, epoch_ms, epoch_us; bytea: base64, hex
+    encoding: str = ""  # how the record writes it, by ENCODINGS of config.column_types
     aliases: tuple[JsonPath, ...] = ()
     description: str = ""
     key: JsonPath | None = None
@@ -232,6 +232,7 @@ class Column:
     coerce: bool = False
     transform: tuple[str, ...] = ()  # lower, upper, trim
     split: str | None = None
+    round: bool = False  # of a time, a moment or an interval, to microseconds
     group: str = ""  # of columns that a record may leave as they are; those without one are written with the row
 
     @property
@@ -267,7 +268,7 @@ class RecordShape:
     A record deletes its event if ``delete_when`` holds. It is none of the pipeline's unless ``where`` does and its
     schema has one of the full names ``schemas``, where there are any. Rows have the id of their schema where
     ``schema_ids``, and the name of their topic where ``topic_names``. Where ``sampled``, the ledger has more columns,
-    which the first plan has taken from a sample. ``unavailable`` is the text that stands for a value that was not sent.
+    which the first plan has taken from a sample. ``unavailable`` stands for a value that was not sent.
     In an ``envelope`` the row is that after the change, and what is deleted is that before it.
     """
 
@@ -275,6 +276,7 @@ class RecordShape:
     publish_at: JsonPath | None
     columns: tuple[Column, ...]
     publish_at_encoding: str = "rfc3339"
+    publish_at_round: bool = False
     tombstone: Tombstone = Tombstone.QUARANTINE
     delete_when: FieldCondition | None = None
     where: FieldCondition | None = None
@@ -286,7 +288,7 @@ class RecordShape:
     publish_at_aliases: tuple[JsonPath, ...] = ()
     key: tuple[Column, ...] = ()
     refuses_deletes: bool = False
-    unavailable: str | None = None
+    unavailable: bytes | None = None
     envelope: bool = False
 
     @property

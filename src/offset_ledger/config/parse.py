@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from offset_ledger.config.envelope import check_envelope, in_envelope
+from offset_ledger.config.envelope import check_envelope, in_envelope, with_unavailable
 from offset_ledger.config.folder import SUFFIXES, is_pipeline_file, with_defaults
 from offset_ledger.config.keys import Section
 from offset_ledger.config.located import Mistakes, Refused, Value, line_of, quoted, read_file
@@ -143,6 +143,8 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
     file, config_hash = said.value, _hash(data)
     absent = {"quality": Quality(), "limits": Limits(), "source": Source(), "record": RecordShape(None, None, ())}
     pipeline = said.make(Pipeline, **absent | said.given, path=path, config_hash=config_hash, text=data)
+    if pipeline.source.unavailable and pipeline.record:
+        pipeline = replace(pipeline, record=with_unavailable(pipeline.record, pipeline.source.unavailable))
     envelope = file.at("source", "envelope")
     if envelope and pipeline.source.envelope and pipeline.record and "record" in said.given:
         check_envelope(envelope, file, pipeline)

@@ -186,6 +186,7 @@ PUBLISH_AT: Kind[Attributes] = section(
             word(*ENCODINGS["timestamptz"]), "How it is written.", ("epoch_ms",), attribute="publish_at_encoding"
         ),
         "aliases": replace(ALIASES_KEY, attribute="publish_at_aliases"),
+        "round": Key(FLAG, "Whether it is rounded to microseconds.", (True,), attribute="publish_at_round"),
     },
     ("path",),
     lambda said: Attributes(said.given),

@@ -175,6 +175,16 @@ SOURCE: Kind[Source] = section(
             "begins with a member of the envelope, such as $.source.ts_ms or $.op.",
             ("debezium",),
         ),
+        "unavailable": Key(
+            matching(
+                r"^(?:hex:(?:[0-9A-Fa-f]{2})+|(?!hex:)[\s\S]+)$",
+                "a placeholder",
+                "write the connector's unavailable.value.placeholder, after hex: an even number of digits",
+            ),
+            "What stands for a value that the source did not send: the connector's unavailable.value.placeholder. With "
+            "an envelope it is __debezium_unavailable_value by default.",
+            ("__debezium_unavailable_value", "hex:00ff"),
+        ),
         "registry": Key(
             CONNECTION,
             "The schema registry that has the schemas of the records: the id of an Airflow connection. The records are "

@@ -73,6 +73,9 @@ class Source:
 
     Where ``transactional`` is None, the record batches say whether a gap is of transactions.
 
+    ``unavailable`` is what stands for values that were not sent, where it is not Debezium's default in its envelope;
+    ``hex:`` begins bytes.
+
     A file with several topics has ``topics``, or a regular expression ``topic_pattern``, and no ``topic``.
     """
 
@@ -92,6 +95,7 @@ class Source:
     topics: tuple[str, ...] = ()
     topic_pattern: str | None = None
     envelope: Envelope | None = None
+    unavailable: str | None = None
 
     @property
     def several(self) -> bool:

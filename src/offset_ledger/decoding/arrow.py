@@ -11,7 +11,7 @@ from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.elsewhere import Elsewhere, columns_elsewhere
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.kafka_columns import TIMESTAMP, KafkaColumns, kafka_fields, take, timestamp_of
-from offset_ledger.decoding.kinds import event_ids, kinds, listed, moments, staged, staged_type, valid_flags
+from offset_ledger.decoding.kinds import as_texts, event_ids, kinds, listed, moments, staged, staged_type, valid_flags
 from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Decoder, Proven, Reason, Refusal, Skip, printable
 from offset_ledger.decoding.presence import GROUPS, against_unsent, sent_flags, with_groups
 from offset_ledger.decoding.texts import utf8, with_uuid_texts
@@ -175,13 +175,16 @@ def _rows(
         columns = zip(*((*row.key, row.publish_at, *row.values) for row in decoded.values()), strict=True)
         slots = [staged(kind, column) for kind, column in zip(kinds(record), columns, strict=True)]
         parts.append((np.array([*decoded]), slots, pa.array([row.deleted for row in decoded.values()])))
-    tables = [
-        pa.Table.from_arrays(
-            [*elsewhere.fill(slots, places, deleted), *kafka.at(places), deleted, take(kafka.values, places)],
-            schema=schema,
-        )
+    filled = [
+        [*elsewhere.fill(slots, places, deleted), *kafka.at(places), deleted, take(kafka.values, places)]
         for places, slots, deleted in parts
     ]
+    for slot, field in enumerate(schema):
+        if any(each[slot].type != field.type for each in filled):  # one has values that the type lacks
+            for each in filled:
+                each[slot] = as_texts(each[slot])
+            schema = schema.set(slot, field.with_type(filled[0][slot].type))
+    tables = [pa.Table.from_arrays(each, schema=schema) for each in filled]
     if len(tables) < 2:
         return tables[0] if tables else schema.empty_table()
     order = np.argsort(np.concatenate([places for places, _, _ in parts]), kind="stable")

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from offset_ledger.config.model import Column, RecordShape
 from offset_ledger.decoding.headers import last_values
 from offset_ledger.decoding.json.conversions import conversion, from_text
-from offset_ledger.decoding.kinds import ColumnKind, kind_of, staged, valid_flags
+from offset_ledger.decoding.kinds import ColumnKind, as_texts, kind_of, staged, valid_flags
 from offset_ledger.decoding.outcome import HEADERS_PATH, KEY_PATH, Code, Mismatch, Places, Reason, step_of
 from offset_ledger.errors import ConfigurationError
 
@@ -41,6 +41,7 @@ class Elsewhere:
             column = self.columns[slot].take(pa.array(places)) if slot in self.columns else filled[slot]
             if (default := self.defaults.get(slot)) is not None:
                 column = pa.nulls(len(places), default.type) if column is None else column
+                default = default if column.type == default.type else as_texts(pa.array([default], default.type))[0]
                 column = pc.if_else(column.is_valid(), column, default)
             filled[slot] = pc.if_else(deleted, None, column) if any_deleted and slot >= self.in_key else column
         return filled

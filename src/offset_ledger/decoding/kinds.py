@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,7 @@ False only means that the value is read by itself: a false alarm costs time, not
 
 MAX_EVENT_ID_BYTES = 1024
 INTEGER_BITS = {"smallint": 16, "integer": 32, "bigint": 64}
-EPOCH_UNITS = {"epoch_s": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
-"""Microseconds in one unit of an encoding."""
+_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 EPOCH_DAYS = "epoch_days"
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # years 1 to 9999, since 1970
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,6 +43,8 @@ _STAGED = {
     "uuid": UUID_TYPE,
     "bytea": pa.binary(),
 }
+LACKING = ("numeric", "date", "time", "timestamptz")
+"""Types with values that Arrow's types and Python's lack; such a value is a text, and so is its column then."""
 _PUBLISH_AT = ColumnType("timestamptz")
 _DEFAULT_ENCODING = {"timestamptz": "rfc3339", "bytea": "base64"}
 
@@ -61,11 +62,18 @@ class ColumnKind:
     transform: tuple[str, ...] = ()
     split: str | None = None
     coerce: bool = False
+    round: bool = False  # to what the type holds
+    unsent: str | None = None  # a text that stands for a value that was not sent, and is not changed
 
     @property
     def plain(self) -> "ColumnKind":
         """The kind of the values without what is done to texts."""
-        return ColumnKind(self.name, self.args, self.encoding)
+        return replace(self, transform=(), split=None, coerce=False)
+
+    @property
+    def unit(self) -> int:
+        """The nanoseconds in one unit that the encoding counts; 0 where it counts none."""
+        return _NANOSECONDS.get(self.encoding.removeprefix("epoch_"), 0)
 
     @property
     def judged(self) -> bool:
@@ -81,19 +89,28 @@ class ColumnKind:
 
 def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
     """The kind of every slot of the row: those of the key, publish_at, then the declared columns."""
-    publish_at = _kind(_PUBLISH_AT, record.publish_at_encoding)
-    return *map(kind_of, record.key_columns), publish_at, *map(kind_of, record.columns)
+    publish_at = replace(_kind(_PUBLISH_AT, record.publish_at_encoding), round=record.publish_at_round)
+    unsent = record.unavailable.decode(errors="replace") if record.unavailable else None
+    declared = (replace(kind_of(column), unsent=unsent) for column in record.columns)
+    return *map(kind_of, record.key_columns), publish_at, *declared
 
 
 def kind_of(column: Column) -> ColumnKind:
     """The kind of a declared column."""
     kind = _kind(column.type, column.encoding)
-    return replace(kind, transform=column.transform, split=column.split, coerce=column.coerce)
+    return replace(kind, transform=column.transform, split=column.split, coerce=column.coerce, round=column.round)
 
 
 def _kind(type_: ColumnType, encoding: str) -> ColumnKind:
     encoding = encoding or _DEFAULT_ENCODING.get(type_.name.removesuffix("[]"), "")
     return ColumnKind(type_.name, type_.args, encoding)
+
+
+def unitless(kind: ColumnKind, got: str) -> str:
+    """Why a number is no value of a type that Postgres reads from text, and what to write in the file."""
+    if kind.name == "interval":
+        return f"expected a text for interval, got {got} of an unknown unit: write its encoding (s, ms, us or ns)"
+    return f"expected a text for {kind.name}, got {got}: write encoding: number to let Postgres read it as it is"
 
 
 EVENT_ID_KIND = _kind(EVENT_ID, "")
@@ -108,13 +125,6 @@ def check_event_id(text: str) -> str:
     return text
 
 
-def day(days: int) -> date:
-    """The date of so many days since 1970."""
-    if not FIRST_DAY <= days <= LAST_DAY:
-        raise Mismatch(Code.RANGE, f"expected a date of the years 1 to 9999, got {days} days since 1970")
-    return EPOCH.date() + timedelta(days=days)
-
-
 def staged_type(kind: ColumnKind) -> pa.DataType:
     """Return the type of the staged column: text for jsonb, and for a numeric that no Arrow decimal holds exactly."""
     if kind.item:
@@ -125,10 +135,14 @@ def staged_type(kind: ColumnKind) -> pa.DataType:
 
 
 def staged(kind: ColumnKind, values: Sequence[Any]) -> pa.Array:
-    """The decoder's Python values as a column of the staged type."""
+    """The decoder's Python values as a column of the staged type, or of texts, where one has no value of that type."""
     type_ = staged_type(kind)
     if kind.item:
         return listed(staged(kind.item, in_lists(values)), values)
+    if kind.name in LACKING and not pa.types.is_string(type_) and any(isinstance(each, str) for each in values):
+        odd = pa.array([value if isinstance(value, str) else None for value in values], pa.string())
+        usual = staged(kind, [None if isinstance(value, str) else value for value in values])
+        return pc.coalesce(odd, as_texts(usual))
     if kind.name == "uuid":
         values = [None if value is None else value.bytes for value in values]
     elif kind.name == "numeric" and pa.types.is_string(type_):
@@ -145,7 +159,24 @@ def read_each(values: Sequence[Any], read: Callable[[Any], Any], kind: ColumnKin
         except Mismatch:
             made.append(None)
             flags[place] = False
-    return staged(kind, made), flags
+    column = staged(kind, made)
+    if column.type != staged_type(kind):
+        flags &= [not any(isinstance(each, str) for each in _elements(value)) for value in made]
+        column = staged(kind, [value if flag else None for value, flag in zip(made, flags, strict=True)])
+    return column, flags
+
+
+def _elements(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def as_texts(column: pa.Array) -> pa.Array:
+    """The column, or the elements of its lists, as texts that Postgres reads."""
+    if pa.types.is_list(column.type):
+        return listed(as_texts(column.flatten()), column.to_pylist())
+    if pa.types.is_timestamp(column.type):
+        return pc.binary_join_element_wise(column.cast(pa.timestamp("us")).cast(pa.string()), "Z", "")
+    return column.cast(pa.string())
 
 
 Lists = Sequence[Sequence[Any] | None]

@@ -15,7 +15,7 @@ from offset_ledger.config.model import Column, ColumnType, Evolve, JsonPath, Rec
 from offset_ledger.config.names import MAX_COLUMNS, RESERVED_COLUMNS
 from offset_ledger.config.source import Format
 from offset_ledger.decoding.inferred import column_name, column_type, decimal_digits, schema_columns
-from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, ColumnKind, kind_of
+from offset_ledger.decoding.kinds import INTEGER_BITS, ColumnKind, kind_of
 from offset_ledger.decoding.outcome import printable
 from offset_ledger.decoding.shape import places
 from offset_ledger.decoding.typed.conversions import refusal
@@ -70,7 +70,7 @@ def refused(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
         may_be_single = is_union(field) or field.shown in ("any value", "null", "array" if kind.item else "")
         return None if kind.name == "jsonb" or may_be_single else _WHOLE
     if form is Format.JSON_SCHEMA and not kind.item and source.name is TypeName.DECIMAL:
-        takes = kind.name in (*_NUMBERS, "event_id") or kind.encoding in EPOCH_UNITS or kind.judged
+        takes = kind.name in (*_NUMBERS, "event_id") or kind.unit or (kind.judged and kind.encoding)
         return None if takes else _NO_NUMBER
     why = refusal(source, kind)
     return None if why is None else f"records are quarantined ({why})"
@@ -82,10 +82,10 @@ def limited(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
         return None
     source = field.type
     if form is Format.JSON_SCHEMA and source.name is TypeName.DECIMAL:
-        if kind.name in INTEGER_BITS or kind.encoding in EPOCH_UNITS:
+        if kind.name in INTEGER_BITS or kind.unit:
             return "values with a fraction are quarantined; write numeric"
         return "values with a fraction are quarantined" if kind.name == "event_id" else None
-    if kind.encoding in EPOCH_UNITS:
+    if kind.unit:
         return None
     if source.name is TypeName.INTEGER:
         return _integer_limit(source, kind)

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from typing import Self
+from uuid import UUID
+
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -12,11 +21,13 @@ from offset_ledger.config.model import Column, JsonPath, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.envelope import unwrapped
-from offset_ledger.decoding.kinds import Flags, valid_flags
+from offset_ledger.decoding.kinds import EPOCH, Flags, valid_flags
 from offset_ledger.decoding.outcome import Code, DecodedRow, Given, GivenBy, Proven, Reason
 
 GROUPS = "_groups"
+_OF_CODES = (pa.int16(), pa.int32(), pa.int64(), pa.date32())
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode = msgspec.json.Encoder().encode
 
 
 def in_group(record: RecordShape) -> list[Column]:
@@ -85,24 +96,70 @@ def with_groups(record: RecordShape, rows: pa.Table, given: Given) -> pa.Table:
 
 def unsent(record: RecordShape, values: pa.Array) -> Flags | None:
     """Which values of a column stand for one that was not sent; None where none does."""
-    if not (wanted := _stand_for_nothing(record)):
+    if record.unavailable is None:
         return None
+    forms = Placeholders.of(record.unavailable)
     if pa.types.is_list(values.type):
-        flags = np.array([each is not None and len(each) == 1 and each[0] in wanted for each in values.to_pylist()])
+        flags = forms.lists_of(values)
     elif pa.types.is_string(values.type):
-        flags = pc.is_in(values, pa.array([each for each in wanted if isinstance(each, str)])).to_numpy(False)
+        flags = pc.is_in(values, pa.array(forms.texts)).to_numpy(False)
     elif pa.types.is_binary(values.type):
-        flags = pc.is_in(values, pa.array([each for each in wanted if isinstance(each, bytes)])).to_numpy(False)
+        flags = pc.equal(pc.fill_null(values, b""), forms.binary).to_numpy(False)
     else:
         return None
     return flags if flags.any() else None
 
 
-def _stand_for_nothing(record: RecordShape) -> tuple[str | bytes, ...]:
-    """The placeholder as a text, in JSON, and as bytes."""
-    if (text := record.unavailable) is None:
-        return ()
-    return text, f'"{text}"', text.encode()
+@dataclass(frozen=True, slots=True)
+class Placeholders:
+    """What Debezium writes for a value that the database did not log, by the type of its column.
+
+    It is the connector's word, as text or bytes, or as one element of an array; in arrays of numbers and dates each is
+    the code of a byte of it, in those of UUIDs there is one that is made of it, and an hstore has it as key and value.
+    """
+
+    binary: bytes
+    texts: tuple[str, ...]
+    word: str
+    codes: tuple[int, ...]
+    uuid: UUID
+
+    @classmethod
+    @cache
+    def of(cls, binary: bytes) -> Self:
+        """The forms of the connector's ``unavailable.value.placeholder``."""
+        text, codes = binary.decode(errors="replace"), tuple(int.from_bytes([each], signed=True) for each in binary)
+        uuid = UUID(bytes=hashlib.md5(binary, usedforsecurity=False).digest(), version=3)
+        documents = (_encode(each).decode() for each in (text, {text: text}, [text], codes, [uuid]))
+        return cls(binary, (text, *documents), text, codes, uuid)
+
+    @property
+    def in_json(self) -> frozenset[bytes]:
+        """All of them as JSON, an hstore also as a text."""
+        base64 = b64encode(self.binary).decode()
+        return frozenset((*(each.encode() for each in self.texts[1:]), _encode(base64), _encode(self.texts[2])))
+
+    def lists_of(self, values: pa.ListArray) -> Flags:
+        """Which lists stand for one that was not sent."""
+        type_ = values.type.value_type
+        elements: Sequence[object] = [self.word] if pa.types.is_string(type_) else self.codes
+        elements = [self.uuid.bytes] if pa.types.is_fixed_size_binary(type_) else elements
+        flags = np.zeros(len(values), np.bool_)
+        if not (pa.types.is_string(type_) or pa.types.is_fixed_size_binary(type_) or type_ in _OF_CODES):
+            return flags
+        wanted = pa.array(elements, type_)
+        places = np.flatnonzero(pc.fill_null(pc.equal(pc.list_value_length(values), len(wanted)), False))
+        first = pc.list_element(values.take(pa.array(places)), 0)
+        places = places[pc.fill_null(pc.equal(first, wanted[0]), False).to_numpy(False)]
+        flags[[place for place in places.tolist() if values[place].values.equals(wanted)]] = True
+        return flags
+
+    def __contains__(self, value: object) -> bool:
+        """Return whether a decoded value stands for one that was not sent."""
+        if isinstance(value, list):
+            dates = [EPOCH.date() + timedelta(days=code) for code in self.codes]
+            return value in ([self.word], [*self.codes], dates, [self.uuid])
+        return value == self.binary or (isinstance(value, str) and value in self.texts)
 
 
 def sent_flags(record: RecordShape, proven: Proven) -> Flags:
@@ -116,11 +173,12 @@ def sent_flags(record: RecordShape, proven: Proven) -> Flags:
 
 def against_unsent(record: RecordShape, row: DecodedRow) -> tuple[Reason, ...]:
     """The reasons against a record that was not sent the values of columns without a group."""
-    if not (wanted := _stand_for_nothing(record)):
+    if record.unavailable is None:
         return ()
+    forms = Placeholders.of(record.unavailable)
     detail = "expected a value, got that it was not sent; let the column keep what it has (absent: keep)"
     return tuple(
         Reason(format_path(column.path), Code.MISSING, detail)
         for column, value in zip(record.columns, row.values, strict=True)
-        if not column.group and (value[0] if isinstance(value, list) and len(value) == 1 else value) in wanted
+        if not column.group and value in forms
     )

@@ -3,7 +3,7 @@
 import binascii
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from functools import partial
 from typing import Any
@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding import kinds
+from offset_ledger.decoding import counts, kinds
 from offset_ledger.decoding.kinds import Built, ColumnKind, Flags, as_flags, check_event_id, content, free_of_nul, kept
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?")
+_DAY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})Z?")
+_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?Z?")
 _MOMENT = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
     r"(?:[Zz]|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
@@ -46,9 +46,10 @@ def text_form(kind: ColumnKind) -> TextForm | None:
     """Return how texts are values of that kind; None where no text is one."""
     if kind.name == "varchar":
         return TextForm("text", partial(text, limit=kind.args[0]), partial(_text_column, limit=kind.args[0]))
-    if kind.judged:
+    if kind.judged and not kind.unit:
         return _FORMS["text", ""]
-    return _FORMS.get((kind.name, kind.encoding))
+    form = _FORMS.get((kind.name, kind.encoding))
+    return replace(form, read=_ROUNDING[kind.name]) if form and kind.round else form
 
 
 def text(value: str, limit: int | None = None) -> str:
@@ -69,26 +70,30 @@ def _text_column(column: pa.StringArray, limit: int | None = None) -> Built:
 
 
 def day(value: str) -> date:
-    """Return the day written YYYY-MM-DD."""
-    if not _DAY.fullmatch(value):
+    """Return the day written YYYY-MM-DD, with or without a Z."""
+    match = _DAY.fullmatch(value)
+    if match is None:
         raise _malformed("date as YYYY-MM-DD", value)
     try:
-        return date.fromisoformat(value)
+        return date.fromisoformat(match[1])
     except ValueError:
         raise Mismatch(Code.RANGE, f"expected a day of the calendar, got {printable(value)}") from None
 
 
-def time_of_day(value: str) -> time:
-    """Return the time written HH:MM:SS, with or without a fraction; digits beyond the microsecond have to be zeros."""
+def time_of_day(value: str, rounds: bool = False) -> time | str:
+    """Return the time written HH:MM:SS, with or without a fraction and a Z.
+
+    Digits beyond the microsecond have to be zeros, unless it ``rounds``.
+    """
     match = _TIME.fullmatch(value)
     if match is None:
         raise _malformed("time as HH:MM:SS", value)
     *fields, fraction = match.groups(default="0")
     hour, minute, second = map(int, fields)
-    try:
-        return time(hour, minute, second, _microseconds(fraction, value))
-    except ValueError:
-        raise Mismatch(Code.RANGE, f"expected a time before 24:00:00, got {printable(value)}") from None
+    microseconds = ((hour * 60 + minute) * 60 + second) * 1_000_000 + _microseconds(fraction, value, rounds)
+    if minute > 59 or second > 59 or microseconds > 86_400_000_000:
+        raise Mismatch(Code.RANGE, f"expected a time up to 24:00:00, got {printable(value)}")
+    return counts.time_of_day(microseconds, 1000)
 
 
 def _time_column(column: pa.StringArray) -> Built:
@@ -97,17 +102,17 @@ def _time_column(column: pa.StringArray) -> Built:
     return moments_of_one_day.cast(pa.timestamp("us")).cast(kinds.TIME), flags
 
 
-def moment(value: str) -> datetime:
-    """Return a moment of RFC 3339, in UTC; digits beyond the microsecond have to be zeros."""
+def moment(value: str, rounds: bool = False) -> datetime:
+    """Return a moment of RFC 3339, in UTC; digits beyond the microsecond have to be zeros, unless it ``rounds``."""
     match = _MOMENT.fullmatch(value)
     if match is None:
         raise _malformed("RFC 3339 timestamp with zone", value)
     *fields, fraction, sign, hours, minutes = match.groups(default="0")
-    microseconds = _microseconds(fraction, value)
+    microseconds = timedelta(microseconds=_microseconds(fraction, value, rounds))
     zone = timezone(timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1))
     try:
         year, month, day_, hour, minute, second = map(int, fields)
-        return datetime(year, month, day_, hour, minute, second, microseconds, zone).astimezone(UTC)
+        return datetime(year, month, day_, hour, minute, second, tzinfo=zone).astimezone(UTC) + microseconds
     except (ValueError, OverflowError):
         raise Mismatch(Code.RANGE, f"expected a moment of the calendar, got {printable(value)}") from None
 
@@ -227,9 +232,10 @@ def is_utf8(value: bytes) -> bool:
     return True
 
 
-def _microseconds(fraction: str, value: str) -> int:
+def _microseconds(fraction: str, value: str, rounds: bool) -> int:
     if fraction[6:].strip("0"):
-        raise Mismatch(Code.PRECISION, f"expected at most microseconds, got {printable(value)}")
+        digits = fraction[:30] + ("1" if fraction[30:].strip("0") else "")
+        return counts.whole(int(digits) * 1_000_000, 10 ** len(digits), rounds, printable(value))
     return int(fraction[:6].ljust(6, "0"))
 
 
@@ -252,3 +258,7 @@ _FORMS = {
     ("bytea", "hex"): TextForm("hexadecimal", hexadecimal, partial(_bytes_column, read=hexadecimal)),
 }
 """By the name and the encoding of the kind."""
+_ROUNDING: dict[str, Callable[[str], Any]] = {
+    "time": partial(time_of_day, rounds=True),
+    "timestamptz": partial(moment, rounds=True),
+}

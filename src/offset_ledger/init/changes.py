@@ -1,14 +1,15 @@
 """What a sample says beyond the members of its values: rows inside change events, and keys that are structs."""
 
-import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from offset_ledger.config.envelope import MEMBERS, UNAVAILABLE
+from offset_ledger.decoding.connect_schema import ConnectSchema, connect_schema
 from offset_ledger.decoding.envelope import unwrapped
 from offset_ledger.decoding.inferred import Inferred, schema_columns
+from offset_ledger.decoding.presence import Placeholders
 from offset_ledger.decoding.subjects import fields_of
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError
@@ -18,7 +19,7 @@ from offset_ledger.table.infer import Sample, SampledRecord, json_columns
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 _INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_NOT_SENT = {_encode(each) for each in (UNAVAILABLE, [UNAVAILABLE], base64.b64encode(UNAVAILABLE.encode()).decode())}
+_NOT_SENT = Placeholders.of(UNAVAILABLE).in_json
 _OPERATIONS = {_encode(each) for each in "curd"}
 _KEY_TYPES = ("bigint", "text", "uuid")
 
@@ -42,20 +43,6 @@ _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _NO_DECIMAL = "decimals as bytes, which no column reads: set decimal.handling.mode=string in the connector"
 
 
-class _Schema(msgspec.Struct, frozen=True):
-    """The schema of a field as Kafka Connect's JsonConverter writes it."""
-
-    field: str | None = None
-    type: str = ""
-    name: str | None = None
-    optional: bool = False
-    fields: tuple["_Schema", ...] = ()
-
-
-class _Wrapper(msgspec.Struct, frozen=True):
-    schema: _Schema = _Schema()
-
-
 @dataclass(frozen=True, slots=True)
 class Changes:
     """The records of a sample that are about one row, and the columns of these rows."""
@@ -71,7 +58,7 @@ def changes_of(sample: Sample) -> Changes | None:
         ConfigurationError: none of them has a row after its change.
     """
     records, rows, keeps = list[SampledRecord](), list[dict[str, msgspec.Raw]](), set[str]()
-    fields = dict[str, _Schema]()
+    schema: ConnectSchema | None = None
     for record in sample.records:
         if record.value is None:
             records.append(record)
@@ -86,7 +73,7 @@ def changes_of(sample: Sample) -> Changes | None:
         if bytes(envelope["op"]) not in _OPERATIONS:
             continue
         records.append(record)
-        fields = fields or dict(_fields_of_rows(record.value))
+        schema = schema or connect_schema(record.value)
         if after != b"null":
             row = _members(after)
             absent = {name for name, value in row.items() if bytes(value) in _NOT_SENT}
@@ -101,23 +88,12 @@ def changes_of(sample: Sample) -> Changes | None:
         )
     columns = json_columns([_encode(row) for row in rows])
     columns += tuple(Inferred((name,), "text", True) for name in sorted(keeps - {each.path[0] for each in columns}))
-    return Changes(replace(sample, records=tuple(records)), tuple(_of_row(each, fields, keeps) for each in columns))
+    return Changes(replace(sample, records=tuple(records)), tuple(_of_row(each, schema, keeps) for each in columns))
 
 
-def _fields_of_rows(value: bytes) -> Iterator[tuple[str, _Schema]]:
-    """The schemas of the row's fields by their names, where the record has them."""
-    try:
-        schema = msgspec.json.decode(value, type=_Wrapper).schema
-    except _INVALID:
-        return
-    for member in schema.fields:
-        if member.field == "after":
-            yield from ((each.field, each) for each in member.fields if each.field)
-
-
-def _of_row(column: Inferred, fields: Mapping[str, _Schema], keeps: set[str]) -> Inferred:
+def _of_row(column: Inferred, schema: ConnectSchema | None, keeps: set[str]) -> Inferred:
     name = column.path[0]
-    field = fields.get(name, _Schema()) if len(column.path) == 1 else _Schema()
+    field = (schema and len(column.path) == 1 and schema.at(("after", *column.path))) or ConnectSchema()
     type_, encoding = _TYPES.get(field.name or "", _TYPES.get(field.type, (column.type, "")))
     doubt = _NO_DECIMAL if field.name == _DECIMAL else "" if field.type else column.doubt
     return replace(

@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
-from offset_ledger.config.column_types import ENCODINGS, NUMBERS, parse_type
+from offset_ledger.config.column_types import NUMBERS, encodings_of, parse_type
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.located import Refused
 from offset_ledger.config.model import Column
@@ -75,9 +76,12 @@ def _declared(column: ExistingColumn, inferred: Column, values: Sequence[object]
     """The column with the type that the table has, read from what the records have."""
     type_ = parse_type(column.type)
     same = type_.name == inferred.type.name
-    encoding = inferred.encoding if same else ENCODINGS.get(type_.name, ("",))[0]
-    numbers = [abs(value) for value in values if isinstance(value, int)]
-    if type_.name == "timestamptz" and numbers:
+    encoding = inferred.encoding if same else encodings_of(type_.name)[0]
+    numbers = [abs(each) for each in values if isinstance(each, int) and not isinstance(each, bool)]
+    has_numbers = numbers or any(isinstance(each, float | Decimal) for each in values)
+    if has_numbers and "number" in encodings_of(type_.name):
+        encoding = "number"
+    elif type_.name == "timestamptz" and numbers:
         encoding = next(name for least, name in _EPOCHS if max(numbers) >= least)
     elif type_.name == "date" and numbers:
         encoding = "epoch_days"
@@ -86,6 +90,8 @@ def _declared(column: ExistingColumn, inferred: Column, values: Sequence[object]
 
 
 def _doubt(column: Column) -> str:
+    if column.encoding == "number":
+        return "numbers of the sample, which Postgres reads as they are written"
     if column.encoding == "epoch_days":
         return "numbers of the sample, read as days since 1970"
     return "numbers of the sample, read as moments" if column.encoding.startswith("epoch") else ""

@@ -14,10 +14,12 @@ from typing import Any
 
 import yaml
 
-from offset_ledger.config.envelope import in_envelope
+from offset_ledger.config.column_types import encodings_of
+from offset_ledger.config.envelope import in_envelope, notes_on
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, ColumnType, JsonPath, Limits, RecordShape, Tombstone, spelled
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
+from offset_ledger.decoding.connect_schema import null_as_default
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.inferred import Inferred, Proposed, column_name, left_out, limited, named
@@ -238,7 +240,8 @@ def propose(
     beside = source.envelope is not None or (wanted.existing is not None and not _has_bookkeeping(wanted.existing))
     shown, record = record, in_envelope(record, False) if source.envelope else record
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
-    unsure = [*doubts, *matched.doubts, *_of_sample(sample, record), *left_out(room), *refused]
+    unsure = [*doubts, *matched.doubts, *_of_sample(sample, record), *notes_on(record), *left_out(room), *refused]
+    unsure += null_as_default(next(iter(sample.values), b""), record.all_columns)
     suite = suite_document(wanted.name, record.columns, seen.values) if wanted.suite else None
     head = [f"Proposed by offset-ledger init from {counted(len(sample.records), 'record')} of {sample.topic}.", *unsure]
     name = wanted.name if suite else None
@@ -399,7 +402,7 @@ def _column(column: Column) -> str:
     parts += _aliases(column.aliases)
     parts += ["nullable: true"] if column.nullable else []
     parts += ["absent: keep"] if column.group else []
-    parts += [f"encoding: {column.encoding}"] if column.encoding.startswith("epoch") else []
+    parts += [f"encoding: {column.encoding}"] if column.encoding != encodings_of(column.type.name)[0] else []
     parts += ["coerce: true"] if column.coerce else []
     return type_ if len(parts) == 1 else f"{{{', '.join(parts)}}}"
 

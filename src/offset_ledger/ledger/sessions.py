@@ -5,15 +5,26 @@ out whether a pooler leaves the session its backend.
 import re
 import select
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
 import psycopg2
+from psycopg2 import DataError
 from psycopg2 import errors as pg
-from psycopg2.extensions import POLL_OK, POLL_READ, connection
+from psycopg2.extensions import (
+    POLL_OK,
+    POLL_READ,
+    PYDATE,
+    PYDATETIMETZ,
+    PYTIME,
+    connection,
+    new_array_type,
+    new_type,
+    register_type,
+)
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
@@ -112,6 +123,31 @@ class Session(connection):
             return own.fetchone() if own.description else None
 
 
+def _or_text(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Read a value that Python's type has, and give the text of any other: infinity, 24:00:00, years before 1."""
+
+    def cast(value: Any, cursor: Any) -> Any:
+        if value is not None and (value.endswith("infinity") or value == "24:00:00"):
+            return value
+        try:
+            return read(value, cursor)
+        except (ValueError, OverflowError, DataError):
+            return value
+
+    return cast
+
+
+_CALENDAR = [
+    (new_type((oid,), name, _or_text(read)), array)
+    for oid, array, name, read in (
+        (1082, 1182, "DATE", PYDATE),
+        (1083, 1183, "TIME", PYTIME),
+        (1184, 1185, "TIMESTAMPTZ", PYDATETIMETZ),
+    )
+]
+_READ = [each for type_, array in _CALENDAR for each in (type_, new_array_type((array,), f"{type_.name}[]", type_))]
+
+
 def session_arguments(connection: Connection, name: str) -> dict[str, Any]:
     """Return the arguments of ``open_session``; the connection's extra may set other timeouts by ``options``.
 
@@ -131,6 +167,8 @@ def open_session(arguments: Arguments) -> Session:
             the settings that it needs; or triggers and foreign keys are off, and the login may not change that.
     """
     session, settings = _login(arguments)
+    for type_ in _READ:
+        register_type(type_, session)
     try:
         place = _place(arguments)
         # Of a pooler nothing is set before: in a backend that others get, it would meet them.

@@ -4,6 +4,7 @@ A numeric travels as groups of four decimal digits: how many there are, the powe
 many digits follow the point, and the groups. An array travels as its elements behind their sizes.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from importlib.util import find_spec
@@ -19,6 +20,7 @@ from pyarrow import csv
 
 from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.arrow import with_too_large
+from offset_ledger.decoding.counts import days_of
 from offset_ledger.decoding.kinds import content, moments, valid_flags
 from offset_ledger.decoding.texts import uuid_texts
 from offset_ledger.errors import one_line
@@ -82,9 +84,9 @@ def copy_binary(types: Mapping[str, str], rows: pa.Table) -> Iterator[bytes]:
         ValueError: a value has no binary form.
     """
     texts = {field.name for field in rows.schema if pa.types.is_string(field.type)}
-    of_texts = {name for name in texts if types[name].startswith("numeric")}
+    of_texts = {name: type_ for name in texts if (type_ := types[name].partition("(")[0]) in ("numeric", *_CALENDAR)}
     arrays = {field.name for field in rows.schema if pa.types.is_list(field.type)}
-    own = of_texts | arrays
+    own = of_texts.keys() | arrays
     sent = pa.schema([field.with_type(pa.binary()) if field.name in own else field for field in rows.schema])
     builders = {field.name: pgpq.ArrowToPostgresBinaryEncoder.infer_encoder(field) for field in sent}
     for field in sent:
@@ -96,7 +98,7 @@ def copy_binary(types: Mapping[str, str], rows: pa.Table) -> Iterator[bytes]:
         columns = [
             array_binary(column, types[name])
             if name in arrays
-            else (numeric_binary(column) if name in of_texts else _with_one_nan(column))
+            else (_element_binary(column, of_texts[name]) if name in of_texts else _with_one_nan(column))
             for name, column in zip(rows.column_names, batch.columns, strict=True)
         ]
         yield encoder.write_batch(pa.RecordBatch.from_arrays(columns, schema=sent))
@@ -231,8 +233,15 @@ _OIDS = {  # of the elements' types, as format_type() prints them; the server co
     "uuid": 2950,
     "jsonb": 3802,
 }
+_MICROSECONDS_PER_DAY = 86_400_000_000
+_CALENDAR = {  # bytes, and units in a day
+    "date": (4, 1),
+    "time without time zone": (8, _MICROSECONDS_PER_DAY),
+    "timestamp with time zone": (8, _MICROSECONDS_PER_DAY),
+}
+_WRITTEN = re.compile(r"(?:([0-9]{4,})-([0-9]{2})-([0-9]{2}))? ?(?:([0-9:]{8})(?:\.([0-9]{1,6}))?Z?)?( BC)?")
 _EPOCH_DAYS = 10_957  # from 1970 to 2000, where Postgres's calendar begins
-_EPOCH = {pa.date32(): _EPOCH_DAYS, pa.timestamp("us", "UTC"): _EPOCH_DAYS * 86_400_000_000}
+_EPOCH = {pa.date32(): _EPOCH_DAYS, pa.timestamp("us", "UTC"): _EPOCH_DAYS * _MICROSECONDS_PER_DAY}
 
 
 def array_binary(lists: pa.ListArray, type_: str) -> pa.BinaryArray:
@@ -265,6 +274,9 @@ def _element_binary(column: pa.Array, name: str) -> pa.BinaryArray:
     """The values of a column of this type as Postgres sends and takes them, without their sizes."""
     if name == "numeric":
         return numeric_binary(column.cast(pa.string()))
+    if name in _CALENDAR and pa.types.is_string(column.type):
+        counts = [0 if text is None else calendar_count(text, *_CALENDAR[name]) for text in column.to_pylist()]
+        return _as_valid(_fixed(np.array(counts, np.int64), f">i{_CALENDAR[name][0]}"), column)
     if name == "jsonb":
         return pc.binary_join_element_wise(b"\x01", column.cast(pa.binary()), b"")
     if not pa.types.is_primitive(column.type):
@@ -277,6 +289,22 @@ def _element_binary(column: pa.Array, name: str) -> pa.BinaryArray:
     values = numbers.to_numpy(zero_copy_only=False) - _EPOCH.get(column.type, 0)
     form = f">{'f' if pa.types.is_floating(column.type) else 'i'}{max(width // 8, 1)}"
     return _as_valid(_fixed(values, form), column)
+
+
+def calendar_count(text: str, width: int, units: int) -> int:
+    """Return what Postgres counts for a day, a time or a moment: units since 2000, or since midnight.
+
+    The texts are those of :func:`~offset_ledger.decoding.kinds.as_texts` and of values that Python's types lack.
+    """
+    if text.endswith("infinity"):
+        return -(1 << (8 * width - 1)) if text[0] == "-" else (1 << (8 * width - 1)) - 1
+    match = _WRITTEN.fullmatch(text)
+    assert match is not None
+    year, month, day, time, fraction, before_christ = match.groups()
+    days = days_of(1 - int(year) if before_christ else int(year), int(month), int(day)) if year else 0
+    hours, minutes, seconds = map(int, (time or "00:00:00").split(":"))
+    count = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    return days * units + count
 
 
 def _fixed(values: npt.NDArray[Any], form: str) -> pa.BinaryArray:

@@ -16,6 +16,7 @@ from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import OffsetExpired, RegistryUnavailable, SchemaChanged, TerminalError
 from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.sandbox.layout import free_ports
+from tests.fixtures.debezium import event
 from tests.fixtures.formats import AVRO
 from tests.fixtures.registry_bench import NOON, RegistryBench, away, framed
 
@@ -211,3 +212,23 @@ def test_the_command_line_shows_values_cut_and_has_them_whole_in_json(
     assert (data["records"], data["refusals"][0]["reasons"][0]["code"]) == (2, "syntax")
     assert main(["preview", path, "--refused"]) == 0
     assert "long long" not in capsys.readouterr().out
+
+
+def test_a_preview_names_columns_of_which_null_may_have_become_a_default(
+    bench: RegistryBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", JSON.replace("topic: {topic}", "topic: {topic}, envelope: debezium"))
+    row = {"type": "struct", "field": "after", "optional": True, "fields": [
+        {"type": "string", "field": "id"},
+        {"type": "double", "field": "amount", "optional": False, "default": 7.5},
+        {"type": "string", "field": "note", "optional": True, "default": "none"},
+    ]}  # fmt: skip
+    payload = json.loads(event("c", None, {"id": "a", "amount": 7.5, "note": "none"}))
+    schema = {"type": "struct", "fields": [{"type": "string", "field": "op"}, row]}
+    bench.send(json.dumps({"schema": schema, "payload": payload}, separators=(",", ":")).encode())
+    sample = decode_sample(bench.pipeline, Choice(), 100)
+    assert len(sample.rows) == 1
+    (note,) = sample.notes
+    assert note.startswith("note: where the source has NULL, Kafka Connect's JsonConverter writes the default")
+    assert main(["check", str(bench.pipeline.path), "--data"]) == 0
+    assert note in capsys.readouterr().out

@@ -82,6 +82,7 @@ OVERVIEW = {
 }
 PREVIEW = {
     **{"pipeline": "str", "topic": "str", "note": "str", "from": {"*": "int"}, "records": "int", "skipped": "int"},
+    "notes": [],
     "rows": [
         {"partition": "int", "offset": "int", "event_id": "str", "publish_at": "time", "schema_id": None}
         | {"key": {"event_id": "str"}, "deleted": "bool", "columns": {"amount": "int"}}
@@ -149,7 +150,8 @@ def test_keys_and_types(
         assert main([*arguments, "--json"]) in ((0, 1) if code is None else (code,))
         return json.loads(capsys.readouterr().out)
 
-    assert shape(asked("check", "orders")) == dict.fromkeys(("pipeline", "config_hash", "topic", "table"), "str")
+    checked = dict.fromkeys(("pipeline", "config_hash", "topic", "table"), "str")
+    assert shape(asked("check", "orders")) == checked | {"notes": []}
     assert shape(asked("check", "orders", "--data")) == PREVIEW
     assert shape(asked("ingest", "orders", "--dry-run")) == DRY_RUN
     assert shape(asked("ingest", "orders", code=3)) == {"error": "str", "message": "str"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -234,3 +234,15 @@ def test_a_session_whose_backend_was_reset_for_another_client_goes_on_with_nothi
         execute_in(session, "DISCARD ALL")
         with pytest.raises(ConfigurationError, match="pools transactions or statements, not sessions"):
             rows(session, "SELECT 1")
+
+
+def test_sessions_read_values_that_python_lacks_as_texts(session: Session) -> None:
+    read = rows(
+        session,
+        "SELECT '24:00:00'::time, '23:59:59.5'::time, 'infinity'::timestamptz, '0044-03-15 BC'::date, "
+        "'294276-12-31 00:00:00+00'::timestamptz, '2026-01-02'::date, ARRAY['24:00:00', NULL]::time[], "
+        "ARRAY['-infinity', '2026-01-02 00:00:00+00']::timestamptz[]",
+    )
+    lists = ["24:00:00", None], ["-infinity", datetime(2026, 1, 2, tzinfo=UTC)]
+    far = "infinity", "0044-03-15 BC", "294276-12-31 00:00:00+00"
+    assert read == [["24:00:00", time(23, 59, 59, 500_000), *far, date(2026, 1, 2), *lists]]

@@ -122,7 +122,11 @@ stage: {{engine: {engine}}}
     DEFAULTS = MappingProxyType({"engine": "process", "suite": "", "columns": "", "key": "event_id: $.id"})
 
     def declare(self, **columns: str) -> None:
-        lines = (f"    {name}: {{type: {json.dumps(type_)}, nullable: true}}" for name, type_ in columns.items())
+        numbers = dict.fromkeys(("public.positive", "public.even"), ", encoding: number")
+        lines = (
+            f"    {name}: {{type: {json.dumps(type_)}, nullable: true{numbers.get(type_, '')}}}"
+            for name, type_ in columns.items()
+        )
         self.settings["columns"] = "\n".join(lines)
 
     def execute(self, statements: str) -> None:
@@ -436,3 +440,57 @@ def postgres_takes(session: Session, type_: str, text: str) -> bool:
         return bool(CLOCK.search(read))
     both = NUMBER.fullmatch(text) and NUMBER.fullmatch(read)
     return Decimal(text) == Decimal(read) if both else True
+
+
+UNITS = {"s": -2, "ms": -1500, "us": -500_000, "ns": 90_061_000_000_000}
+
+
+def test_a_number_for_an_interval_is_of_the_unit_that_the_file_says_and_else_refused(bench: Bench) -> None:
+    lines = [f"    {unit}: {{type: interval, nullable: true, encoding: {unit}}}" for unit in UNITS]
+    lines += ["    plain: {type: interval, nullable: true}", '    several: {type: "interval[]", nullable: true}']
+    lines += ['    counted: {type: "interval[]", nullable: true, encoding: us}']
+    lines += ["    texts: {type: interval, nullable: true, encoding: us, coerce: true}"]
+    lines += ["    domain: {type: public.positive, nullable: true}", "    lsn: {type: pg_lsn, nullable: true}"]
+    bench.settings["columns"] = "\n".join(lines)
+    bench.execute(TYPES)
+    bench.send(
+        {
+            "id": "a",
+            **UNITS,
+            "plain": "PT-0.5S",
+            "counted": [1, None, 61_000_000],
+            "texts": "-500000",
+            "several": ["1 day"],
+        },
+        {"id": "plain", "plain": -500_000},
+        {"id": "several", "several": ["1 day", 5]},
+        {"id": "domain", "domain": 5},
+        {"id": "lsn", "lsn": 5},
+        {"id": "us", "us": 2**63 - 1},
+        {"id": "ns", "ns": 1},
+        {"id": "ms", "ms": "PT1S"},
+        {"id": "s", "s": 1.5},
+    )
+    bench.ingest()
+    stored = "event_id, s::text, ms::text, us::text, ns::text, plain::text, counted::text, texts::text, several::text"
+    of_arrays = "{00:00:00.000001,NULL,00:01:01}", "-00:00:00.5", '{"1 day"}'
+    assert bench.rows(stored) == [
+        ("a", "-00:00:02", "-00:00:01.5", "-00:00:00.5", "25:01:01", "-00:00:00.5", *of_arrays)
+    ]
+    assert reasons_of(bench) == {
+        ("plain", "$.plain", "type"),
+        ("several", "$.several", "type"),
+        ("domain", "$.domain", "type"),
+        ("lsn", "$.lsn", "type"),
+        ("us", "$.us", "range"),
+        ("ns", "$.ns", "precision"),
+        ("ms", "$.ms", "type"),
+        ("s", "$.s", "type"),
+    }
+    details = {row[0] for row in rows(bench.session, "SELECT reasons->0->>'detail' FROM offset_ledger.quarantine")}
+    assert (
+        "expected a text for interval, got the number -500000 of an unknown unit: write its encoding (s, ms, us or ns)"
+    ) in details
+    assert (
+        "expected a text for public.positive, got the number 5: write encoding: number to let Postgres read it as it is"
+    ) in details

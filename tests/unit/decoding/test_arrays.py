@@ -119,7 +119,7 @@ LISTS = RecordShape(
         ({"amounts": [1, "1,5"]}, "$.amounts", "element 2 of 2: expected numeric in a text, got 1,5"),
         ({"days": "2026-01-01;soon"}, "$.days", "element 2 of 2: expected date as YYYY-MM-DD, got soon"),
         ({"days": ["2026-01-01"]}, "$.days", "expected text, got array"),
-        ({"whens": [1 << 62]}, "$.whens", "expected moment in the years 1 to 9999"),
+        ({"whens": [1 << 62]}, "$.whens", "expected a moment in the years 1 to 9999"),
     ],
 )
 def test_a_wrong_element_is_named(more: dict[str, Any], path: str, detail: str) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import json
 import random
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import fastavro
 import pytest
 
+from offset_ledger.config.column_types import parse_type
 from offset_ledger.config.envelope import in_envelope
 from offset_ledger.config.model import Column, ColumnType, FieldCondition, JsonPath, Limits, RecordShape, Tombstone
 from offset_ledger.config.parse import parse_pipeline
@@ -268,3 +272,111 @@ def test_paths_are_those_of_the_row_or_of_the_envelope(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert record.of_deletes().event_id == ("before", "id")
     assert written({"id": 1}, True).startswith(b'{"schema":')
+
+
+CODES = [*UNAVAILABLE.encode()]
+NOT_SENT: dict[str, tuple[Any, dict[str, Any]]] = {  # a type -> what stands for a value, how its column is declared
+    "integer[]": (CODES, {}),
+    "bigint[]": (CODES, {}),
+    "date[]": (CODES, {"encoding": "epoch_days"}),
+    "uuid[]": (["b68a35a7-17ad-35b3-af2a-ae46edb4545a"], {}),
+    "text[]": ([UNAVAILABLE], {}),
+    "text": (UNAVAILABLE, {"transform": ("upper",)}),
+    "bytea": (base64.b64encode(UNAVAILABLE.encode()).decode(), {"encoding": "base64"}),
+    "numeric": (UNAVAILABLE, {"coerce": True}),
+    "numeric(12,2)": (UNAVAILABLE, {"coerce": True}),
+    "jsonb": ({UNAVAILABLE: UNAVAILABLE}, {}),
+    "public.hstore": (json.dumps({UNAVAILABLE: UNAVAILABLE}, separators=(",", ":")), {}),
+}
+SENT: dict[str, Any] = {
+    "integer[]": [1],
+    "bigint[]": CODES[:-1],
+    "date[]": [366],
+    "uuid[]": ["b68a35a7-17ad-35b3-af2a-ae46edb4545b"],
+    "text[]": ["x"],
+    "text": "x",
+    "bytea": "AA==",
+    "numeric": "1.5",
+    "numeric(12,2)": "1.50",
+    "jsonb": {"a": 1},
+    "public.hstore": "a=>1",
+}
+
+
+@pytest.mark.parametrize("kind", NOT_SENT)
+def test_each_type_has_a_form_of_its_own_for_what_was_not_sent(kind: str) -> None:
+    placeholder, declared = NOT_SENT[kind]
+    type_ = parse_type(kind)
+    for group in ("v", ""):
+        of_type = Column("v", type_, ("v",), nullable=True, group=group, **declared)
+        record = replace(shape(), columns=(column("n", "integer"), of_type))
+        values = [event("u", None, {"id": 1, "n": n, "v": v}) for n, v in enumerate((SENT[kind], placeholder, None))]
+        rows, reasons = decoded(json_decoder(in_envelope(record, False)), values, proves=False)
+        if group:
+            assert reasons == {}
+            assert [rows[place]["_groups"] for place in range(3)] == [["v"], [], ["v"]]
+            assert (rows[0]["v"] is None, rows[1]["v"], rows[2]["v"]) == (False, None, None)
+        else:
+            assert {place: [(r["path"], r["code"]) for r in each] for place, each in reasons.items()} == {
+                1: [("$.after.v", "missing")]
+            }
+
+
+@pytest.mark.parametrize(("word", "binary"), [("__gone__", b"__gone__"), ("hex:676f6e65ff", b"gone\xff")])
+def test_the_placeholder_is_what_the_connector_was_given(tmp_path: Path, word: str, binary: bytes) -> None:
+    path = tmp_path / "p.yaml"
+    columns = "".join(
+        f"    {name}: {{type: {kind}, nullable: true, absent: keep}}\n"
+        for name, kind in (("t", "text"), ("b", "bytea"), ("a", '"bigint[]"'), ("u", '"uuid[]"'))
+    )
+    path.write_text(
+        f'pipeline: p\nsource: {{topic: t, envelope: debezium, unavailable: "{word}"}}\nrecord:\n  event_id: $.id\n'
+        f"  publish_at: {{path: $.source.ts_ms, encoding: epoch_ms}}\n  columns:\n{columns}"
+        "target: {table: t, bookkeeping: beside}\n"
+    )
+    pipeline = parse_pipeline(path)
+    forms = {
+        "t": binary.decode(errors="replace"),
+        "b": base64.b64encode(binary).decode(),
+        "a": [each - 256 * (each > 127) for each in binary],
+        "u": [str(uuid.UUID(bytes=hashlib.md5(binary).digest(), version=3))],
+    }
+    default = {"t": UNAVAILABLE, "b": "AA==", "a": CODES, "u": None}
+    values = [event("u", None, {"id": "1", **row}) for row in (forms, default)]
+    rows, reasons = decoded(compile_decoder(pipeline.source, pipeline.record, Limits()), values)
+    assert reasons == {}
+    assert rows[0]["_groups"] == []
+    assert rows[1]["_groups"] == ["t", "b", "a", "u"]
+    assert rows[1]["a"] == CODES
+
+
+def test_records_without_an_envelope_have_placeholders_where_the_file_says_so() -> None:
+    record = RecordShape(("id",), None, (column("a", "text", nullable=True, group="a"),), unavailable=b"gone")
+    documents = [{"id": "1", "a": "gone"}, {"id": "1", "a": UNAVAILABLE}]
+    decoder = compile_decoder(Source(topic="t"), record, Limits())
+    rows, reasons = decoded(decoder, [json.dumps(each).encode() for each in documents])
+    assert reasons == {}
+    assert [rows[place]["_groups"] for place in range(2)] == [[], ["a"]]
+
+
+def test_arrays_in_avro_stand_for_what_was_not_sent_too() -> None:
+    fields = {"a": "int", "u": "string"}
+    schema = {
+        "type": "record",
+        "name": "A",
+        "fields": [{"name": "id", "type": "string"}]
+        + [{"name": name, "type": {"type": "array", "items": each}} for name, each in fields.items()],
+    }
+    columns = (column("a", "integer[]", nullable=True, group="a"), column("u", "uuid[]", nullable=True, group="u"))
+    record = RecordShape(("id",), None, columns, unavailable=UNAVAILABLE.encode())
+    values: list[bytes | None] = []
+    for row in ({"a": CODES, "u": NOT_SENT["uuid[]"][0]}, {"a": [1], "u": SENT["uuid[]"]}):
+        fastavro.schemaless_writer(out := io.BytesIO(), fastavro.parse_schema(dict(schema)), {"id": "1", **row})
+        values.append(HEAD + out.getvalue())
+    source = Source(topic="t", format=Format.AVRO, registry="r")
+    registered = WriterSchema(1, SchemaLanguage.AVRO, json.dumps(schema))
+    rows, reasons = decoded(
+        compile_decoder(source, record, Limits(), lambda refs: dict.fromkeys(refs, registered)), values, proves=False
+    )
+    assert reasons == {}
+    assert [rows[place]["_groups"] for place in range(2)] == [[], ["a", "u"]]

@@ -129,7 +129,7 @@ def test_a_value_that_is_too_long_names_the_limit() -> None:
         ("varchar", (2,), '"abc"', "length"),
         ("date", (), '"2023-02-29"', "range"),
         ("date", (), '"2023-2-9"', "format"),
-        ("time", (), '"24:00:00"', "range"),
+        ("time", (), '"24:00:00.1"', "range"),
         ("time", (), '"23:59:60"', "range"),
         ("time", (), '"12:34"', "format"),
         ("time", (), '"12:34:56.1234567"', "precision"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -194,3 +195,33 @@ def test_schemas_without_an_envelope_or_a_struct_are_none() -> None:
 )
 def test_keys_that_are_no_struct_of_numbers_and_texts_are_taken_whole(keys: list[bytes | None]) -> None:
     assert key_members(sample(*((key, b"{}") for key in keys))) == ()
+
+
+def test_large_values_that_were_not_sent_are_kept_whatever_their_type() -> None:
+    lines = [json.loads(line) for line in (RECORDED / "types/postgres_string.jsonl").read_text().splitlines()]
+    toast = [(each["key"].encode(), each["value"].encode()) for each in lines if each["topic"] == "pg.public.toast"]
+    text = proposal(sample(*toast)).text
+    for name in ("big", "bigb", "ta", "ia", "hs", "nm"):
+        assert re.search(rf"^    {name}: .*absent: keep", text, re.M), name
+    assert "REPLICA IDENTITY" not in text
+    row = {"id": 1, "flags": [True, False], "prices": [1.5, 2.25], "tags": ["a"]}
+    assert (
+        "# flags, prices: from Postgres, an unchanged large value"
+        in proposal(sample((None, event("c", None, row)))).text
+    )
+
+
+def test_a_default_of_a_nullable_field_may_have_been_null() -> None:
+    fields = [
+        {"type": "int64", "field": "id"},
+        {"type": "string", "field": "state", "optional": True, "default": "new"},
+        {"type": "string", "field": "note", "optional": True},
+        {"type": "int32", "field": "count", "default": 7},
+    ]
+    schema = {"type": "struct", "fields": [{"type": "struct", "field": "after", "optional": True, "fields": fields}]}
+    payload = json.loads(event("c", None, {"id": 1, "state": "new", "note": None, "count": 7}))
+    text = proposal(sample((None, json.dumps({"schema": schema, "payload": payload}).encode()))).text
+    assert (
+        "    state: {type: text, nullable: true}\n    note: {type: text, nullable: true}\n    count: integer\n" in text
+    )
+    assert "# state: where the source has NULL, Kafka Connect's JsonConverter writes the default of its column" in text

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from types import GenericAlias
@@ -14,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding import decimals, jsonb, kinds
+from offset_ledger.decoding import counts, decimals, jsonb, kinds
 from offset_ledger.decoding.jsonb import number, shown
-from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
+from offset_ledger.decoding.kinds import INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.texts import text, text_form
 
@@ -74,7 +73,8 @@ def conversion(kind: ColumnKind, by_schema: bool = False) -> Conversion:
         case "real":
             return Conversion(partial(_floating, single=True), msgspec.Raw, lambda values: _floats(values, 6))
         case _ if kind.judged:
-            return Conversion(_judged, msgspec.Raw, lambda values: kinds.read_each(_raws(values), _judged, kind))
+            judged = partial(_judged, kind=kind, digits=digits)
+            return Conversion(judged, msgspec.Raw, lambda values: kinds.read_each(_raws(values), judged, kind))
         case "double precision":
             return Conversion(_floating, msgspec.Raw, lambda values: _floats(values, 15))
     if kind.name in INTEGER_BITS:
@@ -85,15 +85,21 @@ def conversion(kind: ColumnKind, by_schema: bool = False) -> Conversion:
     if kind.encoding == kinds.EPOCH_DAYS:
         wire = Annotated[int, msgspec.Meta(ge=kinds.FIRST_DAY, le=kinds.LAST_DAY)]
         return Conversion(
-            lambda raw: kinds.day(_integer(raw, 64, digits)),
+            lambda raw: counts.day(_integer(raw, 64, digits)),
             wire,
             lambda values: (pa.array(values, pa.int32()).cast(pa.date32()), None),
         )
-    if kind.encoding in EPOCH_UNITS:
-        unit = EPOCH_UNITS[kind.encoding]
+    if kind.unit and (kind.name == "time" or kind.unit < 1000):
+        count = counts.reader(kind)
+        wire = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+        return Conversion(
+            lambda raw: count(_integer(raw, 64, digits)), wire, lambda values: kinds.read_each(values, count, kind)
+        )
+    if kind.unit:
+        unit = kind.unit // 1000
         wire = Annotated[int, msgspec.Meta(ge=kinds.FIRST_MOMENT // unit, le=kinds.LAST_MOMENT // unit)]
         return Conversion(
-            lambda raw: _epoch(raw, unit, digits),
+            lambda raw: counts.moment(_integer(raw, 64, digits), kind.unit),
             wire,
             lambda values: (pc.multiply(pa.array(values, pa.int64()), unit).cast(kinds.MOMENT), None),
         )
@@ -141,6 +147,8 @@ def from_text(kind: ColumnKind) -> Callable[[str], Any]:
         return value
 
     def read(value: str) -> Any:
+        if value == kind.unsent:
+            return value
         if kind.split is not None:
             parts = value.split(kind.split) if value else []
             if element:
@@ -216,14 +224,6 @@ def _integer(raw: bytes, bits: int, digits: Digits) -> int:
     return value
 
 
-def _epoch(raw: bytes, microseconds: int, digits: Digits) -> datetime:
-    """A moment, as the number of units of so many microseconds since 1970."""
-    try:
-        return kinds.EPOCH + timedelta(microseconds=_integer(raw, 64, digits) * microseconds)
-    except OverflowError:
-        raise Mismatch(Code.RANGE, f"expected moment in the years 1 to 9999, got {shown(raw)}") from None
-
-
 def _floating(raw: bytes, single: bool = False) -> float:
     """A float whose shortest text is the very number that was written."""
     written, value = number(expect(raw, "number", "number")), float(raw)
@@ -235,11 +235,14 @@ def _floating(raw: bytes, single: bool = False) -> float:
     raise Mismatch(code, f"expected {name}, got {shown(raw)}, which it cannot hold")
 
 
-def _judged(raw: bytes) -> str:
-    """A text, or a number or boolean as it is written."""
-    if json_kind(raw) in ("number", "boolean"):
-        return raw.decode()
-    return text(string(raw, "text, a number or a boolean"))
+def _judged(raw: bytes, kind: ColumnKind, digits: Digits) -> str:
+    """A text, or a boolean as it is written, and a number where the file says what it means."""
+    if kind.unit:
+        return counts.interval(_integer(raw, 64, digits), kind)
+    is_number = json_kind(raw) == "number"
+    if is_number and not kind.encoding:
+        raise Mismatch(Code.TYPE, kinds.unitless(kind, f"the number {shown(raw)}"))
+    return raw.decode() if is_number or raw[:1] in b"tf" else text(string(raw, "text or a boolean"))
 
 
 def _event_ids(values: Values) -> Built:

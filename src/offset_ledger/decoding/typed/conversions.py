@@ -6,7 +6,7 @@ import math
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding import jsonb, kinds
+from offset_ledger.decoding import counts, jsonb, kinds
 from offset_ledger.decoding.decimals import numeric, scaled, single, single_text
 from offset_ledger.decoding.json.conversions import from_text
-from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
+from offset_ledger.decoding.kinds import INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.texts import text_form, uuid_texts
 from offset_ledger.decoding.typed.types import TypeName, ValueType
@@ -28,9 +28,7 @@ from offset_ledger.decoding.typed.types import TypeName, ValueType
 Convert = Callable[[Any], object]
 Build = Callable[[pa.Array], Built]
 
-NANOSECONDS_PER_DAY = 86_400_000_000_000
 _NANOSECONDS_PER_SECOND = 1_000_000_000
-_DAY_ZERO = date(1970, 1, 1).toordinal()
 _DAYS = -719_162, 2_932_896  # years 1 to 9999
 _LAST_MICROSECOND = 86_399_999_999
 _ZONELESS_EPOCH = kinds.EPOCH.replace(tzinfo=None)
@@ -49,6 +47,7 @@ _REASONS = {
     TypeName.LOCAL_TIMESTAMP: ": a local timestamp has no time zone",
     TypeName.DURATION: ": no column takes a duration",
 }
+_NUMBERS = (TypeName.INTEGER, TypeName.FLOAT, TypeName.DECIMAL)
 _NO_TEXT = (TypeName.NULL, TypeName.BYTES, TypeName.DURATION, TypeName.ARRAY, TypeName.OBJECT)
 _ARROW = {
     TypeName.BOOLEAN: pa.bool_(),
@@ -109,18 +108,20 @@ def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
         build = {TypeName.BOOLEAN: _as_text, TypeName.INTEGER: _as_text, TypeName.TEXT: _quoted}.get(source.name)
         return Conversion(lambda value: json_text(in_json(value)), build)
     if kind.encoding == kinds.EPOCH_DAYS and source.name is TypeName.INTEGER:
-        return Conversion(kinds.day, _days)
-    if kind.encoding in EPOCH_UNITS and source.name is TypeName.INTEGER:
-        return _moments(EPOCH_UNITS[kind.encoding] * 1000)
+        return Conversion(counts.day, _days)
+    if kind.unit and source.name is TypeName.INTEGER:
+        return _counts(kind.unit, kind)
     if source.name is TypeName.TEXT and (form := text_form(kind)):
         return Conversion(form.read, form.build)
     if make := _TABLE.get((kind.name, source.name)):
         return make(source, kind)
-    if kind.judged and source.name not in _NO_TEXT:
+    is_bare = source.name in _NUMBERS and not kind.encoding
+    if kind.judged and not kind.unit and not is_bare and source.name not in _NO_TEXT:
         in_json = json_value(source)
         return Conversion(lambda value: _text_of(in_json(value)))
-    is_count = kind.encoding in EPOCH_UNITS and source.name is TypeName.TEXT
-    return Conversion(_refuse(source, "integer" if is_count else _WANTED.get(kind.name, kind.name)))
+    if kind.judged and is_bare:
+        return Conversion(_Refuse(kinds.unitless(kind, source.shown)))
+    return Conversion(_refuse(source, "integer" if kind.unit else _WANTED.get(kind.name, kind.name)))
 
 
 def _days(column: pa.Array) -> Built:
@@ -238,12 +239,17 @@ def _date(_source: ValueType, _kind: ColumnKind) -> Conversion:
         fitting, flags = kept(column, _between(column, *_DAYS))
         return fitting.cast(pa.int32()).cast(pa.date32()), flags
 
-    return Conversion(day, build)
+    return Conversion(counts.day, build)
 
 
-def _moments(nanoseconds: int) -> Conversion:
+def _counts(nanoseconds: int, kind: ColumnKind) -> Conversion:
+    if kind.name == "interval":
+        return Conversion(partial(counts.interval, kind=kind))
+    if kind.name == "time":
+        of_day = partial(counts.time_of_day, nanoseconds=nanoseconds, rounds=kind.round)
+        return Conversion(of_day, _counted(nanoseconds, (0, _LAST_MICROSECOND), kinds.TIME))
     build = _counted(nanoseconds, (kinds.FIRST_MOMENT, kinds.LAST_MOMENT), kinds.MOMENT)
-    return Conversion(partial(moment, nanoseconds=nanoseconds), build)
+    return Conversion(partial(counts.moment, nanoseconds=nanoseconds, rounds=kind.round), build)
 
 
 _TABLE: dict[tuple[str, TypeName], Callable[[ValueType, ColumnKind], Conversion]] = {
@@ -252,11 +258,8 @@ _TABLE: dict[tuple[str, TypeName], Callable[[ValueType, ColumnKind], Conversion]
     **{("numeric", each): _numeric for each in (TypeName.DECIMAL, TypeName.INTEGER)},
     ("boolean", TypeName.BOOLEAN): lambda _source, _kind: Conversion(_same, _unchanged),
     ("date", TypeName.DATE): _date,
-    ("time", TypeName.TIME): lambda source, _: Conversion(
-        partial(time_of_day, nanoseconds=source.nanoseconds),
-        _counted(source.nanoseconds, (0, _LAST_MICROSECOND), kinds.TIME),
-    ),
-    ("timestamptz", TypeName.TIMESTAMP): lambda source, _: _moments(source.nanoseconds),
+    ("time", TypeName.TIME): lambda source, kind: _counts(source.nanoseconds, kind),
+    ("timestamptz", TypeName.TIMESTAMP): lambda source, kind: _counts(source.nanoseconds, kind),
     ("uuid", TypeName.UUID): lambda _source, _kind: Conversion(
         lambda value: UUID(bytes=value), lambda column: (column.cast(kinds.UUID_TYPE), None)
     ),
@@ -315,7 +318,7 @@ def json_value(source: ValueType) -> Convert:
         case TypeName.DECIMAL:
             return lambda value: scaled(value, source.scale)
         case TypeName.DATE:
-            return lambda value: day(value).isoformat()
+            return lambda value: counts.day(value).isoformat()
         case TypeName.TIME:
             return lambda value: time_text(value, unit)
         case TypeName.TIMESTAMP:
@@ -358,32 +361,11 @@ def json_text(value: object) -> str:
     return jsonb.document(written)
 
 
-def day(days: int) -> date:
-    """Return the day so many days after 1970-01-01."""
-    try:
-        return date.fromordinal(_DAY_ZERO + days)
-    except (ValueError, OverflowError):
-        raise Mismatch(Code.RANGE, f"expected a day in the years 1 to 9999, got day {days} since 1970-01-01") from None
-
-
-def time_of_day(count: int, nanoseconds: int) -> time:
-    """Return the time so many units of ``nanoseconds`` after midnight."""
-    microseconds = _microseconds(_within_a_day(count, nanoseconds))
-    return (datetime.min + timedelta(microseconds=microseconds)).time()
-
-
-def moment(count: int, nanoseconds: int) -> datetime:
-    """Return the moment so many units of ``nanoseconds`` after 1970."""
-    microseconds = _microseconds(count * nanoseconds)
-    try:
-        return kinds.EPOCH + timedelta(microseconds=microseconds)
-    except OverflowError:
-        raise _far(count * nanoseconds) from None
-
-
 def time_text(count: int, nanoseconds: int) -> str:
     """Return the time as HH:MM:SS, with every digit of its fraction."""
-    seconds, rest = divmod(_within_a_day(count, nanoseconds), _NANOSECONDS_PER_SECOND)
+    if not 0 <= (total := count * nanoseconds) < counts.NANOSECONDS_PER_DAY:
+        raise counts.late(total)
+    seconds, rest = divmod(total, _NANOSECONDS_PER_SECOND)
     return (datetime.min + timedelta(seconds=seconds)).time().isoformat() + _fraction(rest)
 
 
@@ -393,21 +375,7 @@ def moment_text(count: int, nanoseconds: int) -> str:
     try:
         return (_ZONELESS_EPOCH + timedelta(seconds=seconds)).isoformat() + _fraction(rest)
     except OverflowError:
-        raise _far(count * nanoseconds) from None
-
-
-def _within_a_day(count: int, nanoseconds: int) -> int:
-    total = count * nanoseconds
-    if not 0 <= total < NANOSECONDS_PER_DAY:
-        raise Mismatch(Code.RANGE, f"expected a time before 24:00:00, got {total} ns since midnight")
-    return total
-
-
-def _microseconds(nanoseconds: int) -> int:
-    microseconds, rest = divmod(nanoseconds, 1000)
-    if rest:
-        raise Mismatch(Code.PRECISION, f"expected at most microseconds, got {nanoseconds} ns")
-    return microseconds
+        raise counts.far(count * nanoseconds) from None
 
 
 def _fraction(nanoseconds: int) -> str:
@@ -416,7 +384,3 @@ def _fraction(nanoseconds: int) -> str:
     while digits.endswith("000"):
         digits = digits[:-3]
     return digits and "." + digits
-
-
-def _far(nanoseconds: int) -> Mismatch:
-    return Mismatch(Code.RANGE, f"expected a moment in the years 1 to 9999, got {nanoseconds} ns since 1970")

@@ -6,6 +6,7 @@ import json
 import math
 import struct
 from base64 import b64decode
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -102,6 +103,20 @@ def same(one: object, other: object) -> bool:
         (STRING, kind("timestamptz"), "2026-01-01T00:00:00+01:00", datetime(2025, 12, 31, 23, tzinfo=UTC)),
         (LONG, kind("timestamptz", encoding="epoch_ms"), 1001, datetime(1970, 1, 1, 0, 0, 1, 1000, UTC)),
         (INT, kind("timestamptz", encoding="epoch_s"), -1, datetime(1969, 12, 31, 23, 59, 59, 0, UTC)),
+        (LONG, kind("time", encoding="us"), 86_399_123_456, time(23, 59, 59, 123456)),
+        (INT, kind("time", encoding="ms"), 86_400_000, "24:00:00"),
+        (LONG, replace(kind("time", encoding="ns"), round=True), 1_500, time(0, 0, 0, 2)),
+        (TIME_NS, replace(kind("time"), round=True), 86_399_999_999_999, "24:00:00"),
+        (STRING, kind("time"), "24:00:00.000", "24:00:00"),
+        (STRING, kind("time"), "23:59:59.1Z", time(23, 59, 59, 100000)),
+        (STRING, kind("date"), "2024-02-29Z", date(2024, 2, 29)),
+        (NANOS, replace(kind("timestamptz"), round=True), 2_500, datetime(1970, 1, 1, 0, 0, 0, 2, UTC)),
+        (LONG, replace(kind("timestamptz", encoding="epoch_ns"), round=True), -1, datetime(1970, 1, 1, tzinfo=UTC)),
+        (LONG, kind("interval", encoding="us"), -500_000, "-00:00:00.500000"),
+        (INT, kind("interval", encoding="s"), 90_061, "25:01:01.000000"),
+        (INT, kind("public.positive", encoding="number"), 5, "5"),
+        (scaled(2), kind("public.price", encoding="number"), 150, "1.50"),
+        (DATE, kind("public.day"), 0, "1970-01-01"),
         (GUID, kind("uuid"), A_UUID.bytes, A_UUID),
         (STRING, kind("uuid"), str(A_UUID).upper(), A_UUID),
         (BYTES, kind("bytea"), b"\xff\0", b"\xff\0"),
@@ -193,23 +208,35 @@ def test_a_value_becomes_the_value_of_its_column(
         (
             TIME_MS,
             kind("time"),
-            86_400_000,
+            86_400_001,
             Code.RANGE,
-            "expected a time before 24:00:00, got 86400000000000 ns since midnight",
+            "expected a time up to 24:00:00, got 86400001000000 ns since midnight",
         ),
-        (TIME_MS, kind("jsonb"), -1, Code.RANGE, "expected a time before 24:00:00, got -1000000 ns since midnight"),
-        (TIME_NS, kind("time"), 1, Code.PRECISION, "expected at most microseconds, got 1 ns"),
-        (STRING, kind("time"), "24:00:00", Code.RANGE, "expected a time before 24:00:00, got 24:00:00"),
-        (STRING, kind("time"), "23:59:60", Code.RANGE, "expected a time before 24:00:00, got 23:59:60"),
+        (TIME_MS, kind("jsonb"), -1, Code.RANGE, "expected a time up to 24:00:00, got -1000000 ns since midnight"),
+        (
+            TIME_NS,
+            kind("time"),
+            1,
+            Code.PRECISION,
+            "expected at most microseconds, got 1 ns; write round: true to take the nearest",
+        ),
+        (STRING, kind("time"), "24:00:00.1", Code.RANGE, "expected a time up to 24:00:00, got 24:00:00.1"),
+        (STRING, kind("time"), "23:59:60", Code.RANGE, "expected a time up to 24:00:00, got 23:59:60"),
         (STRING, kind("time"), "1:00:00", Code.FORMAT, "expected time as HH:MM:SS, got 1:00:00"),
         (
             STRING,
             kind("time"),
             "00:00:00.0000001",
             Code.PRECISION,
-            "expected at most microseconds, got 00:00:00.0000001",
+            "expected at most microseconds, got 00:00:00.0000001; write round: true to take the nearest",
         ),
-        (NANOS, kind("timestamptz"), -1, Code.PRECISION, "expected at most microseconds, got -1 ns"),
+        (
+            NANOS,
+            kind("timestamptz"),
+            -1,
+            Code.PRECISION,
+            "expected at most microseconds, got -1 ns; write round: true to take the nearest",
+        ),
         (
             MICROS,
             kind("timestamptz"),
@@ -232,6 +259,28 @@ def test_a_value_becomes_the_value_of_its_column(
             f"expected a moment in the years 1 to 9999, got {(2**63 - 1) * 1_000_000_000} ns since 1970",
         ),
         (LONG, kind("timestamptz"), 0, Code.TYPE, "expected timestamp, got long"),
+        (
+            LONG,
+            kind("interval"),
+            5,
+            Code.TYPE,
+            "expected a text for interval, got long of an unknown unit: write its encoding (s, ms, us or ns)",
+        ),
+        (
+            scaled(2),
+            kind("public.price"),
+            5,
+            Code.TYPE,
+            "expected a text for public.price, got decimal: write encoding: number to let Postgres read it as it is",
+        ),
+        (STRING, kind("interval", encoding="us"), "P1D", Code.TYPE, "expected integer, got string"),
+        (
+            LONG,
+            kind("interval", encoding="us"),
+            -(2**63),
+            Code.RANGE,
+            f"expected an interval, got {-(2**63)}, which is written for all that is longer",
+        ),
         (STRING, kind("timestamptz", encoding="epoch_s"), "0", Code.TYPE, "expected integer, got string"),
         (
             LOCAL,

@@ -1,0 +1,59 @@
+"""The schema that Kafka Connect's JsonConverter writes into each record, beside the value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from offset_ledger.config.model import Column, JsonPath
+
+_INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class ConnectSchema(msgspec.Struct, frozen=True):
+    """The schema of a value; ``fields`` are those of a struct, each with its name as ``field``."""
+
+    field: str | None = None
+    type: str = ""
+    name: str | None = None
+    optional: bool = False
+    default: Any = None
+    fields: tuple[ConnectSchema, ...] = ()
+
+    def at(self, path: JsonPath) -> ConnectSchema | None:
+        """Return the schema of a member of a member."""
+        schema: ConnectSchema | None = self
+        for name in path:
+            schema = next((each for each in schema.fields if each.field == name), None) if schema else None
+        return schema
+
+
+class _Wrapper(msgspec.Struct, frozen=True):
+    schema: ConnectSchema | None = None
+    payload: msgspec.Raw = msgspec.Raw()
+
+
+_wrapper = msgspec.json.Decoder(_Wrapper).decode
+
+
+def connect_schema(value: bytes) -> ConnectSchema | None:
+    """Return the schema in the wrapper of a record; None where it has none."""
+    try:
+        wrapper = _wrapper(value)
+    except _INVALID:
+        return None
+    return wrapper.schema if bytes(wrapper.payload) else None
+
+
+def null_as_default(value: bytes, columns: Iterable[Column]) -> list[str]:
+    """Return a line on the columns of which NULL may have become the default of a nullable field; none without such."""
+    schema = connect_schema(value) or ConnectSchema()
+    fields = [(each.name, schema.at(each.path)) for each in columns if each.path]
+    if not (names := [name for name, field in fields if field and field.optional and field.default is not None]):
+        return []
+    return [
+        f"{', '.join(names)}: where the source has NULL, Kafka Connect's JsonConverter writes the default of its "
+        "column, unless the setting replace.null.with.default is false"
+    ]
