@@ -161,6 +161,7 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str], groups: Map
     if record.append:
         log = log_at(pipeline, "s", sql.Identifier("t", "_batch_id"))
         tables["same_key"] = sql.SQL("{} AND {} = %(topic_id)s").format(tables["same_key"], log)
+        tables["place"] = sql.NULL  # it is the key
     lines = sql.SQL(query).format(**tables, pairs=_COMMA.join(pairs))
     return sql.SQL(named_sql("repair/violations_shown")).format(query=lines)
 
