@@ -175,9 +175,8 @@ def raw_pieces(stack: Stack, pipeline: Pipeline, batch: Any) -> dict[str, float]
             cursor.execute("SELECT set_config('work_mem', %s, true)", [work_memory(total_width(batch.ranges))])
             into = replace(pipeline, target=replace(pipeline.target, table="bench_again"))
             todo = statements(into, tables, [], fill=False)
-            merge, _ = timed(
-                lambda: [cursor.execute(each) for each in (todo.classify, *(w.statement for w in todo.writes))]
-            )
+            each = [statement for statement in (todo.classify, *(w.statement for w in todo.writes)) if statement]
+            merge, _ = timed(lambda: [cursor.execute(statement) for statement in each])
             cursor.execute("DROP TABLE bench_again")
     return {
         "one consumer reads the records": read,

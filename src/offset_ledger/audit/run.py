@@ -85,7 +85,8 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False, write: bool = True) 
             since = {row["partition"]: row["since"] for row in cursor.fetchall()}
         reader = ReaderFacts(
             pipeline=pipeline.name,
-            event_id_is_key=all(each.key is not None for each in pipeline.record.key_columns),
+            event_id_is_key=not pipeline.record.append
+            and all(each.key is not None for each in pipeline.record.key_columns),
             publish_at_is_timestamp=pipeline.record.publish_at is None,
             newest_wins=pipeline.target.merge is Merge.NEWEST_WINS,
             value_bytes=pipeline.limits.value_bytes,

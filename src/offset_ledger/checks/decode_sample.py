@@ -192,7 +192,7 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
     """Read and decode records as :func:`decode_columns`, one by one for people."""
     start, record, decoded = decode_columns(pipeline, choice, records)
     rows, refusals = list[SampleRow](), list[SampleRefusal]()
-    of_key, names = record.key_names, [column.name for column in record.columns]
+    of_key, names = ([column.name for column in each] for each in (record.key_columns, record.columns))
     group_of = {column.name: column.group for column in record.columns if column.group}
     first = b""
     for each in decoded:

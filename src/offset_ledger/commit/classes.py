@@ -1,7 +1,8 @@
 """The statements of a commit: one decides what becomes of each staged row, the others write what it decided.
 
 The order of each row is in the target table, or in the bookkeeping beside it; that of groups of columns is in columns
-of the bookkeeping, each named as its group. So the ways to commit differ in tables and columns alone.
+of the bookkeeping, each named as its group. So the ways to commit differ in tables and columns alone. What is appended
+needs no table to be classified: the ledger says which offsets were read before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from offset_ledger.ledger.database import named_sql
 from offset_ledger.ledger.row_order import (
     group_order,
     have_values,
+    log_at,
     order_columns,
     row_formats,
     same_key,
@@ -46,24 +48,31 @@ class Statements:
     """What classifies the staged rows of an attempt, what counts the classes, and what writes the rows, in this order.
 
     ``find_wrong`` then selects an event that stands otherwise than it was decided, ``find_wrong_known`` one that the
-    table had before: what is inserted stands as it was given, unless triggers or foreign keys act.
+    table had before: what is inserted stands as it was given, unless triggers or foreign keys act. What is None is not
+    needed, or cannot be known.
     """
 
-    classify: sql.Composable
+    classify: sql.Composable | None
     count: sql.Composable
     writes: tuple[Write, ...]
-    find_wrong: sql.Composable
-    find_wrong_known: sql.Composable
+    find_wrong: sql.Composable | None
+    find_wrong_known: sql.Composable | None
 
 
-def statements(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], fill: bool) -> Statements:
+def statements(
+    pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], fill: bool, again: bool = False
+) -> Statements:
     """Return the statements that commit the attempt.
 
     ``emptied`` are columns that were declared before and are not now. With ``fill`` a record that stands already is
-    written again where its row has other values now, or none.
+    written again where its row has other values now, or none. Of records that are appended, some were read before
+    where ``again``.
     """
-    formats = _formats(pipeline, tables, emptied, fill)
+    append = pipeline.record.append
+    formats = _formats(pipeline, tables, emptied, fill, again)
     writes = (*_of_order(pipeline, tables, emptied, formats), *_of_rows(pipeline, tables, emptied, formats))
+    if append and not fill:
+        writes = (_of_records(pipeline, tables, formats),)
     counts = (
         sql.SQL(", count(*) FILTER (WHERE {}) AS {}").format(each.wanted, sql.Identifier(f"write_{place}"))
         for place, each in enumerate(writes)
@@ -73,12 +82,17 @@ def statements(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str]
         for which in ("true", f"NOT {_ADDED}" if not pipeline.record.groups else "true")
     )
     return Statements(
-        sql.SQL(named_sql("commit/classify")).format(**formats),
+        None if append and not fill else sql.SQL(named_sql("commit/classify")).format(**formats),
         sql.SQL(named_sql("commit/count_classes")).format(to_write=_NOTHING.join(counts), **formats),
         writes,
-        find_wrong,
-        find_wrong_known,
+        find_wrong if pipeline.has_places else None,
+        None if append else find_wrong_known,
     )
+
+
+def read_before(tables: StagingTables) -> sql.Composable:
+    """Return the query of the offsets that committed batches have read before this one, by partition."""
+    return sql.SQL(named_sql("append/read_before")).format(batch_id=_batch_id(tables))
 
 
 def at_once(parts: Formats) -> sql.Composable:
@@ -90,11 +104,11 @@ def at_once(parts: Formats) -> sql.Composable:
     )
 
 
-def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], fill: bool) -> Formats:
+def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], fill: bool, again: bool) -> Formats:
     """The open parts: ``s`` is a staged row, ``t`` has the stored order, the user's row is ``t``, or ``u`` beside."""
     record, beside = pipeline.record, pipeline.target.beside
     row, first_wins = "u" if beside else "t", pipeline.target.merge is Merge.SKIP_EXISTING
-    staged = staged_values(record, (name for name, _ in row_columns(record)))
+    staged = staged_values(record, dict.fromkeys([*(name for name, _ in row_columns(record)), "_deleted"]))
     whole = {name: value for name, value in _values(pipeline).items() if not _group(pipeline, name)}
     direction = sql.SQL("ASC" if first_wins else "DESC")
     formats: dict[str, sql.Composable] = {
@@ -116,11 +130,14 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
         "differs": _differs(row, whole),
         "emptied": have_values(row, emptied),
     }
-    if beside:
+    if record.append:
+        formats |= _appended(pipeline, tables, formats, fill, again)
+    elif beside:
         join = "\nLEFT JOIN {} AS u ON {}"
         formats["joined"] = sql.SQL(join).format(table_of(pipeline), same_key(record, "u", "s"))
     # A row that the table had before the first batch is older than any record: of those it is the first.
     there = "{known} IS NOT NULL OR {row_known} IS NOT NULL" if first_wins else "{known} IS NOT NULL"
+    there = "{known} IS NOT NULL OR {in_quarantine}" if record.append else there
     row_differs = "CASE WHEN s._deleted THEN {row_known} IS NOT NULL ELSE {row_known} IS NULL OR {differs} END"
     parts = {
         "there": there,
@@ -133,6 +150,26 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
     of_groups = [_of_group(pipeline, place, formats, fill) for place in range(len(record.groups))]
     names = ("first_of_groups", "gives", "group_miswritten")
     return formats | {name: _NOTHING.join(each[name] for each in of_groups) for name in names}
+
+
+def _appended(pipeline: Pipeline, tables: StagingTables, formats: Formats, fill: bool, again: bool) -> Formats:
+    """The parts where each record is a row: it is known by its place in its log, and has no order beyond that."""
+    batch_id = _batch_id(tables)
+    logs = (log_at(pipeline, "s", each) for each in (sql.Identifier("t", "_batch_id"), batch_id))
+    parts: dict[str, sql.Composable] = {
+        "same_key": sql.SQL("{} AND {} = {}").format(formats["same_key"], *logs),
+        "order": formats["place"],
+        "stored_order": formats["stored_place"],
+        "in_quarantine": sql.SQL(named_sql("append/in_quarantine")).format(batch_id=batch_id),
+    }
+    if not fill:
+        join = sql.SQL("\nLEFT JOIN ({}) AS b ON b.partition = s._partition").format(read_before(tables))
+        parts["classes"] = sql.SQL(named_sql("append/classes")).format(
+            **formats,
+            is_again=sql.SQL("b.offsets @> s._offset" if again else "false"),
+            with_again=join if again else _NOTHING,
+        )
+    return parts
 
 
 def _of_group(pipeline: Pipeline, place: int, formats: Formats, fill: bool) -> Formats:
@@ -179,6 +216,14 @@ def _differs(row: str, values: Formats) -> sql.Composable:
     return sql.SQL("ROW({})::record OPERATOR(pg_catalog.*<>) ROW({})::record").format(
         _COMMA.join(sql.Identifier(row, name) for name in values), _COMMA.join(values.values())
     )
+
+
+def _of_records(pipeline: Pipeline, tables: StagingTables, formats: Formats) -> Write:
+    """The write where each record is a row."""
+    values = dict(_values(pipeline))
+    if own := pipeline.target.name_of("_batch_id"):
+        values[own] = _batch_id(tables)
+    return _insert(pipeline, formats, values, sql.SQL(_ADDED))
 
 
 def _of_order(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], formats: Formats) -> Iterator[Write]:
@@ -267,7 +312,8 @@ def _update(
 def _insert(
     pipeline: Pipeline, formats: Formats, values: Formats, wanted: sql.Composable, of_rows: bool = True
 ) -> Write:
-    values = {name: sql.Identifier("s", name) for name in pipeline.record.key_names} | dict(values)
+    key = pipeline.record.key_names if pipeline.has_places else ()
+    values = {name: sql.Identifier("s", name) for name in key} | dict(values)
     parts = {
         "table": table_of(pipeline),
         "columns": _COMMA.join(map(sql.Identifier, values)),

@@ -13,7 +13,7 @@ import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from offset_ledger.commit.classes import Write, at_once, statements
+from offset_ledger.commit.classes import Write, at_once, read_before, statements
 from offset_ledger.config.model import OnConflict, Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import IncompleteStaging, LedgerViolation, OffsetLedgerError, TargetMismatch, TransientError
@@ -55,16 +55,27 @@ def merge(
         cursor.execute(lock.format(target=table_of(pipeline)))  # no trigger comes meanwhile
         triggers = enabled_triggers(cursor, pipeline)
     with explained(pipeline, tables, triggers):
-        _plan_in_key_order(cursor, sum(staged_rows.values()))
-        todo = statements(pipeline, tables, no_longer_declared(cursor, pipeline), fill)
-        cursor.execute(todo.classify)
-        partitions = {row["_partition"]: row for row in cursor.execute(todo.count)}
+        set_local(cursor, "work_mem", work_memory(sum(staged_rows.values())))
+        if not (append := pipeline.record.append):
+            _plan_in_key_order(cursor)
+        again = append and cursor.execute(read_before(tables)).rowcount > 0
+        todo = statements(pipeline, tables, no_longer_declared(cursor, pipeline), fill, again)
+        if todo.classify:
+            cursor.execute(todo.classify)
+        all_new = append and not (again or fill or triggers)
+        partitions: Mapping[int, Mapping[str, int]] = (
+            {p: _new_rows(n) for p, n in staged_rows.items() if n}
+            if all_new
+            else {row["_partition"]: dict(row) for row in cursor.execute(todo.count)}
+        )
         _check_rows(pipeline, tables, {p: row["rows"] for p, row in partitions.items()}, staged_rows)
         references = self_references(cursor, pipeline)
         expected = [sum(row[f"write_{place}"] for row in partitions.values()) for place in range(len(todo.writes))]
         if (written := _write(cursor, todo.writes, expected, references.there)) != expected and not any(
             triggers.values()
         ):
+            if all_new:  # nothing else was asked about them
+                raise _other_rows(tables)
             raise TransientError(
                 f"another writer changed {pipeline.target.schema}.{pipeline.target.table} during the merge "
                 f"({sum(expected):,} rows were to be written, {sum(written):,} were); nothing was committed; let only "
@@ -72,16 +83,17 @@ def merge(
             )
         cursor.run("commit/apply_constraints")  # what waits for the COMMIT acts now, or is refused now
         record_columns(cursor, pipeline)
-        wrong = cursor.execute(todo.find_wrong if triggers or references.act else todo.find_wrong_known).one()[0]
+        find = todo.find_wrong if triggers or references.act else todo.find_wrong_known
+        wrong = cursor.execute(find).one()[0] if find else None
         if wrong is not None or written != expected:
             raise _violated(pipeline, tables, wrong, triggers)
-        cursor.execute(sql.SQL(named_sql("commit/drop_classes")).format(classes=tables.identifier(tables.classes)))
+        if todo.classify:
+            cursor.execute(sql.SQL(named_sql("commit/drop_classes")).format(classes=tables.identifier(tables.classes)))
         return {p: MergeCounts(*(row[name] for name in _COUNTS)) for p, row in partitions.items()}
 
 
-def _plan_in_key_order(cursor: Cursor, rows: int) -> None:
+def _plan_in_key_order(cursor: Cursor) -> None:
     """Let the statements of the transaction go through tables and indexes in the order of the key."""
-    set_local(cursor, "work_mem", work_memory(rows))
     set_local(cursor, "enable_hashjoin", "off")
     set_local(cursor, "synchronize_seqscans", "off")
     set_local(cursor, "parallel_tuple_cost", "0.001")  # several sort, and one writes what they hand over
@@ -95,10 +107,20 @@ def _check_rows(pipeline: Pipeline, tables: StagingTables, found: Mapping[int, i
             f"{tables.attempt}: an event stands more than once in {pipeline.target.schema}.{pipeline.target.table}; "
             f"nothing was committed; offset-ledger verify {pipeline.name} names it: delete all but its newest row"
         )
-    raise IncompleteStaging(
+    raise _other_rows(tables)
+
+
+def _other_rows(tables: StagingTables) -> IncompleteStaging:
+    return IncompleteStaging(
         f"{tables.attempt}: the staging table {tables.rows} holds other rows than its slices say (a server that "
         "stopped empties UNLOGGED tables); nothing was committed; stage the batch again"
     )
+
+
+def _new_rows(rows: int) -> dict[str, int]:
+    """The counts of a partition of which each staged row is a new one."""
+    new = dict.fromkeys(("rows", "inserted", "standing", "added", "write_0"), rows)
+    return dict.fromkeys(_COUNTS, 0) | new
 
 
 def _write(cursor: Cursor, writes: Sequence[Write], expected: Sequence[int], together: bool) -> list[int]:
@@ -162,7 +184,7 @@ def explained(pipeline: Pipeline, tables: StagingTables, triggers: Collection[st
         columns = re.search(r"\((.*?)\)=\(", error.diag.message_detail or "")
         named = {name.strip('"') for name in columns[1].split(", ")} if columns else set()
         of_key = isinstance(error, pg.UniqueViolation) and named.issuperset(pipeline.record.key_names)
-        if of_key or isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected)):
+        if (of_key and not pipeline.record.append) or isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected)):
             raise TransientError(
                 f"another writer changed {target} during the merge ({type(error).__name__}); nothing was committed; "
                 "let only its pipeline write this table, and try again"
@@ -184,7 +206,11 @@ def explained(pipeline: Pipeline, tables: StagingTables, triggers: Collection[st
             raise
         hint = largest(pipeline, tables, error)
         if isinstance(error, pg.UniqueViolation):
-            known, hint = _conflict(pipeline, tables)
+            if pipeline.record.append:
+                why = "another log of the topic has the same offsets" if of_key else "merge: append writes each record"
+                known = replace(REFUSED, advice=f"drop the constraint: {why}")
+            else:
+                known, hint = _conflict(pipeline, tables)
         elif isinstance(error, pg.ExclusionViolation):
             known = replace(known, advice=f"{known.advice}; target.on_conflict is about unique constraints alone")
         raise refusal(known, error, f"table {target}", hint) from error

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from psycopg2 import sql
 
+from offset_ledger.commit.classes import read_before
 from offset_ledger.commit.merge import merge
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
@@ -137,8 +138,11 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
     merged = merge(cursor, pipeline, tables, {p: c.rows for p, c in staged.items()}, batch.fill)
     rows, refused = tables.identifier(tables.rows), tables.identifier(tables.refused)
     schema_id = sql.SQL("_schema_id" if pipeline.record.schema_ids else "NULL")
+    unread: sql.Composable = refused
+    if pipeline.record.append:
+        unread = sql.SQL(named_sql("append/unread")).format(refused=refused, read_before=read_before(tables))
     cursor.execute(
-        sql.SQL(named_sql("commit/quarantine")).format(refused=refused, schema_id=schema_id),
+        sql.SQL(named_sql("commit/quarantine")).format(refused=unread, schema_id=schema_id),
         {"pipeline": pipeline.name, "topic_id": batch.topic_id, "batch_id": batch.batch_id},
     )
     if pipeline.record.schema_ids:

@@ -144,10 +144,11 @@ ROWS_SCHEMA = "offset_ledger_rows"
 
 
 class Merge(StrEnum):
-    """The rule by which one of two records of an event id stays."""
+    """The rule by which one of two records of an event id stays; with ``append`` each record is a row of its own."""
 
     NEWEST_WINS = "newest_wins"
     SKIP_EXISTING = "skip_existing"
+    APPEND = "append"
 
 
 _FORMAT_TYPE = {
@@ -263,7 +264,7 @@ class RecordShape:
     """The way from a record to a row. ``publish_at=None`` is the Kafka timestamp.
 
     A row is known by the columns of ``key``. Without any its key is the column ``event_id``: a text or an integer at
-    that path, or the Kafka key where that is None.
+    that path, or the Kafka key where that is None. With ``append`` it is the row of one record, known by its place.
 
     A record deletes its event if ``delete_when`` holds. It is none of the pipeline's unless ``where`` does and its
     schema has one of the full names ``schemas``, where there are any. Rows have the id of their schema where
@@ -290,24 +291,27 @@ class RecordShape:
     refuses_deletes: bool = False
     unavailable: bytes | None = None
     envelope: bool = False
+    append: bool = False
 
     @property
     def key_columns(self) -> tuple[Column, ...]:
-        """Return the columns by which a row is known."""
-        if self.key:
+        """Return the columns of a record by which a row is known."""
+        if self.key or self.append:
             return self.key
         elsewhere = () if self.event_id is None else None
         return (Column("event_id", EVENT_ID, self.event_id or (), aliases=self.event_id_aliases, key=elsewhere),)
 
     @property
     def key_names(self) -> list[str]:
-        """Return the names of these columns."""
-        return [column.name for column in self.key] or ["event_id"]
+        """Return the names of the columns by which a row is known."""
+        if self.append:
+            return [*(["_topic"] if self.topic_names else []), "_partition", "_offset"]
+        return [column.name for column in self.key_columns]
 
     @property
     def key_width(self) -> int:
-        """Return how many they are: the slots of a row before publish_at."""
-        return len(self.key) or 1
+        """Return how many of them a record has: the slots of a row before publish_at."""
+        return len(self.key_columns)
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
@@ -334,7 +338,7 @@ class RecordShape:
     @property
     def is_kafka_key(self) -> bool:
         """Return whether the Kafka key is the event id."""
-        return not self.key and self.event_id is None
+        return not self.key and self.event_id is None and not self.append
 
     @property
     def rest(self) -> bool:
@@ -504,11 +508,16 @@ class Pipeline:
     @property
     def bookkeeping(self) -> Self:
         """The pipeline of the table that has the order of each row: itself, or that of the table beside its own."""
-        if not self.target.beside:
+        if not self.target.beside or self.record.append:
             return self
         target = Target(self.target.connection, ROWS_SCHEMA, self.file, self.target.merge)
         record = replace(self.record, columns=(), sampled=False)
         return replace(self, record=record, target=target, description="")
+
+    @property
+    def has_places(self) -> bool:
+        """Return whether each row, or its bookkeeping, has the place of its record in Kafka."""
+        return not (self.record.append and self.target.beside)
 
     @property
     def file(self) -> str:

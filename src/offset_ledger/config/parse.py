@@ -10,11 +10,13 @@ from pathlib import Path
 
 import yaml
 
+from offset_ledger.config.append import check_append
 from offset_ledger.config.envelope import check_envelope, in_envelope, with_unavailable
 from offset_ledger.config.folder import SUFFIXES, is_pipeline_file, with_defaults
 from offset_ledger.config.keys import Section
 from offset_ledger.config.located import Mistakes, Refused, Value, line_of, quoted, read_file
 from offset_ledger.config.model import Deletes, Evolve, Limits, Merge, OnConflict, Pipeline, Quality, RecordShape
+from offset_ledger.config.record import check_keyed
 from offset_ledger.config.schema import FILE
 from offset_ledger.config.sections import check_copied, check_partitions, check_quality
 from offset_ledger.config.source import KeyFormat, Source
@@ -156,14 +158,21 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
         pipeline = replace(pipeline, record=replace(pipeline.record, topic_names=True))
     if pipeline.target and pipeline.target.deletes is Deletes.REFUSE:
         pipeline = replace(pipeline, record=replace(pipeline.record, refuses_deletes=True))
+    if pipeline.target and pipeline.target.merge is Merge.APPEND:
+        check_append(file, pipeline)
+        pipeline = replace(pipeline, record=replace(pipeline.record, append=True))
+    elif "record" in said.given:
+        check_keyed(said.entries["record"])
     if pipeline.source.schema:
         pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.text.encode()))
     record = pipeline.record
     of_keys = [column for column in (*record.key, *record.columns) if column.key is not None] if record else []
     key_format = file.at("source", "key_format")
     if key_format and record and not record.is_kafka_key and not of_keys:
-        wrong = f"the keys are not read: record.{'key has paths' if record.key else 'event_id is a path'}"
-        right = "drop it, or read a column of the key" if record.key else "drop it, or write event_id: key"
+        why = "key has paths" if record.key else "columns read none" if record.append else "event_id is a path"
+        wrong = f"the keys are not read: record.{why}"
+        of_column = record.key or record.append
+        right = "drop it, or read a column of the key" if of_column else "drop it, or write event_id: key"
         key_format.note(Refused(wrong, right))
     for column in of_keys:
         section = "key" if column in record.key else "columns"
@@ -192,7 +201,7 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
                 Refused("auto keeps the columns that columns_from: schema would add to", "write one of the two")
             )
     record, target = pipeline.record, pipeline.target
-    if "target" in said.given and record and record.groups:
+    if "target" in said.given and record and record.groups and not record.append:
         first = next(column.name for column in record.columns if column.group)
         each = file.at("record", "columns", first)
         wrong, right = "", ""

@@ -33,8 +33,6 @@ def _record(said: Section) -> RecordShape:
     if rest and len(said.given.get("columns", ())) == MAX_COLUMNS:
         wrong = f"{REST.name} is one column more than the {MAX_COLUMNS} that a table takes"
         said.entries["rest"].note(Refused(wrong, "drop a column, or drop the key"))
-    if not {"key", "event_id"} & said.entries.keys():
-        note_missing(said.value, RECORD.schema, "event_id")
     record = said.make(RecordShape, columns=(*said.given.get("columns", ()), *rest))
     _check_key(said, record)
     # A tombstone has a key, headers and Kafka's timestamp alone: its event and its moment can only be these.
@@ -63,6 +61,13 @@ def _record(said: Section) -> RecordShape:
         if column.group and each and {**of_name, **keys}.get(column.group, column.group) != column.group:
             each.note(Refused(f"the group {column.group} has the name of another column", "give it another name"))
     return record
+
+
+def check_keyed(said: Value) -> None:
+    """Note what a section lacks whose rows are known by a key and have an order."""
+    for name, other in (("event_id", "key"), ("publish_at", "publish_at")):
+        if not {name, other} & said.entries().keys():
+            note_missing(said, RECORD.schema, name)
 
 
 def _check_key(said: Section, record: RecordShape) -> None:
@@ -232,7 +237,8 @@ RECORD: Kind[RecordShape] = section(
     {
         "event_id": Key(
             _path_or("key", EVENT_ID),
-            "What identifies the event: a path to a text or an integer, or key for the Kafka key.",
+            "What identifies the event: a path to a text or an integer, or key for the Kafka key; none with merge: "
+            "append.",
             ("$.event_id", "key", {"path": "$.event_id", "aliases": ["$.id"]}),
         ),
         "key": Key(
@@ -242,7 +248,8 @@ RECORD: Kind[RecordShape] = section(
         ),
         "publish_at": Key(
             _path_or("kafka_timestamp", PUBLISH_AT),
-            "When the event was published; of two records of one event the later one is newer.",
+            "When the event was published; of two records of one event the later one is newer. With merge: append it "
+            "is kafka_timestamp where absent.",
             ("$.publish_at", "kafka_timestamp", {"path": "$.ts", "encoding": "epoch_ms"}),
         ),
         "tombstone": Key(
@@ -257,8 +264,7 @@ RECORD: Kind[RecordShape] = section(
     ("event_id", "publish_at", "columns"),
     _record,
     also={
-        "required": ["publish_at", "columns"],
-        "oneOf": [{"required": ["event_id"]}, {"required": ["key"]}],
+        "required": ["columns"],
         "if": {"properties": {"tombstone": {"const": "delete"}}, "required": ["tombstone"]},
         "then": {"properties": {"event_id": {"const": "key"}, "publish_at": {"const": "kafka_timestamp"}}},
     },

@@ -66,6 +66,29 @@ FILE: Kind[Section] = section(
     },
     ("pipeline", "source", "record", "target"),
     lambda said: said,
+    also={
+        "if": {"properties": {"target": {"properties": {"merge": {"const": "append"}}, "required": ["merge"]}}},
+        "then": {
+            "properties": {
+                "record": {
+                    "properties": {
+                        **dict.fromkeys(("event_id", "key", "delete_when"), False),
+                        "tombstone": {"not": {"const": "delete"}},
+                    }
+                },
+                "source": {"properties": {"envelope": False}},
+                "target": {"properties": {"deletes": False, "on_conflict": {"not": {"const": "quarantine"}}}},
+            }
+        },
+        "else": {
+            "properties": {
+                "record": {
+                    "required": ["publish_at"],
+                    "oneOf": [{"required": ["event_id"]}, {"required": ["key"]}],
+                }
+            }
+        },
+    },
 )
 PIPELINE: Final[Object] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

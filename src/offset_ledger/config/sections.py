@@ -323,7 +323,8 @@ TARGET: Kind[model.Target] = section(
         ),
         "merge": Key(
             choice(model.Merge),
-            "Which of two records of one event id stays: the newest, or the one the table already has.",
+            "Which of two records of one event id stays: the newest, or the one the table already has; append: each "
+            "record is a row of its own.",
         ),
         "evolve": Key(
             choice(model.Evolve),

@@ -153,6 +153,8 @@ def _recreated(pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot) ->
     known = cursors.cluster_id == snapshot.cluster_id
     what = "was deleted and created again" if known else "is on another cluster than the one that was read until now"
     text = f"Topic {snapshot.topic} {what}. Continue with the new topic, from the start of its log?"
+    if pipeline.record.append:
+        text += " Each of its records becomes a row (merge: append), also what the table has of the earlier one."
     details = {
         "topic_id": [cursors.topic_id, snapshot.topic_id],
         "cluster_id": [cursors.cluster_id, snapshot.cluster_id],

@@ -35,7 +35,8 @@ class DecodedColumns:
 
 def staging_schema(record: RecordShape) -> pa.Schema:
     """Return the columns of the staged rows, of types that hold every value exactly."""
-    names = [*record.key_names, "publish_at", *(column.name for column in record.columns)]
+    key, columns = ([column.name for column in each] for each in (record.key_columns, record.columns))
+    names = [*key, "publish_at", *columns]
     declared = [(name, staged_type(kind)) for name, kind in zip(names, kinds(record), strict=True)]
     groups = [(GROUPS, pa.list_(pa.string()))] if record.groups else []
     return pa.schema([*declared, *kafka_fields(record), ("_deleted", pa.bool_()), *groups, _VALUE])

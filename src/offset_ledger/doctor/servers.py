@@ -111,7 +111,7 @@ def check_postgres(conn_id: str, pipelines: Sequence[Pipeline]) -> Iterator[Find
                 read_only(cursor)
                 hard = target.deletes is Deletes.HARD and pipeline.record.deletes
                 place = {"schema": target.schema, "table": target.table, "file": pipeline.file}
-                cursor.run("doctor/missing_rights", **place, hard=hard, beside=target.beside)
+                cursor.run("doctor/missing_rights", **place, hard=hard, beside=pipeline.bookkeeping is not pipeline)
                 missing = [row[0] for row in cursor.fetchall()]
             name = f"{subject}: rights for {target.schema}.{target.table}"
             if missing:

@@ -13,7 +13,7 @@ from offset_ledger.validate.step import read_suite
 from offset_ledger.validate.suite import SuiteAction
 
 _OWN = {
-    "publish_at": "When the event was published; the newest wins",
+    "publish_at": "When the event was published",
     "_deleted": "The event is deleted, and the declared columns are null",
     "_batch_id": "The batch that wrote the row",
 }
@@ -42,12 +42,11 @@ def _tables(pipeline: Pipeline) -> Iterator[dict[str, Any]]:
         freshness = {"warn_after": {"count": minutes, "period": "minute"}}
         if loaded_at := target.name_of("_timestamp"):
             config |= {"loaded_at_field": loaded_at, "freshness": freshness}
-    own = [_column(name, kind, _OWN[name]) for name, kind in (("_deleted", "boolean"), ("_batch_id", "bigint"))]
-    if target.beside:
-        kinds = dict(target_columns(pipeline))
-        own = [_column(name, catalog_type(kinds[name]), _OWN.get(copied, "")) for copied, name in target.copied]
+    kinds = dict(target_columns(pipeline))
+    own = target.copied if target.beside else [(name, name) for name in ("_deleted", "_batch_id") if name in kinds]
+    kept = [_column(name, catalog_type(kinds[name]), _OWN.get(copied, "")) for copied, name in own]
     described = {"description": pipeline.description} if pipeline.description else {}
-    yield {"name": target.table, **described, "config": config, "columns": [*columns, *own]}
+    yield {"name": target.table, **described, "config": config, "columns": [*columns, *kept]}
     if target.view:
         shown = [{key: each[key] for key in each if key != "data_tests"} for each in columns if each["name"][0] != "_"]
         yield {"name": target.view, **described, "columns": shown}

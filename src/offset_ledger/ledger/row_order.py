@@ -7,14 +7,20 @@ from psycopg2 import sql
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.errors import TargetMismatch
-from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.database import Cursor, named_sql
 
 KAFKA_TIMESTAMP = "kafka_timestamp"
+APPENDED = "append"
+
+
+def moment_of(record: RecordShape) -> str:
+    """The moment that the pipeline file names."""
+    return format_path(record.publish_at) if record.publish_at else KAFKA_TIMESTAMP
 
 
 def ordered_by(record: RecordShape) -> str:
-    """The moment that the pipeline file names, as the ledger writes it."""
-    return format_path(record.publish_at) if record.publish_at else KAFKA_TIMESTAMP
+    """The moment that orders the rows, as the ledger writes it; none orders rows that are appended."""
+    return APPENDED if record.append else moment_of(record)
 
 
 def read_orders(cursor: Cursor, pipeline: Pipeline) -> set[str]:
@@ -44,6 +50,18 @@ def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bo
     return _any(cursor, table, "_deleted") and not _any(cursor, table, "NOT _deleted")
 
 
+def check_appended(cursor: Cursor, pipeline: Pipeline) -> None:
+    """Raise TargetMismatch where the table has rows of a key and the file appends, or the other way round."""
+    known, append = read_orders(cursor, pipeline), pipeline.record.append
+    if known and (APPENDED in known) != append and has_rows(cursor, table_of(pipeline)):
+        name = f"{pipeline.target.schema}.{pipeline.target.table}"
+        rows, merge = ("merged by a key", "append") if append else ("appended", str(pipeline.target.merge))
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: the pipeline file says merge: {merge}, and the rows of table {name} were "
+            f"{rows}; nothing was changed; write merge as it was, or start a pipeline with another name and table"
+        )
+
+
 def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
     """Raise TargetMismatch unless all rows of the target are ordered by the moment that the pipeline file names."""
     if in_order(cursor, pipeline, table):
@@ -68,6 +86,8 @@ def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> No
 def in_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> bool:
     """Return whether all rows of the target, if it has any, are ordered by the moment that the pipeline file names."""
     known = read_orders(cursor, pipeline)
+    if pipeline.record.append:
+        return True
     if not known:
         return not has_strays(cursor, table, pipeline.record)
     return known == {ordered_by(pipeline.record)} or not has_rows(cursor, table)
@@ -129,12 +149,28 @@ def group_order(alias: str, group: str, record: RecordShape) -> sql.Composable:
 
 
 def rows_of(pipeline: Pipeline) -> sql.Composable:
-    """The table with the order of each row, or a query of those of the pipeline's topic alone."""
-    kept = table_of(pipeline.bookkeeping)
-    if not pipeline.record.topic_names:
+    """The table with the order of each row, or a query of those of the pipeline's topic alone.
+
+    It is empty where no row has the place of its record.
+    """
+    kept, record = table_of(pipeline.bookkeeping), pipeline.record
+    if not record.topic_names and not record.append:
         return kept
-    query = sql.SQL("(SELECT * FROM {} WHERE {} = {})")
-    return query.format(kept, sql.Identifier(TOPIC[0]), sql.Literal(pipeline.source.topic))
+    if not pipeline.has_places:
+        return sql.SQL(named_sql("append/no_rows"))
+    of_topic = sql.SQL("{} = {}").format(sql.Identifier(TOPIC[0]), sql.Literal(pipeline.source.topic))
+    return sql.SQL("(SELECT {} FROM {} WHERE {})").format(
+        sql.SQL("*, false AS _deleted" if record.append else "*"),
+        kept,
+        of_topic if record.topic_names else sql.SQL("true"),
+    )
+
+
+def log_at(pipeline: Pipeline, alias: str, batch_id: sql.Composable) -> sql.Composable:
+    """The log of the pipeline whose record the batch has read at the place of a row."""
+    place = {name: sql.Identifier(alias, f"_{name}") for name in ("partition", "offset")}
+    name = sql.Literal(pipeline.name)
+    return sql.SQL(named_sql("append/log_at")).format(pipeline=name, batch_id=batch_id, **place)
 
 
 def staged_values(record: RecordShape, names: Iterable[str]) -> dict[str, sql.Composable]:

@@ -16,7 +16,7 @@ from psycopg2 import sql
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
-from offset_ledger.ledger.row_order import TOPIC, has_strays, ordered_by, row_formats
+from offset_ledger.ledger.row_order import TOPIC, has_strays, moment_of, row_formats
 from offset_ledger.model.balance_sheet import Slice, StagedCounts
 from offset_ledger.model.batch import Attempt, Batch, Profile
 from offset_ledger.model.unread import UnreadCounts, together
@@ -32,6 +32,7 @@ _KAFKA = (
     ("_key", "bytea"),
     ("_headers", "jsonb"),
 )
+_DELETED = ("_deleted", "boolean")  # of a row that was appended, and so is never deleted, only in staging
 _VALUE = ("_value", "bytea")
 _GROUPS = ("_groups", "text[]")  # those that the record gives
 _SAMPLED_BY_ANALYZE = 30_000  # rows, by the default_statistics_target
@@ -74,7 +75,7 @@ class StagingTables:
 def row_columns(record: RecordShape, staged: bool = False) -> list[tuple[str, str]]:
     """(name, Postgres type) of every column that staging and target have in common, in table order.
 
-    With ``staged``, as they are staged: columns that Postgres judges are texts, and the groups are named.
+    With ``staged``, as they are staged: columns that Postgres judges are texts, and deletes and groups are named.
     """
     # A text sorts bytewise in a key: the merge needs an order, not a language's.
     texts = ("event_id", "text", "varchar")
@@ -84,8 +85,9 @@ def row_columns(record: RecordShape, staged: bool = False) -> list[tuple[str, st
     ]
     declared = [(column.name, column.type.staged if staged else column.type.sql) for column in record.columns]
     topic = [TOPIC] if record.topic_names else []
+    deleted = [] if record.append and not staged else [_DELETED]
     groups = [_GROUPS] if staged and record.groups else []
-    return [*key, _PUBLISH_AT, *declared, *topic, *_of_kafka(record), ("_deleted", "boolean"), *groups]
+    return [*key, _PUBLISH_AT, *declared, *topic, *_of_kafka(record), *deleted, *groups]
 
 
 def row_types(record: RecordShape) -> dict[str, str]:
@@ -115,13 +117,13 @@ def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
     staged = {row[0]: row[1] for row in cursor.run("staging/columns", table=f"{SCHEMA}.{tables.rows}")}
     if not staged:
         return True
-    columns = [*row_columns(record), *([_GROUPS] if record.groups else []), _VALUE]
+    columns = [*row_columns(record), _DELETED, *([_GROUPS] if record.groups else []), _VALUE]
     wanted = {name: catalog_type(kind) for name, kind in columns}
     if staged != wanted:
         return False
     query = "SELECT obj_description(to_regclass(%s), 'pg_class')"
     order = cursor.execute(query, [f"{SCHEMA}.{tables.rows}"]).one()[0]  # earlier versions did not write it down
-    return order == ordered_by(record) if order else not has_strays(cursor, tables.identifier(tables.rows), record)
+    return order == moment_of(record) if order else not has_strays(cursor, tables.identifier(tables.rows), record)
 
 
 def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
@@ -146,7 +148,7 @@ def create(cursor: Cursor, tables: StagingTables, pipeline: Pipeline) -> None:
     for table, columns in wanted.items():
         cursor.execute(statement.format(tables.identifier(table), definitions(columns, topic)))
     comment = sql.SQL("COMMENT ON TABLE {} IS {}")
-    cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(ordered_by(record))))
+    cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(moment_of(record))))
     for column in record.columns:
         if column.type.judged:  # the type that the text was taken for
             name, type_ = sql.Identifier(SCHEMA, tables.rows, column.name), sql.Literal(column.type.sql)
@@ -164,7 +166,7 @@ def staged_columns(cursor: Cursor, pipeline: Pipeline) -> list[tuple[str, str]]:
 def key_collations(cursor: Cursor, pipeline: Pipeline) -> dict[str, str]:
     """The types of those columns of the key that have a collation, with that of the target, which exists."""
     place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
-    there = cursor.run("staging/collations", **place, columns=pipeline.record.key_names)
+    there = cursor.run("staging/collations", **place, columns=[column.name for column in pipeline.record.key_columns])
     types = row_types(pipeline.record)
     return {name: f"{types[name]} COLLATE {collation}" for name, collation in there}
 

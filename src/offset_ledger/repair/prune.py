@@ -79,7 +79,7 @@ def prune_beyond(
         work = [_Work(session, part, origin, dry_run, size) for part in parts]
         steps = chain.from_iterable(chain(each.records(), each.batches()) for each in work)
         with progress(None, "counted" if dry_run else "removed", unit="batches and records") as advance:
-            if ages.deletes:
+            if ages.deletes and not pipeline.record.append:  # which leaves no markers
                 markers = delete_markers(session, pipeline, ages.deletes, now, origin, dry_run)
                 steps = chain((Pruned(deletes=removed) for removed in markers), steps)
             for step in chain(steps, _by_age(session, pipeline, ages, now, dry_run)):

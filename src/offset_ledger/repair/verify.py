@@ -12,7 +12,7 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_offsets
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import ONE_SNAPSHOT, named_sql, open_ledger, rows, transaction
-from offset_ledger.ledger.row_order import row_formats, rows_of, same_key, table_of
+from offset_ledger.ledger.row_order import log_at, row_formats, rows_of, same_key, table_of
 from offset_ledger.model.ranges import Gap, OffsetRange, explain, total_width
 from offset_ledger.table import row_counts
 
@@ -41,7 +41,14 @@ def invariants(pipeline: Pipeline) -> dict[str, sql.Composed]:
         "row_known": sql.Identifier("u", pipeline.record.key_names[0]),
         **row_formats(pipeline.record),
     }
-    queries = numbered_queries("verify") | (numbered_queries("verify_beside") if pipeline.target.beside else {})
+    queries, append = numbered_queries("verify"), pipeline.record.append
+    tables["keyed"] = sql.SQL(named_sql("append/no_rows")) if append else tables["target"]
+    tables["counted"] = sql.Literal("rows" if append else "event ids, rows and delete markers together")
+    tables["log_at"] = log_at(pipeline, "t", sql.Identifier("t", "_batch_id"))
+    if pipeline.bookkeeping is not pipeline:
+        queries |= numbered_queries("verify_beside")
+    if append and pipeline.has_places:
+        queries |= numbered_queries("verify_append")
     return {name: sql.SQL(query).format(**tables) for name, query in queries.items()}
 
 

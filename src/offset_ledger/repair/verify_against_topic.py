@@ -25,7 +25,15 @@ from offset_ledger.ledger.database import ONE_SNAPSHOT, Cursor, Session, named_s
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.judged import judge, move_refused
 from offset_ledger.ledger.pipelines import read_retirement
-from offset_ledger.ledger.row_order import order_columns, row_formats, rows_of, same_key, staged_values, table_of
+from offset_ledger.ledger.row_order import (
+    log_at,
+    order_columns,
+    row_formats,
+    rows_of,
+    same_key,
+    staged_values,
+    table_of,
+)
 from offset_ledger.ledger.staging import definitions, refused_types, row_columns, staged_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
@@ -106,7 +114,9 @@ def _compare(
     }
     stored, groups = column_types(cursor, pipeline), column_groups(cursor, pipeline)
     violations, notes = list[Violation](), []
-    for name, query in numbered_queries("verify_topic").items():
+    of_rows = pipeline.has_places
+    queries = {name: each for name, each in numbered_queries("verify_topic").items() if of_rows or number_of(name) > 3}
+    for name, query in queries.items():
         lines = cursor.execute(_limited(query, pipeline, stored, groups), arguments).fetchall()
         wrong = [row for row in lines if not row["earlier"]]
         shown = [row["line"] for row in wrong]
@@ -128,7 +138,7 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str], groups: Map
     """
     record = pipeline.record
     staged = staged_values(record, (name for name, _ in row_columns(record)))
-    of_bookkeeping = [name for name, _ in target_columns(pipeline.bookkeeping)] if pipeline.target.beside else []
+    of_bookkeeping = [] if pipeline.bookkeeping is pipeline else [n for n, _ in target_columns(pipeline.bookkeeping)]
     pairs = []
     for name, value in staged.items():
         actual = sql.Identifier("t", name) if name in stored or name in of_bookkeeping else sql.NULL
@@ -147,6 +157,10 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str], groups: Map
         "rows": _rows(pipeline, [column.name for column in record.columns if column.name in stored], groups),
         **row_formats(record),
     }
+    if record.append:
+        log = log_at(pipeline, "s", sql.Identifier("t", "_batch_id"))
+        tables["same_key"] = sql.SQL("{} AND {} = %(topic_id)s").format(tables["same_key"], log)
+        tables["place"] = sql.NULL  # it is the key
     lines = sql.SQL(query).format(**tables, pairs=_COMMA.join(pairs))
     return sql.SQL(named_sql("repair/violations_shown")).format(query=lines)
 
@@ -155,7 +169,7 @@ def _rows(pipeline: Pipeline, columns: Sequence[str], groups: Mapping[str, str])
     """The rows of the pipeline's topic with their bookkeeping, and once more for each group of columns, with the place
     of the record that gave it.
     """
-    if not pipeline.target.beside:
+    if pipeline.bookkeeping is pipeline:
         return sql.SQL("(SELECT *, '' AS _group FROM {} AS r)").format(rows_of(pipeline))
     kept = [name for name, _ in target_columns(pipeline.bookkeeping)]
     of_order = {*order_columns(pipeline.record), "_timestamp", "_batch_id"}

@@ -42,6 +42,8 @@ def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
         LostRange: the topic is not the one that the cursors belong to.
         TargetMismatch: the table does not fit the pipeline file.
     """
+    if pipeline.record.append:
+        raise ConfigurationError(f"pipeline {pipeline.name} appends its rows (target.merge), which have no order")
     if (moment := ordered_by(pipeline.record)) != KAFKA_TIMESTAMP:
         raise ConfigurationError(
             f"pipeline {pipeline.name} says publish_at: {moment}, and a remerge orders by Kafka's timestamps, which "

@@ -11,7 +11,7 @@ from offset_ledger.errors import ConfigurationError, TargetLocked, TargetMismatc
 from offset_ledger.ledger import followed_columns, pipelines, row_order
 from offset_ledger.ledger.database import Cursor, named_sql, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.row_order import TOPIC, check_order, ordered_by, table_of, write_order
+from offset_ledger.ledger.row_order import TOPIC, check_appended, check_order, ordered_by, table_of, write_order
 from offset_ledger.ledger.staging import key_collations
 from offset_ledger.table.fit import (
     Misfit,
@@ -162,6 +162,8 @@ def is_there(cursor: Cursor, table: str) -> bool:
 
 def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bool) -> None:
     """Check that the rows of committed batches are in this table: it is the one of before, perhaps renamed."""
+    if exists:
+        check_appended(cursor, pipeline)
     row = cursor.run("table/committed_into", pipeline=pipeline.name).fetchone()
     if row is None:
         return
@@ -175,13 +177,13 @@ def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bo
         raise TargetMismatch(
             f"pipeline {pipeline.name}: table {target} does not exist, and the ledger has committed rows into "
             f"{row['target']}; correct target.table, rename or restore that table, or create an empty one yourself and "
-            "replay what the topic still has"
+            f"replay what the topic still has{' with --fill' if pipeline.record.append else ''}"
         )
 
 
 def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
     """Check the table of the ledger with the bookkeeping of the rows; return False where it is missing."""
-    kept, beside = f"{ROWS_SCHEMA}.{pipeline.file}", pipeline.target.beside
+    kept, beside = f"{ROWS_SCHEMA}.{pipeline.file}", pipeline.bookkeeping is not pipeline
     exists = bool(cursor.run("table/has_bookkeeping", file=pipeline.file).one()[0])
     committed = (beside or exists) and cursor.run("table/file_committed", file=pipeline.file).one()[0]
     if beside and exists and not committed and row_order.has_rows(cursor, table_of(pipeline.bookkeeping)):
@@ -240,8 +242,9 @@ def _create(cursor: Cursor, pipeline: Pipeline, collations: Mapping[str, str] = 
             parts.append(sql.SQL("NOT NULL"))
         definitions.append(sql.SQL(" ").join(parts))
     by = _partitioned_by(pipeline)
-    key = dict.fromkeys([*record.key_names, *by])
-    definitions.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
+    if not record.append:
+        key = dict.fromkeys([*record.key_names, *by])
+        definitions.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
     cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", [pipeline.target.schema])
     if not cursor.rowcount:  # IF NOT EXISTS would want the right to create schemas also where there is nothing to do
         cursor.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(pipeline.target.schema)))

@@ -59,7 +59,7 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     kinds = dict(target_columns(pipeline))
     former = set(no_longer_declared(cursor, pipeline))
     divided = dict(_of_partitions(relation, pipeline))
-    problems = [*_of_relation(relation, pipeline.record.key_names), *divided.values()]
+    problems = [*_of_relation(relation, pipeline.record), *divided.values()]
     for row in _columns(cursor, pipeline):
         name = row["name"]
         if name in divided and row["there"]:
@@ -187,8 +187,8 @@ def _of_partitions(row: Mapping[str, Any], pipeline: Pipeline) -> Iterator[tuple
         yield "", Misfit(f"it is partitioned by {ranges_of}: leave out target.partitions.by, which is {wanted.by}")
 
 
-def _of_relation(row: Mapping[str, Any], key_names: list[str]) -> Iterator[Misfit]:
-    key = ", ".join(key_names)
+def _of_relation(row: Mapping[str, Any], record: RecordShape) -> Iterator[Misfit]:
+    key = ", ".join(record.key_names)
     for name, kind in row["stores"]:
         it = "it" if name == row["name"] else f"partition {name}"
         if kind == "u":
@@ -206,8 +206,8 @@ def _of_relation(row: Mapping[str, Any], key_names: list[str]) -> Iterator[Misfi
     for rule in row["rules"]:
         statement = f"DROP RULE {rule} ON {row['name']}"
         yield Misfit(f"it has the rule {rule}, and rules rewrite what a commit writes", statement=statement)
-    if not row["unique_key"]:
-        unique = ", ".join([*key_names, *(name for name in row["parted_by"] if name and name not in key_names)])
+    if not row["unique_key"] and not record.append:
+        unique = ", ".join(dict.fromkeys([*record.key_names, *filter(None, row["parted_by"])]))
         yield Misfit(f"{key} has no primary key or unique index of its own", f"ADD UNIQUE ({unique})")
 
 

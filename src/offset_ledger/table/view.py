@@ -41,7 +41,7 @@ def drop_view(cursor: Cursor, pipeline: Pipeline) -> list[str]:
 def _view(cursor: Cursor, pipeline: Pipeline, name: str) -> list[Misfit]:
     """The view, if it is missing or lacks a column; it keeps those that the file does not declare any more."""
     target = pipeline.target
-    key = pipeline.record.key_names
+    key = [column.name for column in pipeline.record.key_columns]
     declared = [column.name for column in pipeline.record.columns if not column.name.startswith("_")]
     view = cursor.run("table/view", file=pipeline.file, schema=target.schema, view=name).fetchone()
     if view and not view["ours"]:
@@ -54,7 +54,8 @@ def _view(cursor: Cursor, pipeline: Pipeline, name: str) -> list[Misfit]:
     if not (lacking := [column for column in (*key, *own, *declared) if column not in columns]):
         return []
     names = sql.SQL(", ").join(map(sql.Identifier, [*columns, *lacking]))
-    rows = "SELECT {} FROM {}" if target.beside else "SELECT {} FROM {} WHERE NOT _deleted"
+    has_markers = not (target.beside or pipeline.record.append)
+    rows = "SELECT {} FROM {} WHERE NOT _deleted" if has_markers else "SELECT {} FROM {}"
     query = sql.SQL(rows).format(names, table_of(pipeline))
     statement = sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(sql.Identifier(target.schema, name), query)
     return [Misfit(f"view {name} lacks {', '.join(lacking)}", statement=statement.as_string(cursor), change=None)]

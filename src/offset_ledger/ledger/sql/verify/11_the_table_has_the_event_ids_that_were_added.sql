@@ -1,7 +1,6 @@
 -- Event ids are added by batches and never removed: a delete leaves a marker. All pipelines of the file fill the table. Nothing
 -- is compared before the table of a ledger from before migration 0014 has been counted.
-SELECT format('the table has %%s event ids, rows and delete markers together, but its batches make it %%s: %%s',
-              t.event_ids, a.added + a.since,
+SELECT format('the table has %%s %%s, but its batches make it %%s: %%s', t.event_ids, {counted}, a.added + a.since,
               CASE WHEN t.event_ids < a.added + a.since THEN 'rows were removed' ELSE 'rows were put in' END)
 FROM (SELECT count(*) AS event_ids FROM {target} AS r) AS t
 CROSS JOIN (
@@ -22,7 +21,7 @@ UNION ALL
 -- A unique index of a partitioned table has its partition columns too, and so does not keep the key alone apart.
 SELECT format('event %%s stands %%s times in the table, at %%s', min({stored_event}), count(*),
               string_agg(format('partition %%s offset %%s', t._partition, t._offset), ', ' ORDER BY {stored_order}))
-FROM {target} AS t
+FROM {keyed} AS t
 WHERE EXISTS (SELECT FROM offset_ledger.pipeline JOIN pg_partitioned_table ON partrelid = to_regclass(target)
               WHERE pipeline = %(pipeline)s)
 GROUP BY {stored_key} HAVING count(*) > 1
