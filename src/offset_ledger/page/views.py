@@ -26,6 +26,7 @@ class BatchStep:
 _COPIED = (
     *("batch_id", "kind", "state", "epoch", "dag_id", "run_id", "planned_at", "ended_at", "partitions", "offsets"),
     *("min_timestamp", "max_timestamp", "quarantined_share", "changed_by", "changed_why", "engine", "engine_reason"),
+    "after",
 )
 
 
@@ -64,7 +65,8 @@ def steps(row: Mapping[str, Any], now: datetime) -> tuple[BatchStep, ...]:
     ]
     known = [("plan", row["planned_at"]), *((name, at) for name, at in ends if at)]
     taken = [BatchStep(name, _seconds(before, at)) for (_, before), (name, at) in pairwise(known)]
-    running = _RUNNING.get(State(row["state"]))
+    state = State(row["state"])
+    running = "wait for the batch before" if row["after"] and state is State.STAGED else _RUNNING.get(state)
     if running:
         taken.append(BatchStep(running, _seconds(known[-1][1], now), running=True))
     return tuple(taken)

@@ -23,8 +23,9 @@ def a_row(**changes: Any) -> dict[str, Any]:
     times = {"claimed_at": at(1), "staged_at": at(11), "validated_at": at(13), "decided_at": None, "ended_at": at(14)}
     counts = dict.fromkeys(SHEET, 0) | {"inserted": 90, "quarantined": 10}
     row = {
-        "batch_id": 7, "kind": "head", "state": "committed", "epoch": 1, "dag_id": "ingest_orders", "run_id": "r",
-        "planned_at": T0, "partitions": 2, "offsets": 100, "min_timestamp": None, "max_timestamp": None,
+        "batch_id": 7, "kind": "head", "state": "committed", "epoch": 1, "after": None,
+        "dag_id": "ingest_orders", "run_id": "r", "planned_at": T0, "partitions": 2, "offsets": 100,
+        "min_timestamp": None, "max_timestamp": None,
         "success": True, "reasons": [], "notes": ["n"], "quarantined_share": 0.1,
         "changed_by": "a", "changed_why": None, "engine": "spark", "engine_reason": "e",
     }  # fmt: skip
@@ -63,6 +64,12 @@ def test_a_running_step_lasts_until_now(state: str, known: int, expected: BatchS
     row = a_row(state=state, success=None, inserted=None, ended_at=None, **later)
     assert steps(row, at(20))[-1] == expected
     assert sheet(row) is None
+
+
+def test_a_batch_ahead_waits_for_the_one_before() -> None:
+    row = a_row(state="staged", after=6, success=None, inserted=None, validated_at=None, ended_at=None)
+    assert steps(row, at(20))[-1] == BatchStep("wait for the batch before", 9, running=True)
+    assert batch_view(row, at(20))["after"] == 6
 
 
 def test_clocks_of_two_machines_give_no_negative_time() -> None:

@@ -136,6 +136,7 @@ function facts(batch) {
       "ul.steps",
       {},
       batch.steps.map(step),
+      batch.after && h("li", {}, h("span.soft", {}, "ahead of"), ` batch ${batch.after}, which is not committed yet`),
       batch.max_timestamp &&
         h(
           "li",

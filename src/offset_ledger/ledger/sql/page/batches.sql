@@ -7,7 +7,7 @@ WITH page AS (
       AND (%(run_id)s::text IS NULL OR (dag_id, run_id) = (%(dag_id)s, %(run_id)s))
     ORDER BY -batch_id LIMIT %(limit)s
 )
-SELECT p.batch_id, p.kind, p.state, p.epoch, p.dag_id, p.run_id, p.planned_at, p.claimed_at, p.staged_at,
+SELECT p.batch_id, p.kind, p.state, p.epoch, p.after, p.dag_id, p.run_id, p.planned_at, p.claimed_at, p.staged_at,
        p.validated_at, p.ended_at, d.decided_at, p.changed_by, p.changed_why, p.engine, p.engine_reason,
        (p.verdict->>'success')::boolean AS success, p.verdict->'reasons' AS reasons, p.verdict->'notes' AS notes,
        (p.verdict->>'quarantined_share')::double precision AS quarantined_share,

@@ -10,7 +10,16 @@ SET xmloption = content;
 SET client_min_messages = warning;
 SET row_security = off;
 CREATE SCHEMA offset_ledger;
+CREATE SCHEMA offset_ledger_rows;
 CREATE SCHEMA offset_ledger_staging;
+CREATE TYPE offset_ledger.group_order AS (
+	publish_at timestamp with time zone,
+	_topic text COLLATE pg_catalog."C",
+	_partition integer,
+	_offset bigint,
+	_timestamp timestamp with time zone,
+	_batch_id bigint
+);
 CREATE FUNCTION offset_ledger.count_head() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -332,6 +341,12 @@ CREATE TABLE offset_ledger.beginning (
     leader_epoch integer,
     CONSTRAINT beginning_partition_check CHECK ((partition >= 0)),
     CONSTRAINT beginning_start_offset_check CHECK ((start_offset >= 0))
+);
+CREATE TABLE offset_ledger.column_group (
+    file text NOT NULL,
+    name text NOT NULL,
+    group_name text NOT NULL,
+    since_batch bigint NOT NULL
 );
 CREATE TABLE offset_ledger.cursor (
     pipeline text NOT NULL,
@@ -765,20 +780,20 @@ CREATE TABLE public.planned (
     _batch_id bigint NOT NULL
 );
 INSERT INTO offset_ledger.batch OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', 'head', 'committed', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 5, 1, 0, '{"rows": 5, "moved": {}, "notes": [], "suite": null, "deleted": 0, "history": [], "reasons": [], "refused": 1, "seconds": 0.001, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.16666666666666666, "great_expectations": {}, "max_quarantined_share": 1.0}', '768', 'root@vm', NULL, '2026-11-26 13:18:30.580663+00', '2026-11-26 13:18:32.220267+00', '2026-11-26 13:18:36.568157+00', '2026-11-26 13:18:36.973143+00', '2026-11-26 13:18:37.036999+00', NULL, NULL, NULL, 'process', '6 offsets, fewer than stage.process_below: 10,000'),
-	(2, 'orders', 'head', 'validated', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 4, 1, 0, '{"rows": 3, "moved": {}, "notes": [], "suite": null, "deleted": 1, "history": [], "reasons": [], "refused": 1, "seconds": 0.001, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.2, "great_expectations": {}, "max_quarantined_share": 1.0}', NULL, 'root@vm', NULL, '2026-11-26 13:18:40.426368+00', '2026-11-26 13:18:41.563404+00', '2026-11-26 13:18:45.259778+00', '2026-11-26 13:18:45.552238+00', NULL, NULL, NULL, NULL, 'process', '5 offsets, fewer than stage.process_below: 10,000'),
-	(3, 'planned', 'head', 'planned', 0, '@topic_id@', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', NULL, NULL, NULL, '0.2.0', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'root@vm', NULL, '2026-11-26 13:18:47.843386+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+	(1, 'orders', 'head', 'committed', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 5, 1, 0, '{"rows": 5, "moved": {}, "notes": [], "suite": null, "deleted": 0, "history": [], "reasons": [], "refused": 1, "seconds": 0.003, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.16666666666666666, "great_expectations": {}, "max_quarantined_share": 1.0}', '768', 'root@vm', NULL, '2026-11-29 12:04:54.049499+00', '2026-11-29 12:04:56.324709+00', '2026-11-29 12:05:02.851926+00', '2026-11-29 12:05:03.556251+00', '2026-11-29 12:05:03.717169+00', NULL, NULL, NULL, 'process', '6 offsets, fewer than stage.process_below: 10,000'),
+	(2, 'orders', 'head', 'validated', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 4, 1, 0, '{"rows": 3, "moved": {}, "notes": [], "suite": null, "deleted": 1, "history": [], "reasons": [], "refused": 1, "seconds": 0.004, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.2, "great_expectations": {}, "max_quarantined_share": 1.0}', NULL, 'root@vm', NULL, '2026-11-29 12:05:09.414937+00', '2026-11-29 12:05:11.624276+00', '2026-11-29 12:05:17.999588+00', '2026-11-29 12:05:18.722095+00', NULL, NULL, NULL, NULL, 'process', '5 offsets, fewer than stage.process_below: 10,000'),
+	(3, 'planned', 'head', 'planned', 0, '@topic_id@', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', NULL, NULL, NULL, '0.2.0', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'root@vm', NULL, '2026-11-29 12:05:22.914868+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.batch_event OVERRIDING SYSTEM VALUE VALUES
-	(1, 1, '2026-11-26 13:18:30.621016+00', NULL, 'planned', 0, 'root@vm', NULL),
-	(2, 1, '2026-11-26 13:18:32.288774+00', 'planned', 'staging', 1, 'root@vm', NULL),
-	(3, 1, '2026-11-26 13:18:36.57387+00', 'staging', 'staged', 1, 'root@vm', NULL),
-	(4, 1, '2026-11-26 13:18:36.978147+00', 'staged', 'validated', 1, 'root@vm', NULL),
-	(5, 1, '2026-11-26 13:18:37.038294+00', 'validated', 'committed', 1, 'root@vm', NULL),
-	(6, 2, '2026-11-26 13:18:40.459267+00', NULL, 'planned', 0, 'root@vm', NULL),
-	(7, 2, '2026-11-26 13:18:41.595465+00', 'planned', 'staging', 1, 'root@vm', NULL),
-	(8, 2, '2026-11-26 13:18:45.261665+00', 'staging', 'staged', 1, 'root@vm', NULL),
-	(9, 2, '2026-11-26 13:18:45.553538+00', 'staged', 'validated', 1, 'root@vm', NULL),
-	(10, 3, '2026-11-26 13:18:47.872903+00', NULL, 'planned', 0, 'root@vm', NULL);
+	(1, 1, '2026-11-29 12:04:54.120355+00', NULL, 'planned', 0, 'root@vm', NULL),
+	(2, 1, '2026-11-29 12:04:56.390378+00', 'planned', 'staging', 1, 'root@vm', NULL),
+	(3, 1, '2026-11-29 12:05:02.865314+00', 'staging', 'staged', 1, 'root@vm', NULL),
+	(4, 1, '2026-11-29 12:05:03.557213+00', 'staged', 'validated', 1, 'root@vm', NULL),
+	(5, 1, '2026-11-29 12:05:03.717802+00', 'validated', 'committed', 1, 'root@vm', NULL),
+	(6, 2, '2026-11-29 12:05:09.496375+00', NULL, 'planned', 0, 'root@vm', NULL),
+	(7, 2, '2026-11-29 12:05:11.640138+00', 'planned', 'staging', 1, 'root@vm', NULL),
+	(8, 2, '2026-11-29 12:05:18.004292+00', 'staging', 'staged', 1, 'root@vm', NULL),
+	(9, 2, '2026-11-29 12:05:18.723169+00', 'staged', 'validated', 1, 'root@vm', NULL),
+	(10, 3, '2026-11-29 12:05:22.976663+00', NULL, 'planned', 0, 'root@vm', NULL);
 INSERT INTO offset_ledger.batch_profile VALUES
 	(1, 1, 6, 5, '{"state": 0, "amount": 2}', '2026-01-01 12:00:05+00', '2026-01-01 12:00:01+00', '2026-01-01 12:00:05+00'),
 	(2, 1, 5, 3, '{"state": 0, "amount": 1}', '2026-01-01 12:00:10+00', '2026-01-01 12:00:01+00', '2026-01-01 12:00:10+00');
@@ -790,69 +805,71 @@ INSERT INTO offset_ledger.batch_range VALUES
 	(3, 'planned', '@topic_id@', 0, 0, 5, 0, 5, 5, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 	(3, 'planned', '@topic_id@', 1, 0, 6, 0, 6, 6, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.beginning VALUES
-	('orders', '@topic_id@', 0, 0, '2026-11-26 13:18:30.580663+00', 0),
-	('orders', '@topic_id@', 1, 0, '2026-11-26 13:18:30.580663+00', 0),
-	('planned', '@topic_id@', 0, 0, '2026-11-26 13:18:47.843386+00', 0),
-	('planned', '@topic_id@', 1, 0, '2026-11-26 13:18:47.843386+00', 0);
+	('orders', '@topic_id@', 0, 0, '2026-11-29 12:04:54.049499+00', 0),
+	('orders', '@topic_id@', 1, 0, '2026-11-29 12:04:54.049499+00', 0),
+	('planned', '@topic_id@', 0, 0, '2026-11-29 12:05:22.914868+00', 0),
+	('planned', '@topic_id@', 1, 0, '2026-11-29 12:05:22.914868+00', 0);
 INSERT INTO offset_ledger.cursor VALUES
-	('orders', '@topic_id@', 0, 3, 0, 1, '2026-11-26 13:18:36.988396+00', '2026-01-01 12:00:03+00', '2026-01-01 12:00:05+00'),
-	('orders', '@topic_id@', 1, 3, 0, 1, '2026-11-26 13:18:36.988396+00', '2026-01-01 12:00:05+00', '2026-01-01 12:00:05+00');
+	('orders', '@topic_id@', 0, 3, 0, 1, '2026-11-29 12:05:03.582068+00', '2026-01-01 12:00:03+00', '2026-01-01 12:00:05+00'),
+	('orders', '@topic_id@', 1, 3, 0, 1, '2026-11-29 12:05:03.582068+00', '2026-01-01 12:00:05+00', '2026-01-01 12:00:05+00');
 INSERT INTO offset_ledger.declared_column VALUES
-	('orders', 'state', '2026-11-26 13:18:36.988396+00'),
-	('orders', 'amount', '2026-11-26 13:18:36.988396+00');
+	('orders', 'state', '2026-11-29 12:05:03.582068+00'),
+	('orders', 'amount', '2026-11-29 12:05:03.582068+00');
 INSERT INTO offset_ledger.migration VALUES
-	(1, '0001_ledger', '2026-11-26 13:18:26.708086+00'),
-	(2, '0002_redrive', '2026-11-26 13:18:26.708086+00'),
-	(3, '0003_dead_letters', '2026-11-26 13:18:26.708086+00'),
-	(4, '0004_quality', '2026-11-26 13:18:26.708086+00'),
-	(5, '0005_decisions', '2026-11-26 13:18:26.708086+00'),
-	(6, '0006_audit', '2026-11-26 13:18:26.708086+00'),
-	(7, '0007_audit_origin', '2026-11-26 13:18:26.708086+00'),
-	(8, '0008_truncated_log', '2026-11-26 13:18:26.708086+00'),
-	(9, '0009_order_of_rows', '2026-11-26 13:18:26.708086+00'),
-	(10, '0010_tombstones', '2026-11-26 13:18:26.708086+00'),
-	(11, '0011_approval', '2026-11-26 13:18:26.708086+00'),
-	(12, '0012_declared_columns', '2026-11-26 13:18:26.708086+00'),
-	(14, '0014_verify_and_dismiss', '2026-11-26 13:18:26.708086+00'),
-	(15, '0015_records_without_timestamp', '2026-11-26 13:18:26.708086+00'),
-	(16, '0016_long_history', '2026-11-26 13:18:26.708086+00'),
-	(17, '0017_prune', '2026-11-26 13:18:26.708086+00'),
-	(18, '0018_stage_failure', '2026-11-26 13:18:26.708086+00'),
-	(19, '0019_schemas', '2026-11-26 13:18:26.708086+00'),
-	(20, '0020_topics', '2026-11-26 13:18:26.708086+00'),
-	(21, '0021_followed_columns', '2026-11-26 13:18:26.708086+00'),
-	(22, '0022_unread_fields', '2026-11-26 13:18:26.708086+00'),
-	(23, '0023_notifications', '2026-11-26 13:18:26.708086+00'),
-	(24, '0024_prune_quarantine', '2026-11-26 13:18:26.708086+00'),
-	(25, '0025_chain_lookups', '2026-11-26 13:18:26.708086+00'),
-	(26, '0026_stage_engine', '2026-11-26 13:18:26.708086+00'),
-	(27, '0027_without_bytes', '2026-11-26 13:18:26.708086+00'),
-	(28, '0028_topic_gone', '2026-11-26 13:18:26.708086+00'),
-	(29, '0029_schema_guids', '2026-11-26 13:18:26.708086+00'),
-	(30, '0030_server_away', '2026-11-26 13:18:26.708086+00'),
-	(31, '0031_input_error', '2026-11-26 13:18:26.708086+00');
+	(1, '0001_ledger', '2026-11-29 12:04:48.640193+00'),
+	(2, '0002_redrive', '2026-11-29 12:04:48.640193+00'),
+	(3, '0003_dead_letters', '2026-11-29 12:04:48.640193+00'),
+	(4, '0004_quality', '2026-11-29 12:04:48.640193+00'),
+	(5, '0005_decisions', '2026-11-29 12:04:48.640193+00'),
+	(6, '0006_audit', '2026-11-29 12:04:48.640193+00'),
+	(7, '0007_audit_origin', '2026-11-29 12:04:48.640193+00'),
+	(8, '0008_truncated_log', '2026-11-29 12:04:48.640193+00'),
+	(9, '0009_order_of_rows', '2026-11-29 12:04:48.640193+00'),
+	(10, '0010_tombstones', '2026-11-29 12:04:48.640193+00'),
+	(11, '0011_approval', '2026-11-29 12:04:48.640193+00'),
+	(12, '0012_declared_columns', '2026-11-29 12:04:48.640193+00'),
+	(14, '0014_verify_and_dismiss', '2026-11-29 12:04:48.640193+00'),
+	(15, '0015_records_without_timestamp', '2026-11-29 12:04:48.640193+00'),
+	(16, '0016_long_history', '2026-11-29 12:04:48.640193+00'),
+	(17, '0017_prune', '2026-11-29 12:04:48.640193+00'),
+	(18, '0018_stage_failure', '2026-11-29 12:04:48.640193+00'),
+	(19, '0019_schemas', '2026-11-29 12:04:48.640193+00'),
+	(20, '0020_topics', '2026-11-29 12:04:48.640193+00'),
+	(21, '0021_followed_columns', '2026-11-29 12:04:48.640193+00'),
+	(22, '0022_unread_fields', '2026-11-29 12:04:48.640193+00'),
+	(23, '0023_notifications', '2026-11-29 12:04:48.640193+00'),
+	(24, '0024_prune_quarantine', '2026-11-29 12:04:48.640193+00'),
+	(25, '0025_chain_lookups', '2026-11-29 12:04:48.640193+00'),
+	(26, '0026_stage_engine', '2026-11-29 12:04:48.640193+00'),
+	(27, '0027_without_bytes', '2026-11-29 12:04:48.640193+00'),
+	(28, '0028_topic_gone', '2026-11-29 12:04:48.640193+00'),
+	(29, '0029_schema_guids', '2026-11-29 12:04:48.640193+00'),
+	(30, '0030_server_away', '2026-11-29 12:04:48.640193+00'),
+	(31, '0031_input_error', '2026-11-29 12:04:48.640193+00'),
+	(32, '0032_rows_beside', '2026-11-29 12:04:48.640193+00'),
+	(33, '0033_group_orders', '2026-11-29 12:04:48.640193+00');
 INSERT INTO offset_ledger.pipeline VALUES
-	('orders', '@cluster_id@', '@topic@', '@topic_id@', 'public.orders', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', '2026-11-26 13:18:30.580663+00', '2026-11-26 13:18:40.426368+00', 'kafka_timestamp', 2, DEFAULT),
-	('planned', '@cluster_id@', '@topic@', '@topic_id@', 'public.planned', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', '2026-11-26 13:18:47.843386+00', '2026-11-26 13:18:47.843386+00', 'kafka_timestamp', 1, DEFAULT);
+	('orders', '@cluster_id@', '@topic@', '@topic_id@', 'public.orders', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', '2026-11-29 12:04:54.049499+00', '2026-11-29 12:05:09.414937+00', 'kafka_timestamp', 2, DEFAULT),
+	('planned', '@cluster_id@', '@topic@', '@topic_id@', 'public.planned', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', '2026-11-29 12:05:22.914868+00', '2026-11-29 12:05:22.914868+00', 'kafka_timestamp', 1, DEFAULT);
 INSERT INTO offset_ledger.quarantine OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', '@topic_id@', 1, 1, '2026-01-01 12:00:05+00', '\x78', NULL, '\x7b227374617465223a20377d', '[{"code": "type", "path": "$.state", "detail": "expected text, got number"}]', 1, '2026-11-26 13:18:36.988396+00', NULL, NULL, NULL, NULL, NULL);
+	(1, 'orders', '@topic_id@', 1, 1, '2026-01-01 12:00:05+00', '\x78', NULL, '\x7b227374617465223a20377d', '[{"code": "type", "path": "$.state", "detail": "expected text, got number"}]', 1, '2026-11-29 12:05:03.582068+00', NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.slice VALUES
-	(1, 1, 1, 1, 2, 1, 0, 0, 2, '2026-01-01 12:00:04+00', '2026-01-01 12:00:05+00', '2026-11-26 13:18:36.386681+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
-	(1, 1, 0, 0, 3, 0, 0, 0, 2, '2026-01-01 12:00:01+00', '2026-01-01 12:00:03+00', '2026-11-26 13:18:36.391664+00', '{"more": false, "fields": [], "records": 3, "sampled": 3}'),
-	(2, 1, 1, 1, 2, 1, 0, 3, 5, '2026-01-01 12:00:09+00', '2026-01-01 12:00:10+00', '2026-11-26 13:18:45.152524+00', '{"more": false, "fields": [], "records": 1, "sampled": 1}'),
-	(2, 1, 0, 0, 2, 0, 0, 3, 4, '2026-01-01 12:00:01+00', '2026-01-01 12:00:08+00', '2026-11-26 13:18:45.159654+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}');
+	(1, 1, 0, 0, 3, 0, 0, 0, 2, '2026-01-01 12:00:01+00', '2026-01-01 12:00:03+00', '2026-11-29 12:05:02.648188+00', '{"more": false, "fields": [], "records": 3, "sampled": 3}'),
+	(1, 1, 1, 1, 2, 1, 0, 0, 2, '2026-01-01 12:00:04+00', '2026-01-01 12:00:05+00', '2026-11-29 12:05:02.674376+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
+	(2, 1, 0, 0, 2, 0, 0, 3, 4, '2026-01-01 12:00:01+00', '2026-01-01 12:00:08+00', '2026-11-29 12:05:17.839243+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
+	(2, 1, 1, 1, 2, 1, 0, 3, 5, '2026-01-01 12:00:09+00', '2026-01-01 12:00:10+00', '2026-11-29 12:05:17.844853+00', '{"more": false, "fields": [], "records": 1, "sampled": 1}');
 INSERT INTO offset_ledger.target_table VALUES
 	('public.orders', 'orders'),
 	('public.planned', 'planned');
 INSERT INTO offset_ledger.topic_look OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', '@topic_id@', '2026-11-26 13:18:30.333727+00', '{3,3}', NULL),
-	(2, 'orders', '@topic_id@', '2026-11-26 13:18:40.16518+00', '{5,6}', NULL),
-	(3, 'planned', '@topic_id@', '2026-11-26 13:18:47.724823+00', '{5,6}', NULL);
+	(1, 'orders', '@topic_id@', '2026-11-29 12:04:53.83022+00', '{3,3}', NULL),
+	(2, 'orders', '@topic_id@', '2026-11-29 12:05:09.206437+00', '{5,6}', NULL),
+	(3, 'planned', '@topic_id@', '2026-11-29 12:05:22.75651+00', '{5,6}', NULL);
 INSERT INTO offset_ledger_staging.b2_e1 VALUES
-	('d', '2026-01-01 12:00:09+00', NULL, NULL, 1, 3, '2026-01-01 12:00:09+00', '\x64', NULL, true, NULL),
-	('e', '2026-01-01 12:00:10+00', 'new', 99.00, 1, 5, '2026-01-01 12:00:10+00', '\x65', NULL, false, '\x7b227374617465223a20226e6577222c2022616d6f756e74223a2039397d'),
 	('b', '2026-01-01 12:00:01+00', 'late', NULL, 0, 3, '2026-01-01 12:00:01+00', '\x62', NULL, false, '\x7b227374617465223a20226c617465227d'),
-	('c', '2026-01-01 12:00:08+00', 'sent', 4.00, 0, 4, '2026-01-01 12:00:08+00', '\x63', NULL, false, '\x7b227374617465223a202273656e74222c2022616d6f756e74223a20347d');
+	('c', '2026-01-01 12:00:08+00', 'sent', 4.00, 0, 4, '2026-01-01 12:00:08+00', '\x63', NULL, false, '\x7b227374617465223a202273656e74222c2022616d6f756e74223a20347d'),
+	('d', '2026-01-01 12:00:09+00', NULL, NULL, 1, 3, '2026-01-01 12:00:09+00', '\x64', NULL, true, NULL),
+	('e', '2026-01-01 12:00:10+00', 'new', 99.00, 1, 5, '2026-01-01 12:00:10+00', '\x65', NULL, false, '\x7b227374617465223a20226e6577222c2022616d6f756e74223a2039397d');
 INSERT INTO offset_ledger_staging.b2_e1_refused VALUES
 	(1, 4, '2026-01-01 12:00:09+00', '\x79', NULL, '\x7b', '[{"code": "syntax", "path": "$", "detail": "expected a JSON object: Input data was truncated"}]');
 INSERT INTO public.orders VALUES
@@ -891,6 +908,8 @@ ALTER TABLE ONLY offset_ledger.beginning
     ADD CONSTRAINT beginning_pipeline_topic_id_partition_start_offset_key UNIQUE (pipeline, topic_id, partition, start_offset);
 ALTER TABLE ONLY offset_ledger.beginning
     ADD CONSTRAINT beginning_pkey PRIMARY KEY (pipeline, topic_id, partition);
+ALTER TABLE ONLY offset_ledger.column_group
+    ADD CONSTRAINT column_group_pkey PRIMARY KEY (file, name);
 ALTER TABLE ONLY offset_ledger.batch_range
     ADD CONSTRAINT committed_ends_are_unique UNIQUE (pipeline, topic_id, partition, committed_until);
 ALTER TABLE ONLY offset_ledger.batch_range
