@@ -506,7 +506,7 @@ class Pipeline:
         """The pipeline of the table that has the order of each row: itself, or that of the table beside its own."""
         if not self.target.beside:
             return self
-        target = Target(self.target.connection, ROWS_SCHEMA, self.file, self.target.merge)
+        target = Target(self.target.connection, ROWS_SCHEMA, self.file, self.target.merge, Evolve.WIDEN)
         key = (*self.record.key_columns, GROUP) if self.record.groups else self.record.key
         record = replace(self.record, key=key, columns=(), sampled=False)
         return replace(self, record=record, target=target, description="")

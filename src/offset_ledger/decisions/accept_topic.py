@@ -26,6 +26,7 @@ from offset_ledger.model.states import BatchKind, State
 from offset_ledger.stage.schemas import Brought, read_opening
 from offset_ledger.table import row_counts
 from offset_ledger.table.change import ensure_target
+from offset_ledger.table.key_places import keep_key_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +256,8 @@ def _accept(
 def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
     """Count the table's event ids, which ``verify`` compares with from now on; returns the count.
 
+    The key may be read from another place of the records from now on.
+
     Raises:
         ConfigurationError: the pipeline has never been planned.
         TargetMismatch: the target table does not fit the pipeline file.
@@ -266,6 +269,7 @@ def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
             raise ConfigurationError(f"pipeline {pipeline.name} {absent}")
         pipelines.lock_pipeline(cursor, known.name)
         pipelines.lock_table(cursor, known)
+        keep_key_places(cursor, known)
         ensure_target(cursor, known)
         return row_counts.count(cursor, known, origin, why)
 

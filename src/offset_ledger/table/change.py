@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from psycopg2 import errors as pg
@@ -23,6 +24,7 @@ from offset_ledger.table.fit import (
     remedy,
     target_columns,
 )
+from offset_ledger.table.key_places import check_key_places, keep_key_places
 from offset_ledger.table.view import drop_view, to_be_made
 
 LOCK_TIMEOUT = "10s"  # while a change waits for readers, everybody else waits for the change
@@ -60,6 +62,8 @@ def _prepare(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None 
         pipelines.lock_table(cursor, pipeline)
         exists = is_there(cursor, target)  # another pipeline of the file may have created it meanwhile
     _check_committed(cursor, pipeline, target, exists)
+    if not check_key_places(cursor, pipeline):
+        keep_key_places(cursor, pipeline)
     query = "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target IS DISTINCT FROM %s"
     cursor.execute(query, [target, pipeline.name, target])
     if not exists:
@@ -74,7 +78,8 @@ def _prepare(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None 
         to_be_made(cursor, pipeline)  # by the first commit, if nothing else has the name of the view
         return None
     record_upgrade(cursor, pipeline)
-    changes = [*_check_fit(cursor, pipeline), *to_be_made(cursor, pipeline, staging)]
+    changes = [*_check_fit(cursor, pipeline), *_of_bookkeeping(cursor, pipeline)]
+    changes += to_be_made(cursor, pipeline, staging)
     check_order(cursor, pipeline, table_of(pipeline.bookkeeping))
     if row_order.read_orders(cursor, pipeline) != {wanted := ordered_by(pipeline.record)}:
         write_order(cursor, pipeline, wanted)
@@ -109,7 +114,7 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int, staging: sq
             rights = drop_view(cursor, pipeline) if widened else []
             if columns:
                 cursor.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(clauses)))
-            others = to_be_made(cursor, pipeline, staging)
+            others = [*_of_bookkeeping(cursor, pipeline), *to_be_made(cursor, pipeline, staging)]
             for statement in [*(change.statement for change in others), *rights]:
                 cursor.execute(statement)
     except pg.LockNotAvailable as error:
@@ -146,13 +151,14 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
     target = pipelines.check_owner(cursor, pipeline)
     exists = is_there(cursor, target)
     _check_committed(cursor, pipeline, target, exists)
+    check_key_places(cursor, pipeline)
     _check_beside(cursor, pipeline)
     if not exists:
         _partitioned_by(pipeline)
         return None
     changes = _check_fit(cursor, pipeline)
     check_order(cursor, pipeline, table_of(pipeline.bookkeeping))
-    return [*changes, *to_be_made(cursor, pipeline)]
+    return [*changes, *_of_bookkeeping(cursor, pipeline), *to_be_made(cursor, pipeline)]
 
 
 def is_there(cursor: Cursor, table: str) -> bool:
@@ -204,6 +210,20 @@ def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
         if in_groups or not pipeline.record.groups:
             _check_fit(cursor, pipeline.bookkeeping)
     return exists or not beside
+
+
+def _of_bookkeeping(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
+    """What the next commit changes in the bookkeeping beside the table: its key is as wide as that of the table."""
+    if not pipeline.target.beside:
+        return []
+    kept = pipeline.bookkeeping
+    name = table_of(kept).as_string(cursor)
+    if pipeline.record.groups and not cursor.run("table/has_groups", table=name).one()[0]:
+        return []  # it gets them first
+    return [
+        replace(each, text=f"{name}: {each.text}", clause="", statement=remedy(name, [each]), change=None)
+        for each in _check_fit(cursor, kept)
+    ]
 
 
 def _keep_groups(cursor: Cursor, pipeline: Pipeline) -> None:
