@@ -129,19 +129,19 @@ def kept_rows(pipeline: Pipeline) -> sql.Composable:
     return sql.SQL("(SELECT * FROM {} WHERE _group = '')").format(kept) if pipeline.record.groups else kept
 
 
-def rows_of(pipeline: Pipeline, groups: bool = False) -> sql.Composable:
-    """The rows with their bookkeeping: the table, or a query, also for those of the pipeline's topic alone.
+def rows_of(pipeline: Pipeline, groups: bool = False, values: Iterable[str] = ()) -> sql.Composable:
+    """The bookkeeping of rows: its table, or a query, also for those of the pipeline's topic alone.
 
-    With ``groups`` also that of the groups of their columns.
+    With ``groups`` also that of the groups of their columns; with the ``values`` of these columns of the table.
     """
     kept, record = table_of(pipeline.bookkeeping) if groups else kept_rows(pipeline), pipeline.record
     own = sql.SQL("{} = {}").format(sql.Identifier("t", TOPIC[0]), sql.Literal(pipeline.source.topic))
     where = own if record.topic_names else sql.SQL("true")
     if pipeline.target.beside:
-        values = sql.SQL("").join(sql.SQL(", {}").format(sql.Identifier("u", each.name)) for each in record.columns)
+        more = sql.SQL("").join(sql.SQL(", {}").format(sql.Identifier("u", name)) for name in values)
         query = "(SELECT t.*{values} FROM {kept} AS t LEFT JOIN {table} AS u ON {same} WHERE {where})"
         return sql.SQL(query).format(
-            values=values, kept=kept, table=table_of(pipeline), same=same_key(record, "u", "t"), where=where
+            values=more, kept=kept, table=table_of(pipeline), same=same_key(record, "u", "t"), where=where
         )
     return sql.SQL("(SELECT * FROM {} AS t WHERE {})").format(kept, where) if record.topic_names else kept
 

@@ -13,10 +13,11 @@ from offset_ledger.errors import ConfigurationError, TargetLocked, TargetMismatc
 from offset_ledger.ledger import followed_columns, pipelines, row_order
 from offset_ledger.ledger.database import Cursor, named_sql, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.row_order import check_order, ordered_by, table_of, write_order
+from offset_ledger.ledger.row_order import check_order, ordered_by, same_key, table_of, write_order
 from offset_ledger.ledger.staging import key_collations
 from offset_ledger.table.fit import (
     Misfit,
+    column_types,
     has_markers,
     misfits,
     nullable_columns,
@@ -28,6 +29,7 @@ from offset_ledger.table.key_places import check_key_places, keep_key_places
 from offset_ledger.table.view import drop_view, to_be_made
 
 LOCK_TIMEOUT = "10s"  # while a change waits for readers, everybody else waits for the change
+_OF_BOOKKEEPING = frozenset({"_partition", "_offset", "_batch_id"})
 _ALLOWED = {
     Evolve.NONE: frozenset[Evolve](),
     Evolve.ADD_COLUMNS: frozenset({Evolve.ADD_COLUMNS}),
@@ -186,20 +188,60 @@ def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bo
         )
 
 
-def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
-    """Check the table of the ledger with the bookkeeping of the rows; return False where it is missing."""
+def check_tables(cursor: Cursor, pipeline: Pipeline) -> None:
+    """Check that the table with the committed rows is there, and that with their bookkeeping.
+
+    Raises:
+        TargetMismatch: one of them is gone, or elsewhere than the pipeline file says.
+    """
+    target = f"{pipeline.target.schema}.{pipeline.target.table}"
+    _check_committed(cursor, pipeline, target, is_there(cursor, target))
+    _check_bookkeeping(cursor, pipeline)
+
+
+def _check_bookkeeping(cursor: Cursor, pipeline: Pipeline) -> bool:
+    """Check that the bookkeeping of committed rows is there; return False where it is yet to be made.
+
+    Raises:
+        TargetMismatch: the bookkeeping is gone, or elsewhere than the pipeline file says.
+    """
     kept, beside = f"{ROWS_SCHEMA}.{pipeline.file}", pipeline.target.beside
     exists = bool(cursor.run("table/has_bookkeeping", file=pipeline.file).one()[0])
     committed = (beside or exists) and cursor.run("table/file_committed", file=pipeline.file).one()[0]
     if beside and exists and not committed and row_order.has_rows(cursor, table_of(pipeline.bookkeeping)):
         exists = False  # an earlier ledger or another table had it
+    if beside and not exists and committed and not column_types(cursor, pipeline).keys() >= _OF_BOOKKEEPING:
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: table {kept}, with the order of its committed rows, is gone; restore it from a "
+            f"backup; or make it again with: offset-ledger accept table {pipeline.file} --why ..., which counts the "
+            "rows of now as older than any record, and replay what the topic still has"
+        )
     if beside != exists and committed:
         where, write = ("the table's own columns", "columns") if beside else (f"table {kept}", "beside")
         raise TargetMismatch(
             f"pipeline {pipeline.name}: the bookkeeping of its committed rows is in {where}; write target.bookkeeping: "
             f"{write}, or start a pipeline with another name and table"
         )
-    if beside and exists:
+    return exists or not beside
+
+
+def accept_rows(cursor: Cursor, pipeline: Pipeline) -> None:
+    """Let the bookkeeping beside the table, which exists, be about the rows that this has now."""
+    if not pipeline.target.beside:
+        return
+    if not cursor.run("table/has_bookkeeping", file=pipeline.file).one()[0]:
+        _create(cursor, pipeline.bookkeeping, key_collations(cursor, pipeline))
+    parts = {"kept": table_of(pipeline.bookkeeping), "table": table_of(pipeline)}
+    cursor.execute(
+        sql.SQL(named_sql("table/accept_rows")).format(**parts, same_row=same_key(pipeline.record, "u", "t"))
+    )
+
+
+def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
+    """As :func:`_check_bookkeeping`; also that it fits the pipeline file."""
+    there = _check_bookkeeping(cursor, pipeline)
+    if pipeline.target.beside and there:
+        kept = f"{ROWS_SCHEMA}.{pipeline.file}"
         in_groups = bool(cursor.run("table/has_groups", table=kept).one()[0])
         if in_groups and not pipeline.record.groups:
             drop = f"ALTER TABLE {kept} DROP COLUMN _group, ADD PRIMARY KEY ({', '.join(pipeline.record.key_names)})"
@@ -209,7 +251,7 @@ def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
             )
         if in_groups or not pipeline.record.groups:
             _check_fit(cursor, pipeline.bookkeeping)
-    return exists or not beside
+    return there
 
 
 def _of_bookkeeping(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
