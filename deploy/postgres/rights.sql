@@ -14,7 +14,7 @@ GRANT UPDATE (epoch, records, rows, nulls, newest, min_publish_at, max_publish_a
   ON offset_ledger.batch_profile TO ledger_writer;
 GRANT UPDATE (next_offset, leader_epoch, batch_id, newest, max_publish_at, updated_at)
   ON offset_ledger.cursor TO ledger_writer;
-GRANT UPDATE (target, ordered_by, cluster_id, topic_id, config_hash, heads, updated_at)
+GRANT UPDATE (target, ordered_by, key_places, cluster_id, topic_id, config_hash, heads, updated_at)
   ON offset_ledger.pipeline TO ledger_writer;
 GRANT UPDATE (file) ON offset_ledger.target_table TO ledger_writer;
 GRANT UPDATE (rows, refused, skipped, partition, min_offset, max_offset, min_timestamp, max_timestamp, unread, staged_at)

@@ -510,7 +510,7 @@ class Pipeline:
         """The pipeline of the table that has the order of each row: itself, or that of the table beside its own."""
         if not self.target.beside or self.record.append:
             return self
-        target = Target(self.target.connection, ROWS_SCHEMA, self.file, self.target.merge)
+        target = Target(self.target.connection, ROWS_SCHEMA, self.file, self.target.merge, Evolve.WIDEN)
         record = replace(self.record, columns=(), sampled=False)
         return replace(self, record=record, target=target, description="")
 

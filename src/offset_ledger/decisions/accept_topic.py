@@ -25,7 +25,8 @@ from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.stage.schemas import Brought, read_opening
 from offset_ledger.table import row_counts
-from offset_ledger.table.change import ensure_target
+from offset_ledger.table.change import accept_rows, ensure_target, is_there
+from offset_ledger.table.key_places import keep_key_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +258,9 @@ def _accept(
 def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
     """Count the table's event ids, which ``verify`` compares with from now on; returns the count.
 
+    Bookkeeping beside the table follows it, and is made again where it is gone. The key may be read from another place
+    of the records from now on.
+
     Raises:
         ConfigurationError: the pipeline has never been planned.
         TargetMismatch: the target table does not fit the pipeline file.
@@ -268,6 +272,9 @@ def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
             raise ConfigurationError(f"pipeline {pipeline.name} {absent}")
         pipelines.lock_pipeline(cursor, known.name)
         pipelines.lock_table(cursor, known)
+        keep_key_places(cursor, known)
+        if is_there(cursor, f"{known.target.schema}.{known.target.table}"):
+            accept_rows(cursor, known)
         ensure_target(cursor, known)
         return row_counts.count(cursor, known, origin, why)
 

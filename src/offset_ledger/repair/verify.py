@@ -15,6 +15,7 @@ from offset_ledger.ledger.database import ONE_SNAPSHOT, named_sql, open_ledger, 
 from offset_ledger.ledger.row_order import log_at, row_formats, rows_of, same_key, table_of
 from offset_ledger.model.ranges import Gap, OffsetRange, explain, total_width
 from offset_ledger.table import row_counts
+from offset_ledger.table.change import check_tables
 
 LISTED = 100  # violations of one invariant
 
@@ -68,10 +69,16 @@ def verify(pipeline: Pipeline) -> tuple[list[Violation], int]:
     """The violations, each with its invariant, partition and offsets, and how many invariants were checked.
 
     All of them see one snapshot of the database, so a batch that commits meanwhile makes no difference.
+
+    Raises:
+        TargetMismatch: the table, or that with its bookkeeping, is gone.
     """
     violations = list[Violation]()
     with open_ledger(pipeline) as session, transaction(session, ONE_SNAPSHOT) as cursor:
-        queries = invariants(pipeline) if pipelines.is_registered(cursor, pipeline.name) else {}
+        queries = {}
+        if pipelines.is_registered(cursor, pipeline.name):
+            check_tables(cursor, pipeline)
+            queries = invariants(pipeline)
         for name, query in queries.items():
             limited = sql.SQL(named_sql("repair/first_violations")).format(query=query)
             cursor.execute(limited, {"pipeline": pipeline.name, "file": pipeline.file, "limit": LISTED + 1})

@@ -44,6 +44,7 @@ from offset_ledger.repair.verify import Violation, number_of, numbered_queries
 from offset_ledger.stage.copy_rows import copy_decoded
 from offset_ledger.stage.record_batches import chunks, kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
+from offset_ledger.table.change import check_tables
 from offset_ledger.table.fit import column_groups, column_types, target_columns
 
 SHOWN = 100  # violations of one query
@@ -76,6 +77,7 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             if cursors is None:
                 return TopicComparison((), 0, (), ())
+            check_tables(cursor, pipeline)
             pipeline = with_columns(cursor, pipeline)
             starts = pipelines.read_start_offsets(cursor, pipeline.name, cursors.log_id)
         try:

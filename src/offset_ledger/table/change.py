@@ -1,6 +1,7 @@
 """The target table: made where it is missing, checked column by column where it exists, changed where its file may."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from psycopg2 import errors as pg
@@ -11,11 +12,20 @@ from offset_ledger.errors import ConfigurationError, TargetLocked, TargetMismatc
 from offset_ledger.ledger import followed_columns, pipelines, row_order
 from offset_ledger.ledger.database import Cursor, named_sql, savepoint
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.row_order import TOPIC, check_appended, check_order, ordered_by, table_of, write_order
+from offset_ledger.ledger.row_order import (
+    TOPIC,
+    check_appended,
+    check_order,
+    ordered_by,
+    same_key,
+    table_of,
+    write_order,
+)
 from offset_ledger.ledger.staging import key_collations
 from offset_ledger.table.fit import (
     Misfit,
     column_groups,
+    column_types,
     has_markers,
     misfits,
     nullable_columns,
@@ -23,9 +33,11 @@ from offset_ledger.table.fit import (
     remedy,
     target_columns,
 )
+from offset_ledger.table.key_places import check_key_places, keep_key_places
 from offset_ledger.table.view import drop_view, to_be_made
 
 LOCK_TIMEOUT = "10s"  # while a change waits for readers, everybody else waits for the change
+_OF_BOOKKEEPING = frozenset({"_partition", "_offset", "_batch_id"})
 _ALLOWED = {
     Evolve.NONE: frozenset[Evolve](),
     Evolve.ADD_COLUMNS: frozenset({Evolve.ADD_COLUMNS}),
@@ -60,6 +72,8 @@ def _prepare(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None 
         pipelines.lock_table(cursor, pipeline)
         exists = is_there(cursor, target)  # another pipeline of the file may have created it meanwhile
     _check_committed(cursor, pipeline, target, exists)
+    if not check_key_places(cursor, pipeline):
+        keep_key_places(cursor, pipeline)
     query = "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target IS DISTINCT FROM %s"
     cursor.execute(query, [target, pipeline.name, target])
     if not exists:
@@ -72,7 +86,8 @@ def _prepare(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None 
         to_be_made(cursor, pipeline)  # by the first commit, if nothing else has the name of the view
         return None
     record_upgrade(cursor, pipeline)
-    changes = [*_check_fit(cursor, pipeline), *to_be_made(cursor, pipeline, staging)]
+    changes = [*_check_fit(cursor, pipeline), *_of_bookkeeping(cursor, pipeline)]
+    changes += to_be_made(cursor, pipeline, staging)
     check_order(cursor, pipeline, table_of(pipeline.bookkeeping))
     if row_order.read_orders(cursor, pipeline) != {wanted := ordered_by(pipeline.record)}:
         write_order(cursor, pipeline, wanted)
@@ -108,7 +123,7 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int, staging: sq
             rights = drop_view(cursor, pipeline) if widened else []
             if columns:
                 cursor.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(clauses)))
-            others = to_be_made(cursor, pipeline, staging)
+            others = [*_of_bookkeeping(cursor, pipeline), *to_be_made(cursor, pipeline, staging)]
             for statement in [*(change.statement for change in others), *rights]:
                 cursor.execute(statement)
     except pg.LockNotAvailable as error:
@@ -145,13 +160,14 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
     target = pipelines.check_owner(cursor, pipeline)
     exists = is_there(cursor, target)
     _check_committed(cursor, pipeline, target, exists)
+    check_key_places(cursor, pipeline)
     _check_beside(cursor, pipeline)
     if not exists:
         _partitioned_by(pipeline)
         return None
     changes = _check_fit(cursor, pipeline)
     check_order(cursor, pipeline, table_of(pipeline.bookkeeping))
-    return [*changes, *to_be_made(cursor, pipeline)]
+    return [*changes, *_of_bookkeeping(cursor, pipeline), *to_be_made(cursor, pipeline)]
 
 
 def is_there(cursor: Cursor, table: str) -> bool:
@@ -181,22 +197,73 @@ def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bo
         )
 
 
-def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
-    """Check the table of the ledger with the bookkeeping of the rows; return False where it is missing."""
+def check_tables(cursor: Cursor, pipeline: Pipeline) -> None:
+    """Check that the table with the committed rows is there, and that with their bookkeeping.
+
+    Raises:
+        TargetMismatch: one of them is gone, or elsewhere than the pipeline file says.
+    """
+    target = f"{pipeline.target.schema}.{pipeline.target.table}"
+    _check_committed(cursor, pipeline, target, is_there(cursor, target))
+    _check_bookkeeping(cursor, pipeline)
+
+
+def _check_bookkeeping(cursor: Cursor, pipeline: Pipeline) -> bool:
+    """Check that the bookkeeping of committed rows is there; return False where it is yet to be made.
+
+    Raises:
+        TargetMismatch: the bookkeeping is gone, or elsewhere than the pipeline file says.
+    """
     kept, beside = f"{ROWS_SCHEMA}.{pipeline.file}", pipeline.bookkeeping is not pipeline
     exists = bool(cursor.run("table/has_bookkeeping", file=pipeline.file).one()[0])
     committed = (beside or exists) and cursor.run("table/file_committed", file=pipeline.file).one()[0]
     if beside and exists and not committed and row_order.has_rows(cursor, table_of(pipeline.bookkeeping)):
         exists = False  # an earlier ledger or another table had it
+    if beside and not exists and committed and not column_types(cursor, pipeline).keys() >= _OF_BOOKKEEPING:
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: table {kept}, with the order of its committed rows, is gone; restore it from a "
+            f"backup; or make it again with: offset-ledger accept table {pipeline.file} --why ..., which counts the "
+            "rows of now as older than any record, and replay what the topic still has"
+        )
     if beside != exists and committed:
         where, write = ("the table's own columns", "columns") if beside else (f"table {kept}", "beside")
         raise TargetMismatch(
             f"pipeline {pipeline.name}: the bookkeeping of its committed rows is in {where}; write target.bookkeeping: "
             f"{write}, or start a pipeline with another name and table"
         )
-    if beside and exists:
-        _check_fit(cursor, pipeline.bookkeeping)
     return exists or not beside
+
+
+def accept_rows(cursor: Cursor, pipeline: Pipeline) -> None:
+    """Let the bookkeeping beside the table, which exists, be about the rows that this has now."""
+    if pipeline.bookkeeping is pipeline:
+        return
+    if not cursor.run("table/has_bookkeeping", file=pipeline.file).one()[0]:
+        _create(cursor, pipeline.bookkeeping, key_collations(cursor, pipeline))
+    parts = {"kept": table_of(pipeline.bookkeeping), "table": table_of(pipeline)}
+    cursor.execute(
+        sql.SQL(named_sql("table/accept_rows")).format(**parts, same_row=same_key(pipeline.record, "u", "t"))
+    )
+
+
+def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
+    """As :func:`_check_bookkeeping`; also that it fits the pipeline file."""
+    there = _check_bookkeeping(cursor, pipeline)
+    if pipeline.bookkeeping is not pipeline and there:
+        _check_fit(cursor, pipeline.bookkeeping)
+    return there
+
+
+def _of_bookkeeping(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
+    """What the next commit changes in the bookkeeping beside the table: its key is as wide as that of the table."""
+    if pipeline.bookkeeping is pipeline:
+        return []
+    kept = pipeline.bookkeeping
+    name = table_of(kept).as_string(cursor)
+    return [
+        replace(each, text=f"{name}: {each.text}", clause="", statement=remedy(name, [each]), change=None)
+        for each in _check_fit(cursor, kept)
+    ]
 
 
 def _keep_groups(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:

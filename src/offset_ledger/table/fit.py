@@ -70,8 +70,10 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
             why = "declared before and not now, so it is set to NULL"
             misfits = _allow_null(row, why, [*row["never_null"], *row["unless_deleted"]])
         elif row["not_null"] and not row["filled"]:
-            text = f"column {name} is NOT NULL without a default and not declared"
-            misfits = iter([Misfit(text, f"ALTER COLUMN {row['quoted']} DROP NOT NULL")])
+            text, clause = "NOT NULL without a default and not declared", f"ALTER COLUMN {row['quoted']} DROP NOT NULL"
+            if row["in_primary_key"]:
+                text, clause = "of the primary key and not declared: add it to record.key", ""
+            misfits = iter([Misfit(f"column {name} is {text}", clause)])
         else:
             continue
         problems += [replace(misfit, column=name) for misfit in misfits]
@@ -157,7 +159,9 @@ def _place(pipeline: Pipeline) -> dict[str, str]:
 
 def remedy(table: str, problems: list[Misfit]) -> str:
     """The statements that make the table fit, in one line; ``table`` as SQL names it."""
-    clauses = ", ".join(misfit.clause for misfit in problems if misfit.clause)
+    # A unique index may be of a column that is added.
+    ordered = sorted(problems, key=lambda misfit: misfit.clause.startswith("ADD UNIQUE"))
+    clauses = ", ".join(misfit.clause for misfit in ordered if misfit.clause)
     statements = [misfit.statement for misfit in problems if misfit.statement]
     return "; ".join([*statements, *([f"ALTER TABLE {table} {clauses}"] if clauses else [])])
 
@@ -220,6 +224,8 @@ def _of_column(row: Mapping[str, Any], kind: str, pipeline: Pipeline) -> Iterato
         yield Misfit(f"column {name} {wanted} is missing", f"ADD COLUMN {quoted} {kind}", change=added)
         return
     if row["type"] != wanted:
+        if name in record.key_names and record.key:  # keys are equal as the table has them
+            kind = f"{wanted} COLLATE {row['collated']}" if row["collated"] else wanted
         change = f"ALTER COLUMN {quoted} TYPE {kind} USING {quoted}::{wanted}"
         widened = Evolve.WIDEN if widens(row["type"], wanted) else Evolve.NONE
         yield Misfit(f"column {name} is {row['type']}, declared {wanted}", change, change=widened)

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.errors import StateConflict
+from offset_ledger.errors import StateConflict, TargetMismatch
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.row_order import (
@@ -25,6 +26,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.table.change import ensure_target
 from offset_ledger.table.fit import column_groups
+from offset_ledger.table.partitions import partitions_of_moments
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,24 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
     write_order(cursor, pipeline, KAFKA_TIMESTAMP)
     ensure_target(cursor, pipeline)
     kept = table_of(pipeline.bookkeeping)
-    if moment := dict(pipeline.target.copied).get("publish_at"):
-        statement = "UPDATE {} AS u SET {} = _timestamp FROM {} AS t WHERE {} AND publish_at <> _timestamp"
-        same = same_key(pipeline.record, "u", "t")
-        cursor.execute(sql.SQL(statement).format(table_of(pipeline), sql.Identifier(moment), kept, same))
-    statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
-    restated = cursor.execute(sql.SQL(statement).format(kept)).rowcount
+    moved = sql.SQL("(SELECT _timestamp AS publish_at FROM {} WHERE publish_at <> _timestamp)").format(kept)
+    for partition in partitions_of_moments(cursor, pipeline, moved):
+        cursor.execute(partition.statement)
+    try:
+        if moment := dict(pipeline.target.copied).get("publish_at"):
+            statement = "UPDATE {} AS u SET {} = _timestamp FROM {} AS t WHERE {} AND publish_at <> _timestamp"
+            same = same_key(pipeline.record, "u", "t")
+            cursor.execute(sql.SQL(statement).format(table_of(pipeline), sql.Identifier(moment), kept, same))
+        statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
+        restated = cursor.execute(sql.SQL(statement).format(kept)).rowcount
+    except pg.CheckViolation as error:
+        if error.diag.constraint_name:
+            raise
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: table {pipeline.target.schema}.{pipeline.target.table} has no partition for a "
+            f"row that Kafka's timestamp orders ({error.diag.message_detail}); nothing was changed; create it, or let "
+            "target.partitions do so"
+        ) from error
     lacking: list[sql.Composable] = [sql.SQL("_timestamp IS NULL")]
     for group in sorted(set(column_groups(cursor, pipeline).values()) - {""}):
         given = sql.Identifier("t", group)

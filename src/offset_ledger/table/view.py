@@ -10,7 +10,7 @@ from offset_ledger.table.fit import Misfit
 from offset_ledger.table.partitions import missing_partitions
 
 
-def to_be_made(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None = None) -> list[Misfit]:
+def to_be_made(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable | None = None) -> list[Misfit]:
     """Return what the next commit makes beside the columns of the table, which exists: partitions, also for the staged
     rows, the view, and comments.
 

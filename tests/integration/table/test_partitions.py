@@ -6,7 +6,7 @@ import json
 import random
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import permutations
 from pathlib import Path
@@ -15,14 +15,17 @@ from typing import Any
 import pytest
 
 from offset_ledger.checks.diff import compare_table, diff
+from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection
-from offset_ledger.errors import ConfigurationError, OffsetLedgerError, TargetMismatch
+from offset_ledger.errors import ConfigurationError, TargetMismatch
 from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.model.batch import Origin
 from offset_ledger.model.states import BatchKind
 from offset_ledger.repair.verify import verify
 from offset_ledger.table.change import change_target, ensure_target
+from offset_ledger.table.restate import restate
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
 
@@ -381,14 +384,103 @@ def test_a_default_partition_keeps_the_periods_of_its_rows(session: Session, tmp
     assert "sales_p2026" not in partitions(session)
 
 
-def test_partitions_of_another_period_that_overlap_are_one_line(session: Session, tmp_path: Path) -> None:
-    pipeline = written(tmp_path, target="partitions: {every: year}")
+def test_of_a_period_that_other_partitions_have_a_part_of_the_rest_is_made(session: Session, tmp_path: Path) -> None:
+    pipeline = written(tmp_path, target="partitions: {every: year, ahead: 1}")
     do(session, BY_DAY + MONTHS)
-    with pytest.raises(TargetMismatch, match='would overlap partition "sales_january"') as caught:
-        committed(session, pipeline, [sale(0, 1, day="2026-02-01")])
+    committed(session, pipeline, [sale(0, 1, day="2026-02-10"), sale(1, 2, day="2026-01-31")])
+    assert partitions(session)["sales_p20260201000000"] == "FOR VALUES FROM ('2026-02-01') TO ('2026-03-01')"
+    assert set(partitions(session)) == {"sales_january", "sales_ahead", "sales_p20260201000000"}  # to MAXVALUE
+    committed(session, pipeline, [sale(2, 3, day="2026-02-28"), sale(3, 4, day="2025-06-30")])
+    assert partitions(session)["sales_p2025"] == "FOR VALUES FROM ('2025-01-01') TO ('2026-01-01')"
+    assert sorted(row[0] for row in rows(session, "SELECT id FROM public.sales")) == [1, 2, 3, 4]
+    assert verify(pipeline)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("day", "month"), ("week", "month"), ("month", "day"), ("month", "week")]
+)
+def test_the_periods_may_become_coarser_or_finer_and_back(
+    session: Session, tmp_path: Path, before: str, after: str
+) -> None:
+    days = ["2026-01-01", "2026-01-15", "2026-01-31", "2026-02-01", "2026-03-10", "2026-03-30"]
+    for number, every in enumerate((before, after, before)):
+        pipeline = written(tmp_path, target=f"partitions: {{by: day, every: {every}, ahead: 1}}")
+        committed(session, pipeline, [sale(2 * number + n, 2 * number + n, day=days[number + 3 * n]) for n in (0, 1)])
+    found = rows(session, "SELECT id, day::text FROM public.sales ORDER BY 1")
+    assert [tuple(row) for row in found] == list(enumerate(days[n] for n in (0, 3, 1, 4, 2, 5)))
+    assert verify(pipeline)[0] == []
+
+
+def test_the_bounds_of_moments_may_lie_within_a_day(session: Session, tmp_path: Path) -> None:
+    pipeline = written(tmp_path, target="partitions: {every: day, ahead: 1}")
+    within = "('2026-01-01 12:00:01+00') TO ('2026-01-01 12:00:05.5+00')"
+    do(session, OF_THE_TIME.split("CREATE TABLE public.sales_1")[0])
+    do(session, f"CREATE TABLE public.sales_own PARTITION OF public.sales FOR VALUES FROM {within}")
+    committed(session, pipeline, [sale(second, second) for second in range(7)])
+    made = partitions(session)
+    assert made["sales_p20260101000000"] == "FOR VALUES FROM ('2026-01-01 00:00:00+00') TO ('2026-01-01 12:00:01+00')"
+    assert made["sales_p20260101120005"] == "FOR VALUES FROM ('2026-01-01 12:00:05.5+00') TO ('2026-01-02 00:00:00+00')"
+    assert sorted(row[0] for row in rows(session, "SELECT id FROM public.sales")) == [*range(7)]
+
+
+def test_a_detached_partition_that_keeps_its_name_is_named_and_attaching_or_moving_it_helps(
+    session: Session, tmp_path: Path
+) -> None:
+    pipeline = written(tmp_path, target="partitions: {by: day, every: month, ahead: 1}")
+    committed(session, pipeline, [sale(0, 1)])
+    do(session, "ALTER TABLE public.sales DETACH PARTITION public.sales_p202601")
+    said = "needs a partition from 2026-01-01 to 2026-02-01, and public.sales_p202601 exists and is none of its"
+    batch = [sale(1, 2).raw]
+    with pytest.raises(TargetMismatch, match=said) as caught:
+        commit_raw(session, pipeline, batch)
     assert "\n" not in str(caught.value)
-    assert table(session) == []
-    assert len(partitions(session)) == 2
+    do(session, "CREATE SCHEMA IF NOT EXISTS archive; ALTER TABLE public.sales_p202601 SET SCHEMA archive")
+    (open_batch,) = rows(session, "SELECT batch_id FROM offset_ledger.batch WHERE state = 'validated'")
+    commit(pipeline, open_batch[0], Origin("test"))
+    assert [row[0] for row in rows(session, "SELECT id FROM public.sales")] == [2]
+    do(session, "DROP SCHEMA archive CASCADE")
+
+
+def in_march(offset: int, id: int) -> Sale:
+    """One whose own moment is in March, where Kafka's timestamp is in January."""
+    return replace(sale(offset, id), seconds=60 * 86_400)
+
+
+REMERGED = {
+    "columns": ("publish_at", ""),
+    "beside": ("updated_at", ", bookkeeping: {publish_at: updated_at}"),
+}
+
+
+@pytest.mark.parametrize("kept", REMERGED)
+def test_a_remerge_makes_the_partitions_that_its_rows_move_to(session: Session, tmp_path: Path, kept: str) -> None:
+    by, target = REMERGED[kept]
+    made = f"partitions: {{by: {by}, every: month, ahead: 1}}{target}"
+    committed(session, written(tmp_path, target=made), [in_march(0, 1), in_march(1, 2)])
+    assert "sales_p202601" not in partitions(session)
+    path = tmp_path / "sales.yaml"
+    path.write_text(path.read_text().replace("publish_at: $.at", "publish_at: kafka_timestamp"))
+    with transaction(session) as cursor:
+        assert restate(cursor, parse_pipeline(path), Origin("test"), "one clock") == 2
+    assert "sales_p202601" in partitions(session)
+    assert rows(session, f"SELECT DISTINCT {by} FROM public.sales") == [[NOON]]
+
+
+def test_a_remerge_without_target_partitions_names_the_partition_that_is_missing(
+    session: Session, tmp_path: Path
+) -> None:
+    pipeline = written(tmp_path)
+    do(session, OF_THE_TIME.split("CREATE TABLE public.sales_1")[0])
+    do(
+        session,
+        "CREATE TABLE public.sales_march PARTITION OF public.sales FOR VALUES FROM ('2026-03-01') TO (MAXVALUE)",
+    )
+    committed(session, pipeline, [in_march(0, 1)])
+    path = tmp_path / "sales.yaml"
+    path.write_text(path.read_text().replace("publish_at: $.at", "publish_at: kafka_timestamp"))
+    said = r"has no partition for a row that Kafka's timestamp orders \(.*\); nothing was changed; create it, or let"
+    with pytest.raises(TargetMismatch, match=said), transaction(session) as cursor:
+        restate(cursor, parse_pipeline(path), Origin("test"), "one clock")
 
 
 def test_others_read_and_write_while_partitions_are_made(
@@ -422,5 +514,5 @@ def test_a_new_table_needs_the_column_and_a_name_that_is_taken_is_one_line(sessi
     with pytest.raises(ConfigurationError, match=r"add target\.partitions\.by"), transaction(session) as cursor:
         ensure_target(cursor, written(tmp_path, target="partitions: {every: day}"))
     do(session, "CREATE TABLE public.sales_p2026 ()")
-    with pytest.raises(OffsetLedgerError, match='relation "sales_p2026" already exists'):
+    with pytest.raises(TargetMismatch, match=r"public\.sales_p2026 exists and is none of its; nothing was changed"):
         committed(session, written(tmp_path, target="partitions: {every: year, by: day}"), [sale(0)])

@@ -442,8 +442,8 @@ def test_a_column_that_is_nullable_now_names_our_own_constraint(session: Session
         (
             "ALTER TABLE orders DROP COLUMN note, ALTER state TYPE varchar(9), DROP CONSTRAINT orders_pkey",
             "column note text is missing",
-            "ALTER TABLE public.orders ADD UNIQUE (event_id), ALTER COLUMN state TYPE text USING state::text, "
-            "ADD COLUMN note text",
+            "ALTER TABLE public.orders ALTER COLUMN state TYPE text USING state::text, "
+            "ADD COLUMN note text, ADD UNIQUE (event_id)",
         ),
         (
             "ALTER TABLE orders ADD COLUMN own integer NOT NULL",

@@ -23,7 +23,7 @@ WITH wanted_on_schema (name, privileges) AS (
                     ' min_timestamp max_timestamp committed_from committed_until begins follows'),
     ('batch_profile', 'epoch records rows nulls newest min_publish_at max_publish_at'),
     ('cursor', 'next_offset leader_epoch batch_id newest max_publish_at updated_at'),
-    ('pipeline', 'target ordered_by cluster_id topic_id config_hash heads updated_at'),
+    ('pipeline', 'target ordered_by key_places cluster_id topic_id config_hash heads updated_at'),
     ('target_table', 'file'),
     ('slice', 'rows refused skipped partition min_offset max_offset min_timestamp max_timestamp unread staged_at'),
     ('followed_column', 'type schema_id committed_at'),

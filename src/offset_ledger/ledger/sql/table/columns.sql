@@ -13,6 +13,9 @@ SELECT name, quote_ident(name) AS quoted, a.attname IS NOT NULL AS there,
        coalesce(attidentity, '') = 'a' AS always_identity,
        (SELECT quote_ident(collname) FROM pg_collation
         WHERE oid = attcollation AND collname NOT IN ('default', 'C')) AS collation,
+       (SELECT format('%%I.%%I', nspname, collname) FROM pg_collation AS c JOIN pg_namespace AS n ON n.oid = collnamespace
+        WHERE c.oid = attcollation AND collname <> 'default') AS collated,
+       EXISTS (SELECT FROM pg_index WHERE indrelid = attrelid AND indisprimary AND attnum = ANY (indkey::int2[])) AS in_primary_key,
        ARRAY(SELECT quote_ident(conname) FROM pg_constraint
              WHERE conrelid = attrelid AND contype = 'c' AND pg_get_constraintdef(oid) NOT LIKE '%% NOT ENFORCED'
                AND pg_get_expr(conbin, conrelid) = format('(_deleted OR (%%I IS NOT NULL))', name)
