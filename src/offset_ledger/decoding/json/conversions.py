@@ -67,7 +67,9 @@ def conversion(kind: ColumnKind) -> Conversion:
         case "numeric":
             pattern, type_ = _sure_numbers(kind.args), staged_type(kind)
             return Conversion(
-                lambda raw: numeric(raw, *kind.args), msgspec.Raw, lambda values: _numerics(values, pattern, type_)
+                lambda raw: _not_finite(raw, kind.args) or numeric(raw, *kind.args),
+                msgspec.Raw,
+                lambda values: _numerics(values, pattern, type_),
             )
         case "real":
             return Conversion(partial(_floating, single=True), msgspec.Raw, lambda values: _floats(values, 6))
@@ -81,15 +83,15 @@ def conversion(kind: ColumnKind) -> Conversion:
         wire: Any = Annotated[int, msgspec.Meta(ge=-(1 << (bits - 1)), le=(1 << (bits - 1)) - 1)]
         type_ = kinds.INTEGERS[kind.name]
         return Conversion(lambda raw: _integer(raw, bits), wire, lambda values: (pa.array(values, type_), None))
+    count = counts.reader(kind)
     if kind.encoding == kinds.EPOCH_DAYS:
         wire = Annotated[int, msgspec.Meta(ge=kinds.FIRST_DAY, le=kinds.LAST_DAY)]
         return Conversion(
-            lambda raw: counts.day(_integer(raw, 64)),
+            lambda raw: count(_integer(raw, 64)),
             wire,
             lambda values: (pa.array(values, pa.int32()).cast(pa.date32()), None),
         )
     if kind.unit and (kind.name == "time" or kind.unit < 1000):
-        count = counts.reader(kind)
         wire = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
         return Conversion(
             lambda raw: count(_integer(raw, 64)), wire, lambda values: kinds.read_each(values, count, kind)
@@ -98,7 +100,7 @@ def conversion(kind: ColumnKind) -> Conversion:
         unit = kind.unit // 1000
         wire = Annotated[int, msgspec.Meta(ge=kinds.FIRST_MOMENT // unit, le=kinds.LAST_MOMENT // unit)]
         return Conversion(
-            lambda raw: counts.moment(_integer(raw, 64), kind.unit),
+            lambda raw: count(_integer(raw, 64)),
             wire,
             lambda values: (pc.multiply(pa.array(values, pa.int64()), unit).cast(kinds.MOMENT), None),
         )
@@ -139,6 +141,7 @@ def from_text(kind: ColumnKind) -> Callable[[str], Any]:
     form = text_form(kind.plain)
     in_json = None if form or kind.split is not None else conversion(kind.plain)
     element = from_text(kind.item) if kind.item else None
+    is_number = kind.name in ("numeric", "real", "double precision")
 
     def changed(value: str) -> str:
         for step in kind.transform:
@@ -156,7 +159,9 @@ def from_text(kind: ColumnKind) -> Callable[[str], Any]:
         value = changed(value)
         if form:
             return form.read(value)
-        if not _LITERAL.fullmatch(value):
+        if is_number and value in decimals.NOT_FINITE:
+            value = f'"{value}"'
+        elif not _LITERAL.fullmatch(value):
             raise Mismatch(Code.FORMAT, f"expected {kind.name} in a text, got {printable(value)}")
         assert in_json is not None
         return in_json.read(value.encode())
@@ -214,6 +219,8 @@ def _integer(raw: bytes, bits: int) -> int:
 
 def _floating(raw: bytes, single: bool = False) -> float:
     """A float whose shortest text is the very number that was written."""
+    if word := _not_finite(raw):
+        return float(word)
     written, value = number(expect(raw, "number", "number")), float(raw)
     shortest = decimals.single_text(value) if single else repr(value)
     if Decimal(shortest) == written:
@@ -221,6 +228,14 @@ def _floating(raw: bytes, single: bool = False) -> float:
     name = "real" if single else "double precision"
     code = Code.PRECISION if shortest not in ("0.0", "-0.0", "inf", "-inf") else Code.RANGE
     raise Mismatch(code, f"expected {name}, got {shown(raw)}, which it cannot hold")
+
+
+def _not_finite(raw: bytes, args: tuple[int, ...] = ()) -> str | None:
+    """NaN or an infinity, for which JSON has no number and a text stands; None of anything else."""
+    word = decimals.NOT_FINITE.get(raw[1:-1].decode(errors="replace")) if raw[:1] == b'"' else None
+    if word and args and word != "NaN":
+        raise Mismatch(Code.RANGE, f"expected numeric({args[0]},{args[1]}), got {word}")
+    return word
 
 
 def _judged(raw: bytes, kind: ColumnKind) -> str:
