@@ -173,7 +173,8 @@ LONG_FORM: Kind[Column | None] = section(
             Kind(text, {"enum": [*dict.fromkeys(word for words in ENCODINGS.values() for word in words if word)]}),
             "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written; epoch_days: a date as "
             "the number of days since 1970; s, ms, us, ns: the unit of a number for interval or time (since midnight); "
-            "number: a number for another type that Postgres reads from text, as it is written.",
+            "number: a number for another type that Postgres reads from text, as it is written; json: a text for jsonb "
+            "is a JSON document.",
             ("epoch_ms",),
         ),
         "round": Key(FLAG, "Whether a time, moment or interval is rounded to microseconds, or else refused.", (True,)),

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.decoding import counts, decimals, jsonb, kinds
+from offset_ledger.decoding.json.unique import duplicate_path
 from offset_ledger.decoding.jsonb import number, shown
 from offset_ledger.decoding.kinds import INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
@@ -62,6 +63,9 @@ def conversion(kind: ColumnKind) -> Conversion:
             return Conversion(_event_id, str | int, _event_ids)
         case "boolean":
             return Conversion(boolean, bool, lambda values: (pa.array(values, pa.bool_()), None))
+        case "jsonb" if kind.encoding:
+            inner = partial(_document_in, kind=kind)
+            return Conversion(inner, msgspec.Raw, lambda values: kinds.read_each(_raws(values), inner, kind))
         case "jsonb":
             return Conversion(jsonb.document, msgspec.Raw, _documents)
         case "numeric":
@@ -189,6 +193,26 @@ def boolean(raw: bytes) -> bool:
 def string(raw: bytes, wanted: str = "text") -> str:
     """Return the characters of a JSON string."""
     return _string(expect(raw, "text", wanted))
+
+
+def parsed(value: str, kind: ColumnKind) -> str:
+    """Return the JSON document that a text is, if it is one; what stands for one that was not sent stays a text."""
+    if value == kind.unsent:
+        return _encode(value).decode()
+    raw = value.encode()
+    try:
+        (document,) = list_elements(b"[" + raw + b"]")
+    except (ValueError, msgspec.DecodeError, RecursionError):
+        raise Mismatch(Code.FORMAT, f"expected a JSON document in a text, got {printable(value)}") from None
+    jsonb.check_depth(raw)
+    if path := duplicate_path(value):
+        raise Mismatch(Code.DUPLICATE_KEY, f"expected each member once in the text, got {path} again")
+    return jsonb.document(bytes(document))
+
+
+def _document_in(raw: bytes, kind: ColumnKind) -> str:
+    """The document that a text is, or a value that is no text as it is."""
+    return parsed(string(raw), kind) if raw[:1] == b'"' else jsonb.document(raw)
 
 
 def numeric(raw: bytes, precision: int | None = None, scale: int = 0) -> Decimal:

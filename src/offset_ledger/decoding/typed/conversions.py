@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 
 from offset_ledger.decoding import counts, jsonb, kinds
 from offset_ledger.decoding.decimals import numeric, scaled, single, single_text
-from offset_ledger.decoding.json.conversions import from_text
+from offset_ledger.decoding.json.conversions import from_text, parsed
 from offset_ledger.decoding.kinds import INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.texts import text_form, uuid_texts
@@ -100,6 +101,8 @@ def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
         if kind.item or not kind.coerce:
             return Conversion(_refuse(source, "text"))
         kind = kind.plain
+    if kind.name == "jsonb" and kind.encoding and source.name is TypeName.TEXT:
+        return Conversion(partial(parsed, kind=kind))
     if kind.name == "jsonb":
         in_json = json_value(source)
         if isinstance(in_json, _Refuse):
