@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from offset_ledger.checks.decode_sample import Choice, decode_columns
 from offset_ledger.config.model import Pipeline
-from offset_ledger.decoding.arrow import refusal_schema, staging_schema
+from offset_ledger.decoding.arrow import in_one, refusal_schema, staging_schema
 from offset_ledger.decoding.kinds import MOMENT
 from offset_ledger.decoding.texts import with_uuid_texts
 from offset_ledger.model.balance_sheet import Dispositions
@@ -44,7 +44,7 @@ class Preview:
 def preview_tables(pipeline: Pipeline, choice: Choice, records: int) -> Preview:
     """Read and decode that many records, by partition and offset; raises as decode_columns()."""
     _, record, decoded = decode_columns(pipeline, choice, records)
-    rows = pa.concat_tables([staging_schema(record).empty_table(), *(each.rows for each in decoded)])
+    rows = in_one([staging_schema(record).empty_table(), *(each.rows for each in decoded)])
     refused = pa.concat_tables([refusal_schema(record).empty_table(), *(each.refusals for each in decoded)])
     texts = [with_uuid_texts(column.combine_chunks()) for column in rows.columns]
     rows = pa.Table.from_arrays(texts, names=rows.column_names)

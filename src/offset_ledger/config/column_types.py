@@ -32,6 +32,7 @@ ENCODINGS = {
     "timestamptz": ("rfc3339", *(f"epoch_{unit}" for unit in _UNITS)),
     "bytea": ("base64", "hex"),
     "date": ("", "epoch_days"),  # or as a text, which needs no word
+    "jsonb": ("", "json"),
     "time": ("", *_UNITS),
     "interval": ("", *_UNITS),
     **dict.fromkeys((name for name in JUDGED if name != "interval"), ("", "number")),

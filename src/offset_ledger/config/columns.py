@@ -99,7 +99,7 @@ def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tupl
     for key in others:
         yield key, f"{first} says already where the value is", "keep one of the two"
     if first == "value":
-        for key in ("default", "coerce", "transform", "split", "encoding", "round"):
+        for key in ("default", "coerce", "transform", "split", "encoding", "round", "years"):
             yield key, "a constant is taken as it is written", "drop it"
     if first != "path":
         yield "aliases", f"a {first} has no aliases", "drop it"
@@ -112,6 +112,8 @@ def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tupl
         yield "nullable", "a column with a value or a default is never NULL", "keep one of the two"
     if column.coerce and (column.of_text or not is_literal):
         yield "coerce", "it is read from text anyway", "drop it"
+    if name not in ("date", "timestamptz"):
+        yield "years", f"{name} has no years", "drop it"
     if name not in ROUNDED:
         yield "round", f"{name} has no microseconds", "drop it"
     if column.split is not None and not brackets and name != "jsonb":
@@ -171,10 +173,17 @@ LONG_FORM: Kind[Column | None] = section(
             Kind(text, {"enum": [*dict.fromkeys(word for words in ENCODINGS.values() for word in words if word)]}),
             "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written; epoch_days: a date as "
             "the number of days since 1970; s, ms, us, ns: the unit of a number for interval or time (since midnight); "
-            "number: a number for another type that Postgres reads from text, as it is written.",
+            "number: a number for another type that Postgres reads from text, as it is written; json: a text for jsonb "
+            "is a JSON document.",
             ("epoch_ms",),
         ),
         "round": Key(FLAG, "Whether a time, moment or interval is rounded to microseconds, or else refused.", (True,)),
+        "years": Key(
+            Kind(lambda value: bool(one_of(text(value), ("all",))), {"enum": ["all"]}),
+            "all: a date or timestamptz may be any that Postgres holds: infinity, years before 1 and after 9999 too.",
+            ("all",),
+            attribute="far",
+        ),
         "absent": Key(word("keep"), "keep: a record without the value leaves what the row has.", ("keep",)),
         "group": Key(
             matching(COLUMN_PATTERN, "the name of a group", "write a-z, 0-9 and _, such as address"),

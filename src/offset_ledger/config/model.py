@@ -234,6 +234,7 @@ class Column:
     transform: tuple[str, ...] = ()  # lower, upper, trim
     split: str | None = None
     round: bool = False  # of a time, a moment or an interval, to microseconds
+    far: bool = False  # whether a date or a moment may be outside of the years 1 to 9999, or infinite
     group: str = ""  # of columns that a record may leave as they are; those without one are written with the row
 
     @property

@@ -220,6 +220,13 @@ def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
     by = file.at("target", "partitions", "by")
     if by and {"record", "target"} <= said.given.keys() and pipeline.record and pipeline.target:
         check_partitions(by, pipeline.record, pipeline.target)
+    if "target" in said.given and target and target.partitions and record:
+        for column in record.all_columns:
+            section = "key" if column in record.key else "columns"
+            years = file.at("record", section, column.name, "years")
+            if column.far and years and target.partitions.by in (None, column.name):
+                wrong = "commits create partitions for the years 1 to 9999 alone"
+                years.note(Refused(wrong, "drop it, or name another column as target.partitions.by"))
     if "quality" in said.entries:
         check_quality(said.entries["quality"], pipeline)
     return pipeline

@@ -1,6 +1,6 @@
 """A batch of Kafka records -> the rows and the refusals to stage."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -176,17 +176,22 @@ def _rows(
         columns = zip(*((*row.key, row.publish_at, *row.values) for row in decoded.values()), strict=True)
         slots = [staged(kind, column) for kind, column in zip(kinds(record), columns, strict=True)]
         parts.append((np.array([*decoded]), slots, pa.array([row.deleted for row in decoded.values()])))
-    filled = [
-        [*elsewhere.fill(slots, places, deleted), *kafka.at(places), deleted, take(kafka.values, places)]
+    tables = [
+        pa.Table.from_arrays(
+            [*elsewhere.fill(slots, places, deleted), *kafka.at(places), deleted, take(kafka.values, places)],
+            names=schema.names,
+        )
         for places, slots, deleted in parts
     ]
-    for slot, field in enumerate(schema):
-        if any(each[slot].type != field.type for each in filled):  # one has values that the type lacks
-            for each in filled:
-                each[slot] = as_texts(each[slot])
-            schema = schema.set(slot, field.with_type(filled[0][slot].type))
-    tables = [pa.Table.from_arrays(each, schema=schema) for each in filled]
     if len(tables) < 2:
         return tables[0] if tables else schema.empty_table()
     order = np.argsort(np.concatenate([places for places, _, _ in parts]), kind="stable")
-    return pa.concat_tables(tables).take(pa.array(order))
+    return in_one(tables).take(pa.array(order))
+
+
+def in_one(tables: Sequence[pa.Table]) -> pa.Table:
+    """The tables one after the other; a column has texts where it has them in one, of values that its type lacks."""
+    for slot, name in enumerate(tables[0].column_names):
+        if len({each.schema.field(slot).type for each in tables}) > 1:
+            tables = [each.set_column(slot, name, as_texts(each.column(slot).combine_chunks())) for each in tables]
+    return pa.concat_tables(tables)

@@ -18,26 +18,37 @@ MIDNIGHT = "24:00:00"
 _LAST_MICROSECOND = 86_399_999_999
 _ENDS = (-(2**63), 2**63 - 1)
 """What a source writes for all that 64 bits cannot hold."""
+INFINITE = ("infinity", "-infinity")
+_INFINITE_COUNTS = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
+"""What the JDBC driver of Postgres, and so Debezium, gives for an infinite timestamp, whatever the unit."""
+_FAR_DAYS = range(-2_440_588, 2_145_042_906)
+_FAR_MOMENTS = range(-210_866_803_200_000_000, 9_224_318_016_000_000_000)
+"""Days and microseconds since 1970 that Postgres holds: from 4714 BC to the years 5874897 and 294276."""
+_MICROSECONDS_PER_DAY = 86_400_000_000
+ALL_YEARS = "a column with years: all takes all that Postgres holds"
 
 
-def reader(kind: ColumnKind) -> Callable[[int], Any]:
-    """Return how a count becomes a value of the kind, by its encoding."""
+def reader(kind: ColumnKind, nanoseconds: int = 0) -> Callable[[int], Any]:
+    """Return how a count becomes a value of the kind, in units of so many ``nanoseconds`` or of its encoding."""
+    unit = nanoseconds or kind.unit
     match kind.name:
         case "date":
-            return day
+            return partial(day, far=kind.far)
         case "time":
-            return partial(time_of_day, nanoseconds=kind.unit, rounds=kind.round)
+            return partial(time_of_day, nanoseconds=unit, rounds=kind.round)
         case "interval":
             return partial(interval, kind=kind)
         case _:
-            return partial(moment, nanoseconds=kind.unit, rounds=kind.round)
+            return partial(moment, nanoseconds=unit, rounds=kind.round, far=kind.far)
 
 
-def day(days: int) -> date:
-    """Return the day so many days after 1970-01-01."""
-    if not kinds.FIRST_DAY <= days <= kinds.LAST_DAY:
-        raise Mismatch(Code.RANGE, f"expected a day in the years 1 to 9999, got day {days} since 1970-01-01")
-    return kinds.EPOCH.date() + timedelta(days=days)
+def day(days: int, far: bool = False) -> date | str:
+    """Return the day so many days after 1970-01-01; as a text one that only Postgres has, where it may be ``far``."""
+    if kinds.FIRST_DAY <= days <= kinds.LAST_DAY:
+        return kinds.EPOCH.date() + timedelta(days=days)
+    if far and days in _FAR_DAYS:
+        return "".join(_written(days))
+    raise beyond("a day", f"day {days} since 1970-01-01", far)
 
 
 def time_of_day(count: int, nanoseconds: int, rounds: bool = False) -> time | str:
@@ -50,13 +61,23 @@ def time_of_day(count: int, nanoseconds: int, rounds: bool = False) -> time | st
     )
 
 
-def moment(count: int, nanoseconds: int, rounds: bool = False) -> datetime:
-    """Return the moment so many units of ``nanoseconds`` after 1970."""
+def moment(count: int, nanoseconds: int, rounds: bool = False, far: bool = False) -> datetime | str:
+    """Return the moment so many units of ``nanoseconds`` after 1970; as a text one that only Postgres has, where it may
+    be ``far``.
+    """
+    got = f"{count * nanoseconds} ns since 1970"
     microseconds = whole(count * nanoseconds, 1000, rounds, f"{count * nanoseconds} ns")
-    try:
+    if kinds.FIRST_MOMENT <= microseconds <= kinds.LAST_MOMENT:
         return kinds.EPOCH + timedelta(microseconds=microseconds)
-    except OverflowError:
-        raise far(count * nanoseconds) from None
+    if infinite := _INFINITE_COUNTS.get(count, ""):
+        if far:
+            return infinite
+        got = infinite
+    if far and count not in _ENDS and microseconds in _FAR_MOMENTS:
+        days, rest = divmod(microseconds, _MICROSECONDS_PER_DAY)
+        day_, era = _written(days)
+        return f"{day_} {(datetime.min + timedelta(microseconds=rest)).time()}Z{era}"
+    raise beyond("a moment", got, far)
 
 
 def interval(count: int, kind: ColumnKind) -> str:
@@ -69,14 +90,22 @@ def interval(count: int, kind: ColumnKind) -> str:
     return f"{'-' * (microseconds < 0)}{hours:02}:{minutes:02}:{seconds % 60:02}.{fraction:06}"
 
 
-_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
+CYCLE_YEARS, CYCLE_DAYS = 400, 146_097
 _IN_2000 = date(2000, 1, 1)
 
 
 def days_of(year: int, month: int, day_: int) -> int:
     """Return the days from 2000-01-01 to a day of any year; 0 is the year before 1, as in ISO 8601."""
-    cycles, rest = divmod(year - 2000, _CYCLE_YEARS)
-    return (date(2000 + rest, month, day_) - _IN_2000).days + cycles * _CYCLE_DAYS
+    cycles, rest = divmod(year - 2000, CYCLE_YEARS)
+    return (date(2000 + rest, month, day_) - _IN_2000).days + cycles * CYCLE_DAYS
+
+
+def _written(days: int) -> tuple[str, str]:
+    """A day of any year, so many days after 1970, and its era, as Postgres writes them."""
+    cycles, rest = divmod(days - (_IN_2000 - kinds.EPOCH.date()).days, CYCLE_DAYS)
+    in_cycle = _IN_2000 + timedelta(days=rest)
+    year = in_cycle.year + cycles * CYCLE_YEARS
+    return f"{year if year > 0 else 1 - year:04}-{in_cycle:%m-%d}", "" if year > 0 else " BC"
 
 
 def whole(numerator: int, divisor: int, rounds: bool, shown: str) -> int:
@@ -93,6 +122,8 @@ def late(nanoseconds: int) -> Mismatch:
     return Mismatch(Code.RANGE, f"expected a time up to 24:00:00, got {nanoseconds} ns since midnight")
 
 
-def far(nanoseconds: int) -> Mismatch:
-    """Return what is wrong with a moment so many nanoseconds after 1970."""
-    return Mismatch(Code.RANGE, f"expected a moment in the years 1 to 9999, got {nanoseconds} ns since 1970")
+def beyond(what: str, got: str, far: bool) -> Mismatch:
+    """Return what is wrong with a day or a moment that Python, or where it may be ``far`` Postgres, has not."""
+    if far:
+        return Mismatch(Code.RANGE, f"expected {what} that Postgres holds, got {got}")
+    return Mismatch(Code.RANGE, f"expected {what} in the years 1 to 9999, got {got}; {ALL_YEARS}")

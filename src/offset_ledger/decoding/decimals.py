@@ -9,6 +9,11 @@ from offset_ledger.decoding.outcome import Code, Mismatch
 
 MAX_DIGITS_BEFORE_POINT = 131_072
 MAX_DIGITS_AFTER_POINT = 16_383
+NOT_FINITE = {
+    **{"NaN": "NaN", "Infinity": "Infinity", "-Infinity": "-Infinity"},
+    **{"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"},  # of Debezium's decimals
+}
+"""The texts for what no number of JSON is, as Postgres and Python read them."""
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 

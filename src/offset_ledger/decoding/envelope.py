@@ -1,5 +1,7 @@
 """Change events of Debezium: what each operation means, and the payload inside the wrapper of Kafka Connect."""
 
+import re
+
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,9 @@ from offset_ledger.decoding.outcome import WHOLE, Code, Reason, Refusal, Skip
 ROWS = ("c", "r", "u")
 """The operations whose record has a row after it: create, read by a snapshot, update."""
 _OP = "$.op"
+_TEXT_ROW = re.compile(rb'"(?:after|before)":"\{')
 _WRAPPED = b'{"schema":'  # as JsonConverter begins, which writes no blanks
+_string = msgspec.json.Decoder(str).decode
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -38,18 +42,30 @@ def have_rows(ops: pa.Array) -> Flags:
 
 
 def unwrapped(document: bytes) -> bytes:
-    """The payload, where the document is ``{"schema": ..., "payload": ...}`` and nothing else."""
+    """The payload, where the document is ``{"schema": ..., "payload": ...}`` and nothing else.
+
+    Rows that are texts of documents, as MongoDB's connector writes them, are these documents in it.
+    """
     try:
         members = _object(document)
+        if members.keys() == {"schema", "payload"}:
+            document = bytes(members["payload"])
+            members = _object(document) if _TEXT_ROW.search(document) else {}
+        for name in ("after", "before") if _TEXT_ROW.search(document) else ():
+            row = bytes(members.get(name, b""))
+            if row[:1] == b'"':
+                member = f'"{name}":'.encode()
+                document = document.replace(member + row, member + _string(row).encode(), 1)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return document
-    return bytes(members["payload"]) if members.keys() == {"schema", "payload"} else document
+    return document
 
 
 def all_unwrapped(documents: pa.BinaryArray, most: int) -> pa.BinaryArray:
-    """The payloads of those that Kafka Connect wrapped and that have so many bytes at most; the others as they are."""
+    """Those that have so many bytes at most as :func:`unwrapped` gives them; the others as they are."""
     of_size = pc.less_equal(pc.binary_length(documents), most)
-    wrapped = pc.fill_null(pc.and_(pc.starts_with(documents, _WRAPPED), of_size), False).to_numpy(zero_copy_only=False)
+    differ = pc.or_(pc.starts_with(documents, _WRAPPED), pc.match_substring_regex(documents, _TEXT_ROW.pattern))
+    wrapped = pc.fill_null(pc.and_(differ, of_size), False).to_numpy(zero_copy_only=False)
     if not wrapped.any():
         return documents
     texts = np.array(documents.to_pylist(), object)

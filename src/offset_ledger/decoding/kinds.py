@@ -63,6 +63,7 @@ class ColumnKind:
     split: str | None = None
     coerce: bool = False
     round: bool = False  # to what the type holds
+    far: bool = False  # whether a day or a moment may be one of any year, or infinite
     unsent: str | None = None  # a text that stands for a value that was not sent, and is not changed
 
     @property
@@ -98,7 +99,9 @@ def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
 def kind_of(column: Column) -> ColumnKind:
     """The kind of a declared column."""
     kind = _kind(column.type, column.encoding)
-    return replace(kind, transform=column.transform, split=column.split, coerce=column.coerce, round=column.round)
+    return replace(
+        kind, transform=column.transform, split=column.split, coerce=column.coerce, round=column.round, far=column.far
+    )
 
 
 def _kind(type_: ColumnType, encoding: str) -> ColumnKind:

@@ -23,6 +23,7 @@ _MOMENT = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
     r"(?:[Zz]|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
 )
+_BEYOND = re.compile(r"-?infinity|([+-][0-9]{4,7}|0000|[0-9]{5,7})(-[0-9]{2}-[0-9]{2}.*)", re.S)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _UUID_DIGITS = [place for place in range(36) if place not in (8, 13, 18, 23)]
 
@@ -49,7 +50,19 @@ def text_form(kind: ColumnKind) -> TextForm | None:
     if kind.judged and not kind.unit:
         return _FORMS["text", ""]
     form = _FORMS.get((kind.name, kind.encoding))
-    return replace(form, read=_ROUNDING[kind.name]) if form and kind.round else form
+    if form and (kind.round or kind.far):
+        return replace(form, read=_with_options(kind))
+    return form
+
+
+def _with_options(kind: ColumnKind) -> Callable[[str], Any]:
+    match kind.name:
+        case "date":
+            return any_day
+        case "time":
+            return partial(time_of_day, rounds=kind.round)
+        case _:
+            return partial(any_moment if kind.far else moment, rounds=kind.round)
 
 
 def text(value: str, limit: int | None = None) -> str:
@@ -72,12 +85,32 @@ def _text_column(column: pa.StringArray, limit: int | None = None) -> Built:
 def day(value: str) -> date:
     """Return the day written YYYY-MM-DD, with or without a Z."""
     match = _DAY.fullmatch(value)
-    if match is None:
-        raise _malformed("date as YYYY-MM-DD", value)
+    if match is None or value.startswith("0000"):
+        raise _beyond("a day", value) or _malformed("date as YYYY-MM-DD", value)
     try:
         return date.fromisoformat(match[1])
     except ValueError:
         raise Mismatch(Code.RANGE, f"expected a day of the calendar, got {printable(value)}") from None
+
+
+def any_day(value: str) -> date | str:
+    """Return the day, which may be one that only Postgres has."""
+    match = _BEYOND.fullmatch(value)
+    if match is None or value in counts.INFINITE:
+        return day(value) if match is None else value
+    near, days = _nearer(match)
+    return counts.day((day(near) - kinds.EPOCH.date()).days + days, far=True)
+
+
+def _beyond(what: str, value: str) -> Mismatch | None:
+    return counts.beyond(what, printable(value), far=False) if _BEYOND.fullmatch(value) else None
+
+
+def _nearer(written: re.Match[str]) -> tuple[str, int]:
+    """The same day in a cycle of the calendar about 2000, and how many days are between."""
+    year = int(written[1])
+    near = 2000 + year % counts.CYCLE_YEARS
+    return f"{near}{written[2]}", (year - near) // counts.CYCLE_YEARS * counts.CYCLE_DAYS
 
 
 def time_of_day(value: str, rounds: bool = False) -> time | str:
@@ -102,11 +135,21 @@ def _time_column(column: pa.StringArray) -> Built:
     return moments_of_one_day.cast(pa.timestamp("us")).cast(kinds.TIME), flags
 
 
+def any_moment(value: str, rounds: bool = False) -> datetime | str:
+    """Return the moment, which may be one that only Postgres has; else as :func:`moment`."""
+    match = _BEYOND.fullmatch(value)
+    if match is None or value in counts.INFINITE:
+        return moment(value, rounds) if match is None else value
+    near, days = _nearer(match)
+    microseconds = (moment(near, rounds) - kinds.EPOCH) // timedelta(microseconds=1)
+    return counts.moment(microseconds + days * 86_400_000_000, 1000, far=True)
+
+
 def moment(value: str, rounds: bool = False) -> datetime:
     """Return a moment of RFC 3339, in UTC; digits beyond the microsecond have to be zeros, unless it ``rounds``."""
     match = _MOMENT.fullmatch(value)
-    if match is None:
-        raise _malformed("RFC 3339 timestamp with zone", value)
+    if match is None or value.startswith("0000"):
+        raise _beyond("a moment", value) or _malformed("RFC 3339 timestamp with zone", value)
     *fields, fraction, sign, hours, minutes = match.groups(default="0")
     microseconds = timedelta(microseconds=_microseconds(fraction, value, rounds))
     zone = timezone(timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1))
@@ -258,7 +301,3 @@ _FORMS = {
     ("bytea", "hex"): TextForm("hexadecimal", hexadecimal, partial(_bytes_column, read=hexadecimal)),
 }
 """By the name and the encoding of the kind."""
-_ROUNDING: dict[str, Callable[[str], Any]] = {
-    "time": partial(time_of_day, rounds=True),
-    "timestamptz": partial(moment, rounds=True),
-}

@@ -118,6 +118,10 @@ Integers = npt.NDArray[np.int64]
 _PLAIN = r"^-?[0-9]+(?:\.[0-9]+)?$"
 _MAX_WIDTH = 80
 _NEGATIVE = 0x4000
+_NOT_FINITE = {
+    word: sign.to_bytes(6).ljust(8, b"\0")
+    for word, sign in (("NaN", 0xC000), ("Infinity", 0xD000), ("-Infinity", 0xF000))
+}
 _MAX_WHOLE, _MAX_SCALE = 131_072, 16_383
 _GROUP = np.array([1000, 100, 10, 1], np.int16)
 
@@ -126,11 +130,14 @@ def numeric_binary(texts: pa.StringArray) -> pa.BinaryArray:
     """Return each number as Postgres sends and takes it; null stays null.
 
     Raises:
-        ValueError: a text is no finite number, or one that no numeric can hold.
+        ValueError: a text is no number, or one that no numeric can hold.
     """
     if not len(texts):
         return pa.array([], pa.binary())
     if not _all(pc.match_substring_regex(texts, _PLAIN)):
+        if not _all(finite := pc.invert(pc.is_in(texts, pa.array(list(_NOT_FINITE))))):
+            own = pa.array([_NOT_FINITE.get(text) for text in texts.to_pylist()], pa.binary())
+            return pc.coalesce(own, numeric_binary(pc.if_else(finite, texts, None)))
         texts = pa.array([None if text is None else _spelled_out(text) for text in texts.to_pylist()], pa.string())
     fits = pc.fill_null(pc.less_equal(pc.binary_length(texts), _MAX_WIDTH), True)
     if _all(fits):
@@ -154,7 +161,7 @@ def _spelled_out(text: str) -> str:
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite():
-        raise ValueError(f"expected a finite number, got {text}")
+        raise ValueError(f"expected a number, got {text}")
     return f"{number:f}"
 
 

@@ -21,6 +21,7 @@ from offset_ledger.config.model import Column, FieldCondition, JsonPath, Limits,
 from offset_ledger.config.source import Format, Source
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.decoding import frame
+from offset_ledger.decoding.decimals import NOT_FINITE
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.inferred import Inferred, column_name, limited, named, schema_columns
 from offset_ledger.decoding.json.conversions import conversion, json_kind, list_elements
@@ -187,6 +188,7 @@ MAX_NESTED = 8
 FEW_VALUES = 20
 MANY_NAMES = 20
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_NOT_FINITE = {f'"{word}"'.encode() for word in NOT_FINITE}
 NARROWED = ("uuid", "date", "time", "timestamptz")
 _TYPES = {"number": ("bigint", "numeric"), "text": (*NARROWED, "text"), "boolean": ("boolean",)}
 _MOMENT_NAME = re.compile(r"(?:^|_)(?:at|ts|time|timestamp|date|millis|ms)$|time")
@@ -215,6 +217,8 @@ def _member(path: JsonPath, sampled: Sequence[bytes], nullable: bool) -> Iterato
     values = [value for value in sampled if value != b"null"]
     nullable = nullable or len(values) < len(sampled)
     kinds = sorted({json_kind(value) for value in values})
+    if kinds == ["number", "text"] and all(value in _NOT_FINITE for value in values if value[:1] == b'"'):
+        kinds = ["number"]
     if kinds == ["object"] and (doubt := _no_record(path, values)) is None:
         yield from _members(values, path, nullable)
     elif kinds == ["object"]:

@@ -24,6 +24,7 @@ from psycopg2.extensions import connection
 
 from offset_ledger.config.model import Column, ColumnType, Tombstone
 from offset_ledger.decoding.arrow import decode_batch, staging_schema
+from offset_ledger.decoding.counts import reader
 from offset_ledger.decoding.json.conversions import conversion as json_conversion
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kinds import ColumnKind, kind_of, staged
@@ -317,6 +318,66 @@ def test_every_moment_survives_copy(session: connection, values: list[int | None
     moments = [FIRST, LAST, 0, None, *values]
     found = copied(session, "timestamptz", pa.array(moments, pa.timestamp("us", "UTC")))
     assert found == [None if value is None else struct.pack(">q", value - YEAR_2000) for value in moments]
+
+
+SENT = {"timestamp": "timestamptz_send({})", "date": "date_send({})", "time": "time_send({})", "numeric": "{}::text"}
+DAYS, MOMENTS = (-2_440_588, 2_145_042_905), (FIRST, 9_224_318_015_999_999_999)
+
+
+@pytest.mark.parametrize(
+    ("type_", "encoding", "bounds", "form", "start"),
+    [
+        ("date", "epoch_days", DAYS, ">i", 10_957),
+        ("timestamp with time zone", "epoch_us", MOMENTS, ">q", YEAR_2000),
+        ("time without time zone", "us", (0, 86_400_000_000), ">q", 0),
+    ],
+)
+@examples(50)
+@given(data=st.data())
+def test_every_day_time_and_moment_of_postgres_survives_copy(
+    session: connection, type_: str, encoding: str, bounds: tuple[int, int], form: str, start: int, data: st.DataObject
+) -> None:
+    counted = [*bounds, 0, None, *data.draw(st.lists(st.none() | st.integers(*bounds), max_size=30))]
+    name = {"timestamp with time zone": "timestamptz", "time without time zone": "time"}.get(type_, type_)
+    kind = replace(ColumnKind(name, (), encoding), far=True)
+    read = reader(kind)
+    values = [None if count is None else read(count) for count in counted]
+    column = staged(kind, values)
+    assert pa.types.is_string(column.type)
+    expected = [None if count is None else struct.pack(form, count - start) for count in counted]
+    assert copied(session, type_, column, SENT) == expected
+    texts = replace(kind, encoding="rfc3339" if name == "timestamptz" else "")
+    of_text = json_conversion(texts).read
+    iso = [None if value is None else json.dumps(as_iso(str(value))).encode() for value in values]
+    assert [None if text is None else of_text(text) for text in iso] == values
+
+
+def as_iso(written: str) -> str:
+    """A day, time or moment as ISO 8601 writes it: 44 BC is -0043, and a year of more than four digits has a sign."""
+    day, era, _ = written.partition(" BC")
+    found = re.match(r"([0-9]{4,})(-.*)", day)
+    if found is None:
+        return day
+    year = 1 - int(found[1]) if era else int(found[1])
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04}{found[2]}".replace(" ", "T")
+
+
+@pytest.mark.parametrize(
+    ("type_", "texts"),
+    [
+        ("date", ["2026-01-02", "infinity", "-infinity"]),
+        ("timestamp with time zone", ["2026-01-02 03:04:05.600000Z", "infinity", "-infinity"]),
+        ("numeric", ["-1.50", "NaN", "Infinity", "-Infinity"]),
+        ("numeric(60,2)", ["-1.50", "NaN"]),
+    ],
+)
+def test_what_has_no_end_survives_copy(session: connection, type_: str, texts: list[str]) -> None:
+    form = SENT[re.split("[ (]", type_)[0]]
+    with session.cursor() as cursor:
+        cursor.execute(f"SELECT {form.format(f'v::{type_}')} FROM unnest(%s) AS v", [[*texts, None]])
+        expected = [bytes(v) if isinstance(v, memoryview) else v for (v,) in cursor.fetchall()]
+    assert copied(session, type_, pa.array([*texts, None]), SENT) == expected
 
 
 def in_sql(value: Any) -> Any:

@@ -8,6 +8,7 @@ import pytest
 
 from offset_ledger.config.model import REST, Column, ColumnType
 from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.errors import PipelineFileError
 from offset_ledger.model.followed_columns import effective
 from tests.unit.config.test_pipeline_file import edited, problems, schema_accepts, written
 
@@ -23,6 +24,10 @@ COLUMNS = {
     "{type: bigint, coerce: true, transform: trim}": Column(
         "c", ColumnType("bigint"), ("c",), coerce=True, transform=("trim",)
     ),
+    "{type: timestamptz, round: true, years: all}": Column(
+        "c", ColumnType("timestamptz"), ("c",), encoding="rfc3339", round=True, far=True
+    ),
+    "{type: time, encoding: us, coerce: true}": Column("c", ColumnType("time"), ("c",), encoding="us", coerce=True),
     "{type: timestamptz, coerce: true, encoding: epoch_s}": Column(
         "c", ColumnType("timestamptz"), ("c",), encoding="epoch_s", coerce=True
     ),
@@ -73,6 +78,9 @@ ONLY_PARSER = {
         ".nullable: a column with a value or a default is never NULL; keep one of the two"
     ),
     "{type: text, header: a, aliases: [$.d]}": ".aliases: a header has no aliases; drop it",
+    "{type: text, round: true}": ".round: text has no microseconds; drop it",
+    "{type: time, years: all}": ".years: time has no years; drop it",
+    "{type: date, value: 2026-01-01, years: all}": ".years: a constant is taken as it is written; drop it",
     "{type: text, coerce: true}": ".coerce: it is read from text anyway; drop it",
     "{type: integer, header: a, coerce: true}": ".coerce: it is read from text anyway; drop it",
     "{type: text, split: ','}": ".split: a split text is a list, and the type is text; write type: text[], or jsonb",
@@ -111,3 +119,21 @@ def test_columns_of_keys_need_the_format_that_has_members(tmp_path: Path) -> Non
     assert problems(written(tmp_path, unread)) == [
         "7: source.key_format: the keys are not read: record.event_id is a path; drop it, or write event_id: key"
     ]
+
+
+@pytest.mark.parametrize(("by", "refused"), [("", True), (", by: c", True), (", by: publish_at", False)])
+def test_partitions_are_of_the_years_1_to_9999(tmp_path: Path, by: str, refused: bool) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        "pipeline: p\nsource: {topic: t}\nrecord:\n  event_id: $.id\n  publish_at: $.at\n"
+        f"  columns: {{c: {{type: date, years: all}}}}\ntarget: {{table: t, partitions: {{every: day{by}}}}}\n"
+    )
+    if not refused:
+        assert parse_pipeline(path).record.columns[0].far
+        return
+    with pytest.raises(PipelineFileError) as caught:
+        parse_pipeline(path)
+    assert caught.value.problems == (
+        f"{path}:6: record.columns.c.years: commits create partitions for the years 1 to 9999 alone; drop it, or name "
+        "another column as target.partitions.by",
+    )

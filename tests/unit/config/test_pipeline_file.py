@@ -473,7 +473,7 @@ def test_comma_that_ends_a_type_between_braces_is_explained(tmp_path: Path) -> N
     path = written(tmp_path, edited("c: timestamptz", "c: {type: numeric(12,2)}"))
     assert problems(path) == [
         "16: record.columns.c.2) is not a known key; the keys are type, path, aliases, nullable, key, header,"
-        " value, default, coerce, transform, split, encoding, round, absent, group, description",
+        " value, default, coerce, transform, split, encoding, round, years, absent, group, description",
         "16: record.columns.c.type: 'numeric(12' ends inside its brackets;"
         ' between { and } write it in quotes: "numeric(12,2)"',
     ]

@@ -380,3 +380,85 @@ def test_arrays_in_avro_stand_for_what_was_not_sent_too() -> None:
     )
     assert reasons == {}
     assert [rows[place]["_groups"] for place in range(2)] == [[], ["a", "u"]]
+
+
+def mongo(op: str, after: Any, before: Any = None, wrapped: bool = False) -> bytes:
+    """An event of MongoDB's connector, whose rows are texts."""
+    texts = [None if each is None else json.dumps(each) for each in (before, after)]
+    return event(op, *texts, connector="mongodb", wrapped=wrapped)  # type: ignore[arg-type]
+
+
+def test_members_of_a_document_that_mongodb_writes_as_a_text_are_paths() -> None:
+    columns = (
+        column("name", "text"),
+        column("oid", "text", ("_id", "$oid")),
+        column("more", "jsonb", nullable=True, group="more"),
+        column("n", "bigint", ("counts", "n"), nullable=True),
+    )
+    record = in_envelope(
+        replace(shape(), key=(Column("id", ColumnType("text"), (), key=("id",)),), columns=columns), False
+    )
+    row = {"_id": {"$oid": "5f"}, "name": 'a "quoted" \\u00e9 {"after":"x"}', "more": {"b": 1.50}, "counts": {"n": 7}}
+    key = json.dumps({"id": json.dumps({"$oid": "5f"})}).encode()
+    values = [mongo("c", row), mongo("u", row | {"more": None}, wrapped=True), mongo("d", None), mongo("d", None, row)]
+    values += [mongo("u", {name: row[name] for name in ("_id", "name")})]
+    rows, reasons = decoded(json_decoder(record), values, [key] * 5, proves=False)
+    assert reasons == {}
+    name = row["name"]
+    assert [(r["oid"], r["name"], r["more"], r["n"], r["_groups"], r["_deleted"]) for r in rows.values()] == [
+        ("5f", name, '{"b": 1.5}', 7, ["more"], False),
+        ("5f", name, None, 7, ["more"], False),
+        (None, None, None, None, ["more"], True),
+        (None, None, None, None, ["more"], True),
+        ("5f", name, None, None, [], False),
+    ]
+    assert {r["id"] for r in rows.values()} == {'{"$oid": "5f"}'}
+    usual = [mongo("c", row, wrapped=wrapped) for wrapped in (False, True)]
+    decoded(json_decoder(record), usual, [key] * 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (mongo("u", None), "missing"),
+        (event("c", None, '{"name": "x"'), "syntax"),  # type: ignore[arg-type]
+        (event("c", None, "x"), "type"),  # type: ignore[arg-type]
+        (event("c", None, '{"name": "x", "name": "y"}'), "duplicate_key"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_text_that_is_no_row_is_refused(value: bytes, code: str) -> None:
+    record = in_envelope(replace(shape(), key=(Column("id", ColumnType("text"), (), key=("id",)),)), False)
+    _, reasons = decoded(json_decoder(record), [value], [b'{"id": "1"}'], proves=False)
+    assert {each["code"] for each in reasons[0]} >= {"null" if code == "missing" else code}
+
+
+DOCUMENTS = {
+    '"{\\"b\\": 1.50, \\"a\\": [true, null]}"': '{"b": 1.50, "a": [true, null]}',
+    '"{\\"a\\":\\"1\\",\\"b\\":null}"': '{"a":"1","b":null}',
+    '"\\"text\\""': '"text"',
+    '"17"': "17",
+    '{"b": 1.50}': '{"b": 1.50}',
+    "[1]": "[1]",
+    f'"{UNAVAILABLE}"': None,
+    '"text"': "format",
+    '""': "format",
+    '"1, 2"': "format",
+    '"{\\"a\\": 1, \\"a\\": 2}"': "duplicate_key",
+    '"{\\"a\\": \\"\\\\u0000\\"}"': "nul",
+    '"{\\"a\\": \\"\\\\ud800\\"}"': "format",
+    f'"{"[" * 501}{"]" * 501}"': "depth",
+    '"1e200000"': "range",
+}
+
+
+@pytest.mark.parametrize("written_", DOCUMENTS)
+def test_a_text_is_a_document_where_the_file_says_so(written_: str) -> None:
+    columns = (column("j", "jsonb", nullable=True, encoding="json", group="j"),)
+    record = in_envelope(replace(shape(), columns=columns), False)
+    value = event("c", None, {"id": 1, "j": "?"}).replace(b'"?"', written_.encode())
+    rows, reasons = decoded(json_decoder(record), [value], proves=False)
+    expected = DOCUMENTS[written_]
+    if reasons:
+        assert [(each["path"], each["code"]) for each in reasons[0]] == [("$.after.j", expected)]
+    else:
+        assert (rows[0]["j"], rows[0]["_groups"]) == (expected, [] if expected is None else ["j"])

@@ -22,7 +22,7 @@ from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.table.infer import Sample, SampledRecord, json_inferred, sampled_kinds, schema_inferred
 from tests.examples import examples
 from tests.fixtures.debezium import event, message, truncation, written
-from tests.unit.decoding.test_change_events import ENVELOPE, avro
+from tests.unit.decoding.test_change_events import ENVELOPE, avro, mongo
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "recorded"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -225,3 +225,15 @@ def test_a_default_of_a_nullable_field_may_have_been_null() -> None:
         "    state: {type: text, nullable: true}\n    note: {type: text, nullable: true}\n    count: integer\n" in text
     )
     assert "# state: where the source has NULL, Kafka Connect's JsonConverter writes the default of its column" in text
+
+
+def test_a_topic_of_mongodb() -> None:
+    rows = [{"_id": {"$oid": f"{n:024}"}, "email": f"{n}@x", "age": n} for n in range(3)]
+    records = [
+        (json.dumps({"id": json.dumps(row["_id"])}).encode(), mongo(op, row)) for row in rows for op in ("c", "u")
+    ]
+    text = proposal(sample(*records)).text
+    assert "  key:\n    id: {type: text, key: $.id}\n" in text
+    assert "    email: text\n    age: bigint\n" in text
+    assert "$._id['$oid']" in text
+    assert "quarantined" not in text

@@ -49,6 +49,8 @@ def documents(*values: Any) -> list[bytes]:
         (["1", "9223372036854775808"], "numeric", False),
         (["1", "1.0"], "numeric", False),
         (["1e3", "null"], "numeric", True),
+        (["1.5", '"NaN"', '"-Infinity"'], "numeric", False),
+        (['"NaN"'], "text", False),
         (["true", "false"], "boolean", False),
         (['"x"', '"2026-01-01"'], "text", False),
         (['"2026-01-01"', '"2024-02-29"'], "date", False),

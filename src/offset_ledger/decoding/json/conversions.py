@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.decoding import counts, decimals, jsonb, kinds
+from offset_ledger.decoding.json.unique import duplicate_path
 from offset_ledger.decoding.jsonb import number, shown
 from offset_ledger.decoding.kinds import INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
@@ -63,12 +64,17 @@ def conversion(kind: ColumnKind, by_schema: bool = False) -> Conversion:
             return Conversion(partial(_event_id, digits=digits), str | int, _event_ids)
         case "boolean":
             return Conversion(boolean, bool, lambda values: (pa.array(values, pa.bool_()), None))
+        case "jsonb" if kind.encoding:
+            inner = partial(_document_in, kind=kind)
+            return Conversion(inner, msgspec.Raw, lambda values: kinds.read_each(_raws(values), inner, kind))
         case "jsonb":
             return Conversion(jsonb.document, msgspec.Raw, _documents)
         case "numeric":
             pattern, type_ = _sure_numbers(kind.args), staged_type(kind)
             return Conversion(
-                lambda raw: numeric(raw, *kind.args), msgspec.Raw, lambda values: _numerics(values, pattern, type_)
+                lambda raw: _not_finite(raw, kind.args) or numeric(raw, *kind.args),
+                msgspec.Raw,
+                lambda values: _numerics(values, pattern, type_),
             )
         case "real":
             return Conversion(partial(_floating, single=True), msgspec.Raw, lambda values: _floats(values, 6))
@@ -82,15 +88,15 @@ def conversion(kind: ColumnKind, by_schema: bool = False) -> Conversion:
         wire: Any = Annotated[int, msgspec.Meta(ge=-(1 << (bits - 1)), le=(1 << (bits - 1)) - 1)]
         type_ = kinds.INTEGERS[kind.name]
         return Conversion(lambda raw: _integer(raw, bits, digits), wire, lambda values: (pa.array(values, type_), None))
+    count = counts.reader(kind)
     if kind.encoding == kinds.EPOCH_DAYS:
         wire = Annotated[int, msgspec.Meta(ge=kinds.FIRST_DAY, le=kinds.LAST_DAY)]
         return Conversion(
-            lambda raw: counts.day(_integer(raw, 64, digits)),
+            lambda raw: count(_integer(raw, 64, digits)),
             wire,
             lambda values: (pa.array(values, pa.int32()).cast(pa.date32()), None),
         )
     if kind.unit and (kind.name == "time" or kind.unit < 1000):
-        count = counts.reader(kind)
         wire = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
         return Conversion(
             lambda raw: count(_integer(raw, 64, digits)), wire, lambda values: kinds.read_each(values, count, kind)
@@ -99,7 +105,7 @@ def conversion(kind: ColumnKind, by_schema: bool = False) -> Conversion:
         unit = kind.unit // 1000
         wire = Annotated[int, msgspec.Meta(ge=kinds.FIRST_MOMENT // unit, le=kinds.LAST_MOMENT // unit)]
         return Conversion(
-            lambda raw: counts.moment(_integer(raw, 64, digits), kind.unit),
+            lambda raw: count(_integer(raw, 64, digits)),
             wire,
             lambda values: (pc.multiply(pa.array(values, pa.int64()), unit).cast(kinds.MOMENT), None),
         )
@@ -140,6 +146,7 @@ def from_text(kind: ColumnKind) -> Callable[[str], Any]:
     form = text_form(kind.plain)
     in_json = None if form or kind.split is not None else conversion(kind.plain)
     element = from_text(kind.item) if kind.item else None
+    is_number = kind.name in ("numeric", "real", "double precision")
 
     def changed(value: str) -> str:
         for step in kind.transform:
@@ -157,7 +164,9 @@ def from_text(kind: ColumnKind) -> Callable[[str], Any]:
         value = changed(value)
         if form:
             return form.read(value)
-        if not _LITERAL.fullmatch(value):
+        if is_number and value in decimals.NOT_FINITE:
+            value = f'"{value}"'
+        elif not _LITERAL.fullmatch(value):
             raise Mismatch(Code.FORMAT, f"expected {kind.name} in a text, got {printable(value)}")
         assert in_json is not None
         return in_json.read(value.encode())
@@ -185,6 +194,26 @@ def boolean(raw: bytes) -> bool:
 def string(raw: bytes, wanted: str = "text") -> str:
     """Return the characters of a JSON string."""
     return _string(expect(raw, "text", wanted))
+
+
+def parsed(value: str, kind: ColumnKind) -> str:
+    """Return the JSON document that a text is, if it is one; what stands for one that was not sent stays a text."""
+    if value == kind.unsent:
+        return _encode(value).decode()
+    raw = value.encode()
+    try:
+        (document,) = list_elements(b"[" + raw + b"]")
+    except (ValueError, msgspec.DecodeError, RecursionError):
+        raise Mismatch(Code.FORMAT, f"expected a JSON document in a text, got {printable(value)}") from None
+    jsonb.check_depth(raw)
+    if path := duplicate_path(value):
+        raise Mismatch(Code.DUPLICATE_KEY, f"expected each member once in the text, got {path} again")
+    return jsonb.document(bytes(document))
+
+
+def _document_in(raw: bytes, kind: ColumnKind) -> str:
+    """The document that a text is, or a value that is no text as it is."""
+    return parsed(string(raw), kind) if raw[:1] == b'"' else jsonb.document(raw)
 
 
 def numeric(raw: bytes, precision: int | None = None, scale: int = 0) -> Decimal:
@@ -226,6 +255,8 @@ def _integer(raw: bytes, bits: int, digits: Digits) -> int:
 
 def _floating(raw: bytes, single: bool = False) -> float:
     """A float whose shortest text is the very number that was written."""
+    if word := _not_finite(raw):
+        return float(word)
     written, value = number(expect(raw, "number", "number")), float(raw)
     shortest = decimals.single_text(value) if single else repr(value)
     if Decimal(shortest) == written:
@@ -233,6 +264,14 @@ def _floating(raw: bytes, single: bool = False) -> float:
     name = "real" if single else "double precision"
     code = Code.PRECISION if shortest not in ("0.0", "-0.0", "inf", "-inf") else Code.RANGE
     raise Mismatch(code, f"expected {name}, got {shown(raw)}, which it cannot hold")
+
+
+def _not_finite(raw: bytes, args: tuple[int, ...] = ()) -> str | None:
+    """NaN or an infinity, for which JSON has no number and a text stands; None of anything else."""
+    word = decimals.NOT_FINITE.get(raw[1:-1].decode(errors="replace")) if raw[:1] == b'"' else None
+    if word and args and word != "NaN":
+        raise Mismatch(Code.RANGE, f"expected numeric({args[0]},{args[1]}), got {word}")
+    return word
 
 
 def _judged(raw: bytes, kind: ColumnKind, digits: Digits) -> str:

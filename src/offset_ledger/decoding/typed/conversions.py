@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from offset_ledger.decoding import counts, jsonb, kinds
 from offset_ledger.decoding.decimals import numeric, scaled, single, single_text
-from offset_ledger.decoding.json.conversions import from_text
+from offset_ledger.decoding.json.conversions import from_text, parsed
 from offset_ledger.decoding.kinds import INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.texts import text_form, uuid_texts
@@ -101,6 +101,8 @@ def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
         if kind.item or not kind.coerce:
             return Conversion(_refuse(source, "text"))
         kind = kind.plain
+    if kind.name == "jsonb" and kind.encoding and source.name is TypeName.TEXT:
+        return Conversion(partial(parsed, kind=kind))
     if kind.name == "jsonb":
         in_json = json_value(source)
         if isinstance(in_json, _Refuse):
@@ -108,7 +110,7 @@ def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
         build = {TypeName.BOOLEAN: _as_text, TypeName.INTEGER: _as_text, TypeName.TEXT: _quoted}.get(source.name)
         return Conversion(lambda value: json_text(in_json(value)), build)
     if kind.encoding == kinds.EPOCH_DAYS and source.name is TypeName.INTEGER:
-        return Conversion(counts.day, _days)
+        return Conversion(counts.reader(kind), _days)
     if kind.unit and source.name is TypeName.INTEGER:
         return _counts(kind.unit, kind)
     if source.name is TypeName.TEXT and (form := text_form(kind)):
@@ -234,22 +236,23 @@ def _decimals(column: pa.Array, scale: int) -> pa.Array:
     )
 
 
-def _date(_source: ValueType, _kind: ColumnKind) -> Conversion:
+def _date(_: ValueType, kind: ColumnKind) -> Conversion:
     def build(column: pa.Int64Array) -> Built:
         fitting, flags = kept(column, _between(column, *_DAYS))
         return fitting.cast(pa.int32()).cast(pa.date32()), flags
 
-    return Conversion(counts.day, build)
+    return Conversion(counts.reader(kind), build)
 
 
 def _counts(nanoseconds: int, kind: ColumnKind) -> Conversion:
-    if kind.name == "interval":
-        return Conversion(partial(counts.interval, kind=kind))
-    if kind.name == "time":
-        of_day = partial(counts.time_of_day, nanoseconds=nanoseconds, rounds=kind.round)
-        return Conversion(of_day, _counted(nanoseconds, (0, _LAST_MICROSECOND), kinds.TIME))
-    build = _counted(nanoseconds, (kinds.FIRST_MOMENT, kinds.LAST_MOMENT), kinds.MOMENT)
-    return Conversion(partial(counts.moment, nanoseconds=nanoseconds, rounds=kind.round), build)
+    read = counts.reader(kind, nanoseconds)
+    match kind.name:
+        case "interval":
+            return Conversion(read)
+        case "time":
+            return Conversion(read, _counted(nanoseconds, (0, _LAST_MICROSECOND), kinds.TIME))
+        case _:
+            return Conversion(read, _counted(nanoseconds, (kinds.FIRST_MOMENT, kinds.LAST_MOMENT), kinds.MOMENT))
 
 
 _TABLE: dict[tuple[str, TypeName], Callable[[ValueType, ColumnKind], Conversion]] = {
@@ -318,7 +321,7 @@ def json_value(source: ValueType) -> Convert:
         case TypeName.DECIMAL:
             return lambda value: scaled(value, source.scale)
         case TypeName.DATE:
-            return lambda value: counts.day(value).isoformat()
+            return lambda value: str(counts.day(value))
         case TypeName.TIME:
             return lambda value: time_text(value, unit)
         case TypeName.TIMESTAMP:
@@ -375,7 +378,8 @@ def moment_text(count: int, nanoseconds: int) -> str:
     try:
         return (_ZONELESS_EPOCH + timedelta(seconds=seconds)).isoformat() + _fraction(rest)
     except OverflowError:
-        raise counts.far(count * nanoseconds) from None
+        got = f"{count * nanoseconds} ns since 1970"
+        raise Mismatch(Code.RANGE, f"expected a moment in the years 1 to 9999, got {got}") from None
 
 
 def _fraction(nanoseconds: int) -> str:
