@@ -541,7 +541,7 @@ def committed(rules: Rules, state: State, a: Attempt, blindly: bool = False) -> 
         return None, "the table has another order than the file"
     if rules.defect is not Defect.STAGING_WITHOUT_MANIFEST and not _is_as_its_manifest(rules, state, batch, a.epoch):
         return None, "staging is incomplete"
-    if has_conflicts(rules, state, batch):
+    if has_conflicts(rules, state, batch, at_commit=True):
         return None, "another row has a unique value"
     if rules.defect is Defect.GROUPS_BY_COMMENT and rules.is_spent(state, "lose comments"):
         return None, "the groups are not known"
@@ -581,12 +581,10 @@ def committed(rules: Rules, state: State, a: Attempt, blindly: bool = False) -> 
     return db, ""
 
 
-def has_conflicts(rules: Rules, state: State, batch: Batch) -> bool:
-    """Whether the table has changed so since a batch was validated that its rows would break a unique constraint."""
+def has_conflicts(rules: Rules, state: State, batch: Batch, at_commit: bool = False) -> bool:
+    """Whether rows that are staged would break a unique constraint, as the gate sees it, or as the commit does."""
     tables = state.tables(batch.number, batch.epoch)
-    if batch.state is not BatchState.VALIDATED or tables is None:
-        return False
-    return bool(find_conflicts(rules, state.db, tables.rows, batch.topic, at_commit=True))
+    return tables is not None and bool(find_conflicts(rules, state.db, tables.rows, batch.topic, at_commit))
 
 
 def _counted(tables: Staging, partition: int) -> Slice:

@@ -135,16 +135,16 @@ class _Change:
         """The very records that the row, or a group of it, came from are written as the file reads them now."""
         for row in rows:
             stored = self.stored
-            if row.record.what != DELETE and WITH_ROW not in self.takes and stored and row.place == stored.place:
-                if stored.record.what != DELETE and self._differs(row, WITH_ROW):
-                    self.takes[WITH_ROW] = row
-                    self.filled.append(row)
+            same = stored and WITH_ROW not in self.takes and row.place == stored.place
+            if same and row.record.what != DELETE and self._differs(row, WITH_ROW):
+                self.takes[WITH_ROW] = row
+                self.filled.append(row)
         for group in groups_of(self.shape):
             for row in rows:
                 same = group in kept and group not in self.takes and row.place == kept[group].place
-                if same and row.record.what != DELETE and gives(row.record, group, self.shape):
-                    if self._differs(row, group):
-                        self.takes[group] = row
+                given = row.record.what != DELETE and gives(row.record, group, self.shape)
+                if same and given and self._differs(row, group):
+                    self.takes[group] = row
 
     def _differs(self, row: Row, group: str) -> bool:
         if not is_live(self.before):

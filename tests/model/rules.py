@@ -52,10 +52,10 @@ class Step(NamedTuple):
 class Table:
     """What is particular about the table that the file fills.
 
-    ``users`` are the rows that were there before, key and value. ``shapes`` are those that the file may get. Of the last
-    ones, which are the server's affair, only defects and the machine make anything: a trigger that changes nothing, a
-    copy of the batch id, a unique index where a column of the users' own has its default, a nondeterministic collation,
-    and a commit of any size that classifies.
+    ``users`` are the rows that were there before, key and value; ``shapes`` are those that the file may get. The last
+    ones are the server's affair, and matter to defects and the machine alone: a trigger that changes nothing, a copy of
+    the batch id, a unique index where a column of the users' own has its default, a nondeterministic collation, and
+    batches of any size that are classified.
     """
 
     beside: bool = False

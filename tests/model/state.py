@@ -4,8 +4,8 @@ What ``Database`` has could be read from the ledger's tables:
 
 - ``sources``: ``pipeline``, ``beginning``, ``cursor``, ``topic_look``
 - ``batches``: ``batch``, ``batch_range``, ``slice``, ``redrive_record``, ``pruned_reread``
-- ``table``, ``values``: the target table, or its bookkeeping and the table beside that; ``staging``, beside the database,
-  the UNLOGGED tables
+- ``table``, ``values``: the target table, or its bookkeeping and the table beside that
+- ``staging``, beside the database: the UNLOGGED tables
 - ``quarantine``: ``quarantine``, ``dead_letter``
 - ``forgotten``, ``parts``, ``mark``: ``pruned_dismissal``, ``decision``, ``dead_letter_mark``
 
@@ -39,8 +39,8 @@ SENDING, SENT = "is sending letters", "has sent letters"
 class Record(NamedTuple):
     """A record. ``topic_id`` and ``era``, a leader epoch, say in which log it is; ``cleaned``: compaction met it.
 
-    ``gives`` are the optional columns that it has, ``value`` that of the column which is unique or refers to a row, 0 is
-    NULL, and ``spelling`` which of the ways to write its key, 1.5 and 1.50, it has.
+    ``gives`` are the optional columns that it has. ``value`` is that of the column which is unique or refers to a row;
+    0 is NULL. ``spelling`` is one of the ways to write its key, as 1.5 or 1.50.
     """
 
     what: str
@@ -197,8 +197,8 @@ class Slice(NamedTuple):
 class File(NamedTuple):
     """The pipeline file: the order it names, the columns it declares, and whether it decodes what was BAD before.
 
-    ``shape`` has a letter for each optional column: that of its group, WITH_ROW for one that is written with the row, and
-    ABSENT where the file does not declare it.
+    ``shape`` has a letter for each optional column: that of its group, WITH_ROW for one that is written with the row,
+    and ABSENT where the file does not declare it.
     """
 
     order: str = PATH
@@ -313,9 +313,9 @@ class Part(NamedTuple):
 class Database(NamedTuple):
     """What commits, and goes back, together. ``columns`` are those of the table, ``last`` is the newest batch id.
 
-    ``table`` is the bookkeeping, if it is beside the table, whose rows are ``values`` then; ``groups`` are the orders of
-    each key's groups of columns, ``shape`` that of the file by which they were kept last. ``pruned`` is history: key and
-    place of the delete markers that were pruned.
+    ``table`` is the bookkeeping, if that is beside the table, whose rows are ``values`` then. ``groups`` are the orders
+    of each key's groups of columns, ``shape`` is that of the file by which they were kept last. ``pruned`` is history:
+    key and place of the delete markers that were pruned.
     """
 
     sources: tuple[Source, ...]

@@ -82,7 +82,9 @@ def lines_of(first: State, story: Sequence[Step]) -> Iterator[str]:
             who = f"attempt {epoch}" + (", which was paused until now," if is_old else "")
             yield f"{who} {OF_AN_ATTEMPT[step.name].format(*step.parameters)}"
         else:
-            ranges = ", ".join(f"{r[0]}:[{r[1]}, {r[2]})" for r in step.parameters if isinstance(r, tuple))
+            ranges = ", ".join(
+                f"{r[0]}:[{r[1]}, {r[2]})" for r in step.parameters if isinstance(r, tuple) and len(r) == 3
+            )
             yield OTHERS[step.name].format(*step.parameters, ranges=ranges)
         before = step.state
 

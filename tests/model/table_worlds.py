@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import permutations, product
+from itertools import permutations
 
 from tests.model import batch, failover, kafka, repair, tables
 from tests.model.rules import Table, World
-from tests.model.state import BAD, DELETE, ROW, File, Record, Topic
-from tests.model.worlds import AT_ONCE, bad, delete, row, topic
+from tests.model.state import DELETE, ROW, File, Record, Topic
+from tests.model.worlds import AT_ONCE, STEPS, bad, topic
 
 RUNS = (batch.run, batch.ingest, repair.replay)
 
@@ -73,6 +73,16 @@ MOVED = World(
     file=File(shape="xy"),
     table=Table(beside=True, shapes=("xy", "yy")),
 )
+OVERTAKEN = World(
+    "overtaken",
+    "a column that goes to another group while a batch is open",
+    (batch.plan_at_once, *STEPS, tables.regroup, failover.kill),
+    scripts=((topic([of(0, 1, "b")], [of(0, 2, "a")]),),),
+    left={"regroup": 1, "kill": 1},
+    cuts=True,
+    file=File(shape="xy"),
+    table=Table(beside=True, shapes=("xy", "yy")),
+)
 FILLED = World(
     "filled",
     "a column that comes later, with a group or without, and is filled",
@@ -110,9 +120,9 @@ BESIDE_FIRST = World(
 
 
 def that_bring(*ways: str) -> Iterator[tuple[Topic, ...]]:
-    """Records that bring values, by their moments: ``0u1`` is key 0 with value 1, ``0d`` its delete; by log.
+    """Records by their moments: ``0u1`` brings key 0 the value 1, ``0d`` deletes it; a / stands between logs.
 
-    A / stands between logs.
+    Every second one is spelled in another way.
     """
     for way in ways:
         moments = iter(range(1, 9))
@@ -120,18 +130,21 @@ def that_bring(*ways: str) -> Iterator[tuple[Topic, ...]]:
 
 
 def _bringing(text: str, at: int) -> Record:
-    return gone(int(text[0]), at) if text[1] == "d" else of(int(text[0]), at, value=int(text[2:]))
+    key, what, value, spelling = int(text[0]), text[1], text[2:], at % 2
+    return gone(key, at, spelling) if what == "d" else of(key, at, value=int(value), spelling=spelling)
 
 
 CONFLICTS = World(
     "conflicts",
     "a unique column beside the key: two keys that claim one value, in any batches, redrives, replays",
     (*RUNS, repair.redrive),
-    scripts=tuple(that_bring("0u1 1u1 0u2", "0u1 / 1u1 0u2", "1u1 / 0u1 1d", "0u1 0d 1u1", "0u2 1u2 / 1u1", "0u0 1u0 0u1")),
+    scripts=tuple(
+        that_bring("0u1 1u1 0u2", "0u1 / 1u1 0u2", "1u1 / 0u1 1d", "0u1 0d 1u1", "0u2 1u2 / 1u1", "0u0 1u0 0u1")
+    ),
     left={"replay": 1, "redrive": 1},
     keys=2,
     cuts=True,
-    table=Table(unique=True),
+    table=Table(unique=True, trigger=True, collated=True),
 )
 CONFLICTS_BESIDE = World(
     "conflicts beside",
@@ -163,6 +176,17 @@ RACES = World(
     keys=2,
     cuts=True,
     table=Table(unique=True, default=True),
+)
+CLASSIFIED = World(
+    "classified",
+    "a batch with a row that loses, on a server that cannot classify it",
+    (batch.plan_at_once, *STEPS, tables.fail_to_classify),
+    scripts=((topic([of(0, 2), of(0, 1)]),), (topic([gone(0, 2), of(0, 1), of(1, 1)]),)),
+    left={"fail to classify": 1},
+    keys=2,
+    width=3,
+    cuts=True,
+    table=Table(classified=True),
 )
 FAMILY = World(
     "family",
@@ -197,3 +221,7 @@ MARKERS = World(
     left={"expire": 3, "redrive or replay": 1, "dismiss": 2, "fix": 1, "prune deletes": 1},
     cuts=True,
 )
+TABLE_WORLDS = (
+    GROUPS, TOGETHER, LEFT, MOVED, OVERTAKEN, FILLED, BESIDE, BESIDE_FIRST,
+    CONFLICTS, CONFLICTS_BESIDE, CONFLICTS_FIRST, RACES, CLASSIFIED, FAMILY, MARKERS,
+)  # fmt: skip

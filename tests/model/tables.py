@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from tests.model.batch import committed
 from tests.model.repair import replay
@@ -69,30 +69,28 @@ def fail_to_classify(rules: Rules, state: State) -> Iterator[Step]:
 
 def prune_deletes(rules: Rules, state: State) -> Iterator[Step]:
     """Somebody prunes the delete markers that nothing can contradict any more: no record in the topic, in quarantine or
-    in staging is as old.
+    in staging is as old. The others stay.
     """
     if rules.may(state, "prune deletes"):
         for t in range(len(state.topics)):
-            gone = {
-                key: row for key, row in enumerate(state.db.table) if row and row.topic == t and _may_go(rules, state, row)
-            }
-            if gone:
+            rows = enumerate(state.db.table)
+            markers = {key: row for key, row in rows if row and row.topic == t and row.record.what == DELETE}
+            gone = {key: row.place for key, row in markers.items() if _may_go(rules, state, row)}
+            if markers:
                 table = tuple(None if key in gone else row for key, row in enumerate(state.db.table))
-                pruned = tuple(sorted({*state.db.pruned, *((key, row.place) for key, row in gone.items())}))
-                db = state.db._replace(table=table, pruned=pruned, groups=_without(state.db, {*gone}))
+                pruned = tuple(sorted((*state.db.pruned, *gone.items())))
+                db = state.db._replace(table=table, pruned=pruned, groups=_without(state.db, gone))
                 yield Step("prune deletes", (t, *sorted(gone)), rules.spend(state, "prune deletes")._replace(db=db))
 
 
-def _without(db: Database, keys: set[int]) -> tuple[tuple[tuple[str, Row], ...], ...]:
+def _without(db: Database, keys: Container[int]) -> tuple[tuple[tuple[str, Row], ...], ...]:
     return tuple(() if key in keys else orders for key, orders in enumerate(db.groups))
 
 
 def _may_go(rules: Rules, state: State, marker: Row) -> bool:
     logs, db = state.topics[marker.topic].logs, state.db
-    if marker.record.what != DELETE or marker.offset >= logs[marker.partition].start:
-        return False
     if rules.defect is Defect.MARKERS_BY_AGE:
-        return True
+        return marker.offset < logs[marker.partition].start
     order = db.sources[marker.topic].order
     waits = any(not q.resolved_by and q.record.moment(order) <= marker.at for q in db.quarantine)
     staged = any(b.state.is_open for b in db.batches)
