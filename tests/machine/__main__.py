@@ -22,7 +22,7 @@ from offset_ledger.sandbox.postgres import DATA_DATABASE, Postgres
 from offset_ledger.sandbox.process import Launch, silent
 from tests.fixtures.servers import execute, for_tests
 from tests.machine.bench import Divergence
-from tests.machine.walk import NAMES, Walker
+from tests.machine.walk import COUNTED, Walker
 
 
 class Walked(NamedTuple):
@@ -49,7 +49,7 @@ def main() -> int:
     taken, reached = (sum((each[place] for each in walked), Counter[str]()) for place in (1, 2))
     walks, seconds = sum(each.walks for each in walked), time.monotonic() - began
     print(f"{walks:,} walks, {taken.total():,} steps, {seconds:.0f} s")
-    print("  " + ", ".join(f"{name} {taken[name]:,}" for name in NAMES))
+    print("  " + ", ".join(f"{name} {taken[name]:,}" for name in COUNTED))
     print("  stops: " + ", ".join(f"{name} {count:,}" for name, count in sorted(reached.items())), flush=True)
     return 1 if any(each.divergence for each in walked) else 0
 

@@ -6,29 +6,41 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
+from unittest import mock
 
 import psycopg2
+import psycopg2.errors
 from psycopg2 import sql
 from psycopg2.extras import RealDictCursor
 
+from offset_ledger.commit import merge
 from offset_ledger.commit.step import commit
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import ROWS_SCHEMA, Pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.decisions.accept_topic import accept_topic
 from offset_ledger.decisions.losses import skip_lost
 from offset_ledger.decisions.tombstones import approve_tombstones
-from offset_ledger.errors import BatchRejected, OffsetLedgerError, ProducerFenced, TargetMismatch
+from offset_ledger.errors import (
+    BatchRejected,
+    ConfigurationError,
+    LedgerViolation,
+    OffsetLedgerError,
+    ProducerFenced,
+    StateConflict,
+    TargetMismatch,
+)  # fmt: skip
 from offset_ledger.failpoints import Failpoint
-from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.database import connect, named_sql, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.redrive import RedriveChoice, Selection
 from offset_ledger.ledger.staging import SCHEMA
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
 from offset_ledger.plan.step import plan, plan_ahead, plan_replay
@@ -46,11 +58,11 @@ from tests.machine.earlier import Earlier
 from tests.machine.kafka import Cluster, LogReader
 from tests.machine.letters import DeadLetterTopic
 from tests.machine.mapping import LedgerReader, comparable, differences, log_of
-from tests.machine.pipelines import pipeline_of
+from tests.machine.pipelines import FILE, TABLE, key_text, pipeline_of, table_of
 from tests.model import failover
 from tests.model.batch import slices_of
 from tests.model.invariants import allowed, broken
-from tests.model.rules import Rules, Step, World
+from tests.model.rules import Rules, Step, Table, World
 from tests.model.state import (
     COMMITTING,
     LOOKED,
@@ -85,6 +97,16 @@ CHOSEN_BY_LIMIT = ("plan", "plan ahead", "run")
 """What a plan with a limit takes of each partition is the code's to choose; the model allows every share."""
 
 
+_TOO_MUCH = (
+    "SET LOCAL temp_file_limit = 0; SET LOCAL work_mem = '64kB';"
+    "SELECT count(*) FROM (SELECT repeat('x', 1000) AS x, n FROM generate_series(1, 10000) AS n ORDER BY 1, 2) AS s"
+)
+
+
+def _without_room(name: str) -> str:
+    return _TOO_MUCH if name.startswith("commit/classif") else named_sql(name)
+
+
 class Divergence(AssertionError):
     """The code did something else than the model."""
 
@@ -105,7 +127,10 @@ class Bench:
         self.letters: Letters = letters or DeadLetterTopic()
         self.earlier = Earlier(self.query)
         self.kept: tuple[int, dict[int, int]] = (0, {})
+        self.spellings: dict[int, str] = {}
         self.earlier.empty()  # much faster than another database
+        if world.table != Table():
+            self._create_table()
 
     def query(self, statement: Any, arguments: Any = None) -> list[Any]:
         """The rows of a statement of the superuser."""
@@ -113,10 +138,22 @@ class Bench:
             cursor.execute(statement, arguments)
             return cursor.fetchall() if cursor.description else []
 
+    def _create_table(self) -> None:
+        if self.world.table.collated:
+            of_icu = "(provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+            self.query("DROP COLLATION IF EXISTS public.any_case")
+            try:
+                self.query(f"CREATE COLLATION public.any_case {of_icu}")
+            except psycopg2.errors.FeatureNotSupported:  # a server without ICU
+                self.query('CREATE COLLATION public.any_case FROM "POSIX"')
+        for statement in table_of(self._pipeline(0), self.world):
+            self.query(statement)
+
     @contextmanager
     def running(self) -> Iterator[Bench]:
         """Steps of this process work on this bench; attempts that are left in the end die."""
-        with self._stopping():
+        size = {"CLASSIFIED_FROM": 0} if self.world.table.classified else {}
+        with self._stopping(), mock.patch.multiple(merge, **size) if size else nullcontext():
             try:
                 yield self
             finally:
@@ -133,8 +170,11 @@ class Bench:
 
     def database(self) -> Database:
         """The real database, as the model has it."""
-        reader = LedgerReader(self.query, len(self.state.topics), self.world.keys, self.numbers, self.state.time)
+        reader = LedgerReader(self.query, len(self.state.topics), self.world, self.numbers, self.state.time)
         db = reader.database()
+        before, self.spellings = self.spellings, reader.spellings
+        if any(before[key] != text for key, text in reader.spellings.items() if key in before):
+            raise self._diverged(f"keys were {before}, and are {reader.spellings}")
         return db._replace(mark=sum(offset < db.mark for offset in self.letters.positions()) if db.mark else 0)
 
     # -- a step ------------------------------------------------------------------------------------------------------
@@ -146,6 +186,8 @@ class Bench:
             Divergence: the ledger is not as the model says.
         """
         steps = [step]
+        if step.name == "fail to classify":
+            steps += [each for each in self.rules.actions(self.state) if each.name == step.name]
         if step.name in CHOSEN_BY_LIMIT:
             of_topic = (step.name, step.parameters[0], step.state.attempts)
             others = self.rules.actions(self.state)
@@ -216,6 +258,7 @@ class Bench:
             raise actor.error
         if now is None:
             self.actors.pop()
+            self.last = actor
 
     def _actor_of(self, attempt: Attempt) -> Actor:
         return next(actor for each, actor in self.actors if each == attempt)
@@ -418,6 +461,34 @@ class Bench:
     def _prune(self, step: Step, pick: Pick[Any]) -> None:
         prune_beyond(self._pipeline(step.parameters[0]), Ages.same(timedelta(0)), 1, ME)
 
+    # -- the table ---------------------------------------------------------------------------------------------------
+
+    def _fill(self, step: Step, pick: Pick[Any]) -> None:
+        topic, partition, start, end = step.parameters
+        ranges, asked = [OffsetRange(partition, start, end)], replace(ME, run_id=uuid.uuid4().hex)
+        request = Request(RunAction.RANGES, ranges=tuple(ranges), fill=True).key
+        plan_replay(self._pipeline(topic), ranges, asked, request=request)
+
+    def _delete_by_hand(self, step: Step, pick: Pick[Any]) -> None:
+        (row,) = self.query(f"DELETE FROM public.{TABLE} WHERE k = %s RETURNING k", [key_text(step.parameters[0])])
+        assert row
+
+    def _lose_comments(self, step: Step, pick: Pick[Any]) -> None:
+        self.query(f"COMMENT ON TABLE {ROWS_SCHEMA}.{FILE} IS NULL")
+
+    def _fail_to_classify(self, step: Step, pick: Pick[Any]) -> None:
+        """The statement that classifies the staged rows sorts more than the server has room for."""
+        with mock.patch.object(merge, "named_sql", _without_room):
+            self._drive(step)
+        if self.last and isinstance(self.last.error, LedgerViolation):
+            raise self._diverged("the commit takes that for a fault of the ledger")
+
+    def _prune_deletes(self, step: Step, pick: Pick[Any]) -> None:
+        topic, *gone = step.parameters
+        ages = replace(Ages.same(timedelta(days=36500)), deletes=timedelta(seconds=1))
+        with suppress(*(() if gone else (ConfigurationError, StateConflict))):
+            prune_beyond(self._pipeline(topic), ages, 1_000_000, ME)
+
     # -- dead letters ------------------------------------------------------------------------------------------------
 
     def _read_back(self, step: Step, pick: Pick[Any]) -> None:
@@ -477,7 +548,7 @@ class Bench:
         """The log, or the pipeline file, is another value from now on."""
 
     _produce = _commit_transaction = _abort_transaction = _compact = _expire = _truncate = _recreate = _nothing
-    _add_partition = _add_topic = _edit = _nothing
+    _add_partition = _add_topic = _edit = _regroup = _nothing
 
     def _tick(self, step: Step, pick: Pick[Any]) -> None:
         self._age(1)

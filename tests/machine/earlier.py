@@ -11,6 +11,7 @@ from typing import Any
 
 from psycopg2 import sql
 
+from offset_ledger.config.model import ROWS_SCHEMA
 from offset_ledger.ledger.staging import SCHEMA
 from tests.machine.pipelines import TABLE
 
@@ -79,8 +80,9 @@ class Earlier:
 
     def _made(self) -> list[tuple[str, str]]:
         found = self.query(
-            "SELECT schemaname, tablename FROM pg_tables WHERE schemaname = %s OR (schemaname, tablename) = (%s, %s)",
-            [SCHEMA, "public", TABLE],
+            "SELECT schemaname, tablename FROM pg_tables"
+            " WHERE schemaname = ANY(%s) OR (schemaname, tablename) = (%s, %s)",
+            [[SCHEMA, ROWS_SCHEMA], "public", TABLE],
         )
         return [(row["schemaname"], row["tablename"]) for row in found]
 

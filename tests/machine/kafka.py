@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import BrokerUnavailable, LostRange, OffsetExpired, TransientError, UnknownTopic
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.moments import FirstAt
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.stage.record_batches import record_batch
 from offset_ledger.stage.slices import SliceTask, slice_writer
@@ -67,11 +69,29 @@ class Cluster:
         _, found = self._topic(topic)
         return {p: found.logs[p].end_of(era) for p, era in epochs.items() if p < len(found.logs)}
 
+    def settings(self, topic: str, *names: str) -> dict[str, str]:
+        """Settings of the topic: what is older than now may be gone."""
+        return dict.fromkeys(names, "0")
+
+    def offsets_at(self, topic: str, since: datetime) -> dict[int, int | None]:
+        """Per partition the first offset whose record is of that moment or later."""
+        return {p: first.offset if first else None for p, first in self.first_at(topic, since).items()}
+
+    def first_at(self, topic: str, since: datetime) -> dict[int, FirstAt | None]:
+        """The same with the timestamps of these records."""
+        _, found = self._topic(topic)
+        later = ([at for at in _moments(log) if at.timestamp >= since] for log in found.logs)
+        return {p: next(iter(some), None) for p, some in enumerate(later)}
+
     def _topic(self, name: str) -> tuple[int, Topic]:
         for t, topic in enumerate(self.now().topics):
             if topic_name(t) == name and topic.id:
                 return t, topic
         raise UnknownTopic(name)
+
+
+def _moments(log: Log) -> list[FirstAt]:
+    return [FirstAt(offset, moment(record.timestamp)) for offset, record in log.read(log.start, log.stable)]
 
 
 @dataclass(frozen=True)

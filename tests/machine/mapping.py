@@ -10,16 +10,29 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from offset_ledger.config.model import ROWS_SCHEMA
 from offset_ledger.model.snapshot import topic_of
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
-from tests.machine.pipelines import FILE, HEADER, TABLE, moment_of, record_of, text_of, topic_name
+from tests.machine.pipelines import (
+    FILE,
+    HEADER,
+    TABLE,
+    moment_of,
+    record_of,
+    text_of,
+    topic_name,
+    value_text,
+)  # fmt: skip
+from tests.model.beside import COLUMNS, seen
+from tests.model.rules import Table, World
 from tests.model.state import (
     BAD,
     DELETE,
     DELIVERED,
     PATH,
     TIMESTAMP,
+    USERS,
     WAITING,
     Batch,
     Database,
@@ -36,6 +49,8 @@ from tests.model.state import (
     Sheet,
     Slice,
     Source,
+    Values,
+    is_live,
 )  # fmt: skip
 
 Query = Callable[..., list[Mapping[str, Any]]]
@@ -48,8 +63,10 @@ SEVERAL = "several"  # pipeline files of the batches that a pruned one stands fo
 class LedgerReader:
     """Reads one database; ``numbers`` are the model's numbers of the batches, by id."""
 
-    def __init__(self, query: Query, topics: int, keys: int, numbers: dict[int, int], time: int) -> None:
-        self.query, self.topics, self.keys, self.numbers, self.time = query, topics, keys, numbers, time
+    def __init__(self, query: Query, topics: int, world: World, numbers: dict[int, int], time: int) -> None:
+        self.query, self.topics, self.numbers, self.time = query, topics, numbers, time
+        self.keys, self.special, self.shape = world.keys, world.table, world.file.shape
+        self.spellings: dict[int, str] = {}
         names = [topic_name(t) for t in range(topics)]
         self.topic = {f"{FILE}@{name}" if topics > 1 else FILE: t for t, name in enumerate(names)}
 
@@ -70,6 +87,7 @@ class LedgerReader:
             columns=columns,
             mark=self._mark(),
             last=max(self.numbers.values(), default=0),
+            values=self._values(table) if self.special.beside else (),
         )
 
     def _of(self, table: str, order: str = "1") -> dict[int, list[Mapping[str, Any]]]:
@@ -99,16 +117,42 @@ class LedgerReader:
         kinds = "SELECT format_type(atttypid, NULL) AS kind FROM pg_attribute WHERE attname = 'n' AND attrelid = "
         found = self.query(f"{kinds} to_regclass('public.{TABLE}')")
         rows: list[Row | None] = [None] * self.keys
-        for row in self.query(f"SELECT * FROM public.{TABLE}") if found else ():
+        table = f"{ROWS_SCHEMA}.{FILE}" if self.special.beside else f"public.{TABLE}"
+        there = self.query("SELECT to_regclass(%s) AS name", [table])[0]["name"]
+        for row in self.query(f"SELECT * FROM {table}") if there else ():
+            if row.get("_group"):
+                continue
             record = self._record(row, "_timestamp", "_headers")
-            assert row["event_id"] == f"k{record.key}", row
+            if self.special == Table():
+                assert row["event_id"] == f"k{record.key}", row
+            else:
+                assert int(row["k"]) == record.key, row
             assert row["_deleted"] == (record.what == DELETE), row
-            assert row["state"] == (None if row["_deleted"] else text_of(record)), row
+            assert row.get("state") == (None if row["_deleted"] or self.special.beside else text_of(record)), row
             assert rows[record.key] is None
             topic = int(row["_topic"][1:]) if self.topics > 1 else 0
             place = (moment_of(row["publish_at"]), topic, row["_partition"], row["_offset"])
             rows[record.key] = Row(*place, record, self.numbers[row["_batch_id"]])
         return int(bool(found) and found[0]["kind"] == "bigint"), tuple(rows)
+
+    def _values(self, table: tuple[Row | None, ...]) -> tuple[Any, ...]:
+        """The rows of a table beside its bookkeeping, as ``visible`` has them."""
+        rows: list[Any] = [None] * self.keys
+        for row in self.query(f"SELECT * FROM public.{TABLE}"):
+            key = int(row["k"])
+            users = row["state"] == USERS.record.what
+            whole = USERS.record if users else record_of(row["state"])
+            kept = table[key]
+            if self.special.copies:
+                assert row["by_batch"] is None if users else kept and self.numbers[row["by_batch"]] == kept.batch
+            if self.special.refers:
+                assert row["parent"] == (whole.value - 0.5 if whole.value else None), row
+            if self.special.unique and not users:
+                assert row["u"] == (value_text(whole.value) if whole.value else None), row
+            columns = [row.get(name) for name, _ in zip(COLUMNS, self.shape, strict=False)]
+            self.spellings[key] = str(row["k"])
+            rows[key] = whole, tuple(_value(each) for each in columns)
+        return tuple(rows)
 
     @staticmethod
     def _record(row: Mapping[str, Any], timestamp: str, headers: str) -> Record:
@@ -166,6 +210,8 @@ class LedgerReader:
                     part=part,
                     rereads=tuple(rereads[batch_id]),
                     after=self.numbers.get(row["after"], 0),
+                    fill=bool(asked.get("fill")),
+                    moved=_moved(row["verdict"] or {}),
                 )
             )
         return tuple(batches)
@@ -178,13 +224,14 @@ class LedgerReader:
         ):
             place = (self.topic[row["pipeline"]], log_of(row["topic_id"]), row["partition"], row["offset"])
             record = self._record(row, "timestamp", "headers")
-            assert record.what == BAD
+            against = next((_holder(each["detail"]) for each in row["reasons"] if each["code"] == "conflict"), -1)
+            assert record.what == BAD or against >= 0
             batch, resolved, retried = (
                 self.numbers.get(row[name], 0) for name in ("batch_id", "resolved_by", "retried_by")
             )
             letter = "" if not row["posted"] else DELIVERED if row["delivered_at"] else WAITING
             dismissed = row["dismissed_by"] is not None
-            found.append(Quarantined(*place, record, batch, resolved, retried, dismissed, letter))
+            found.append(Quarantined(*place, record, batch, resolved, retried, dismissed, letter, against))
         return tuple(found)
 
     def _mark(self) -> int:
@@ -210,6 +257,22 @@ class LedgerReader:
                 log = log_of(row["topic_id"])
                 parts.append(Part(self.topic[row["pipeline"]], log, tuple(Range(*r) for r in ranges)))
         return tuple(parts), numbers
+
+
+def _value(text: str | None) -> Record | None:
+    """The record that an optional column has its value of."""
+    if text is None:
+        return None
+    return USERS.record if text == USERS.record.what else record_of(text)
+
+
+def _holder(detail: str) -> int:
+    """The key of which the reason of a conflict says that its row has the value."""
+    return int(float(detail.rpartition(" ")[2]))
+
+
+def _moved(verdict: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted((int(p), n) for p, n in verdict.get("moved", {}).items() if n))
 
 
 def log_of(text: str) -> LogId:
@@ -262,7 +325,21 @@ def comparable(db: Database) -> Database:
         quarantine=tuple(sorted(db.quarantine, key=lambda each: each.position)),
         forgotten=tuple(sorted(set(db.forgotten))),
         columns=db.columns if any(db.table) else 0,
+        values=tuple(visible(each) if isinstance(each, Values) else each for each in db.values),
+        groups=(),
+        shape="",
+        pruned=(),
     )
+
+
+def visible(values: Values) -> Any:
+    """A row of the table as a reader sees it: of which records its values are."""
+    if not is_live(values):
+        return None
+    whole = values.whole.record
+    users = whole.what == USERS.record.what
+    columns = (seen(tag, name) for name, tag in zip(COLUMNS, values.columns, strict=False))
+    return USERS.record if users else whole, tuple(columns)
 
 
 def _needed_looks(s: Source) -> tuple[Look, ...]:

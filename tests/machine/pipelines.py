@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from offset_ledger.config.model import (
     Column,
     ColumnType,
+    Deletes,
     Evolve,
     FieldCondition,
     Limits,
     Merge,
+    OnConflict,
     Pipeline,
     Quality,
     RecordShape,
@@ -20,11 +23,14 @@ from offset_ledger.config.model import (
     Tombstone,
 )  # fmt: skip
 from offset_ledger.config.source import OnExpired, Source
-from tests.model.rules import World
-from tests.model.state import BAD, DELETE, PATH, File, Record
+from offset_ledger.table.fit import target_columns
+from tests.model.beside import COLUMNS
+from tests.model.rules import Table, World
+from tests.model.state import ABSENT, BAD, DELETE, PATH, USERS, WITH_ROW, File, Record
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FILE, TABLE, HEADER, LETTERS = "orders", "orders", "record", "letters"
+NUMERIC = ColumnType("numeric")
 TYPES = (ColumnType("integer"), ColumnType("bigint"))
 
 
@@ -37,7 +43,10 @@ def pipeline_of(world: World, file: File, topics: int, topic: int) -> Pipeline:
     columns = (
         Column("state", ColumnType("text"), ("state",), aliases=aliases),
         Column("n", TYPES[file.columns], ("n",)),
+        *_optional(file.shape),
+        *_of_value(world.table),
     )
+    beside = world.table.beside
     several = topics > 1
     made = Pipeline(
         name=FILE,
@@ -55,6 +64,7 @@ def pipeline_of(world: World, file: File, topics: int, topic: int) -> Pipeline:
             tombstone=Tombstone.DELETE if world.compacted else Tombstone.QUARANTINE,
             delete_when=FieldCondition(("op",), "d"),
             topic_names=several,
+            key=(Column("k", NUMERIC, ("k",)),) if world.table != Table() else (),
         ),
         target=Target(
             "postgres_default",
@@ -62,6 +72,10 @@ def pipeline_of(world: World, file: File, topics: int, topic: int) -> Pipeline:
             TABLE,
             Merge.SKIP_EXISTING if world.skip_existing else Merge.NEWEST_WINS,
             Evolve.WIDEN,
+            on_conflict=OnConflict.QUARANTINE if world.table.unique else OnConflict.FAIL,
+            deletes=Deletes.HARD if beside else Deletes.SOFT,
+            beside=beside,
+            copied=(("_batch_id", "by_batch"),) if world.table.copies else (),
         ),
         quality=Quality(
             max_quarantined_share=0.0 if world.rejects else 1.0, dead_letter_topic=LETTERS if world.letters else None
@@ -71,6 +85,55 @@ def pipeline_of(world: World, file: File, topics: int, topic: int) -> Pipeline:
         config_hash=json.dumps(file),
     )
     return made.of_topic(topic_name(topic)) if several else made
+
+
+def _optional(shape: str) -> Iterator[Column]:
+    """The columns that a record may lack; a group is one of the file's."""
+    for name, of in zip(COLUMNS, shape, strict=False):
+        if of != ABSENT:
+            yield Column(name, ColumnType("text"), (name,), nullable=True, group="" if of == WITH_ROW else of)
+
+
+def _of_value(table: Table) -> Iterator[Column]:
+    """The column that is unique, or refers to another row."""
+    if table.unique:
+        yield Column("u", ColumnType("text"), ("u",), nullable=True)
+    if table.refers:
+        yield Column("parent", NUMERIC, ("parent",), nullable=True)
+
+
+def table_of(pipeline: Pipeline, world: World) -> Iterator[str]:
+    """The statements by which the users of the table have made it, with the rows that it has before the first batch."""
+    table, shape = world.table, world.file.shape
+    kinds = dict(target_columns(pipeline))
+    kinds["k"] += " PRIMARY KEY"
+    if table.unique:
+        kinds |= {"u": f"text{' COLLATE public.any_case' if table.collated else ''}", "active": "boolean DEFAULT true"}
+    if table.refers:
+        kinds["parent"] += f" REFERENCES {TABLE}"
+    yield f"CREATE TABLE {TABLE} ({', '.join(' '.join(each) for each in kinds.items())})"
+    if table.unique:
+        nulls = " NULLS NOT DISTINCT" if table.nulls_are_equal else ""
+        yield f"CREATE UNIQUE INDEX own ON {TABLE} (u){nulls}{' WHERE active' if table.default else ''}"
+    if table.trigger:
+        body = "LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'"
+        yield f"CREATE OR REPLACE FUNCTION public.touch() RETURNS trigger {body}"
+        yield f"CREATE TRIGGER touch BEFORE INSERT OR UPDATE ON {TABLE} FOR EACH ROW EXECUTE FUNCTION public.touch()"
+    for key, value in table.users:
+        row = {"k": key_text(key), "state": f"'{USERS.record.what}'", "n": "0"}
+        row |= {name: row["state"] for name, of in zip(COLUMNS, shape, strict=False) if of != ABSENT}
+        row |= {"u": f"'{value_text(value)}'"} if table.unique and value else {}
+        yield f"INSERT INTO {TABLE} ({', '.join(row)}) VALUES ({', '.join(row.values())})"
+
+
+def key_text(key: int, spelling: int = 0) -> str:
+    """A key as a record writes it, in one of the ways that are equal."""
+    return f"{key}.5{'0' * spelling}"
+
+
+def value_text(value: int) -> str:
+    """A unique value."""
+    return f"v{value}"
 
 
 def topic_name(topic: int) -> str:
@@ -94,15 +157,22 @@ def value_of(record: Record, tombstones: bool) -> bytes | None:
         return None
     name = "other" if record.what == BAD else "state"
     fields = {"at": moment(record.path).isoformat(), name: text_of(record), "n": record.path}
-    return json.dumps(fields | ({"op": "d"} if record.what == DELETE else {})).encode()
+    fields |= dict.fromkeys(record.gives, text_of(record))
+    if record.value:
+        fields |= {"u": value_text(record.value), "parent": record.value - 0.5}
+    fields |= {"op": "d"} if record.what == DELETE else {}
+    return f'{json.dumps(fields)[:-1]}, "k": {key_text(record.key, record.spelling)}}}'.encode()
 
 
 def text_of(record: Record) -> str:
     """What tells it from every other one, kept in a column and in a header."""
-    return json.dumps([record.what, record.key, record.path, record.timestamp, record.topic_id, record.era])
+    said = [record.what, record.key, record.path, record.timestamp, record.topic_id, record.era]
+    return json.dumps([*said, record.gives, record.value, record.spelling])
 
 
 def record_of(text: str) -> Record:
     """The same backwards."""
-    what, key, path, timestamp, topic_id, era = json.loads(text)
-    return Record(what, key, path, timestamp, topic_id=topic_id, era=era)
+    what, key, path, timestamp, topic_id, era, gives, value, spelling = json.loads(text)
+    return Record(
+        what, key, path, timestamp, topic_id=topic_id, era=era, gives=gives, value=value, spelling=spelling
+    )  # fmt: skip

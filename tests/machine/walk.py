@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict, deque
+from collections.abc import Iterator
 
 from offset_ledger.connections import Connection
+from offset_ledger.model.states import State as BatchState
 from tests.machine.bench import Bench
-from tests.machine.worlds import EVERYTHING, MACHINE_WORLDS, OUTBOX, TOMBSTONES
+from tests.machine.worlds import ALL_BESIDE, ALL_UNIQUE, EVERYTHING, MACHINE_WORLDS, OUTBOX, TOMBSTONES
+from tests.model.beside import groups_of
 from tests.model.rules import Rules, Step, World
-from tests.model.state import State
+from tests.model.state import Database, State
 from tests.model.stories import OF_AN_ATTEMPT, OTHERS
 
 OF_DEFECTS = {"move cursor", "commit again"}
 NAMES = tuple(sorted({*OF_AN_ATTEMPT, *OTHERS} - OF_DEFECTS))
+BESIDE, FIRST_BESIDE, GROUPED, CONFLICT = (
+    "commit beside", "commit beside with skip_existing", "commit with groups", "conflict"
+)  # fmt: skip
+EVENTS = (BESIDE, FIRST_BESIDE, GROUPED, CONFLICT)
+"""What a step may do besides what its name says, which is counted too."""
+COUNTED = (*NAMES, *EVENTS)
 
 Route = tuple[World, State, list[Step]]
 _ROUTES = 4  # for each name
 _BEGINNINGS = 3
-_LARGE_WORLDS = (OUTBOX, EVERYTHING)
+_LARGE_WORLDS = (OUTBOX, EVERYTHING, ALL_BESIDE, ALL_UNIQUE)
 _SEARCHED_WORLDS = [world for world in MACHINE_WORLDS if world not in _LARGE_WORLDS]
 
 
@@ -26,8 +35,32 @@ def _worlds_of(name: str) -> list[World]:
     """Those that are searched for a step of that name; all of them, if it is named after what comes of an action."""
     if name == "seal, but tombstones may be gone":
         return [TOMBSTONES]
+    if name in EVENTS:
+        return [world for world in _SEARCHED_WORLDS if name in _may_show(world)]
     acting = [world for world in _SEARCHED_WORLDS if name in {f.__name__.replace("_", " ") for f in world.actions}]
     return acting or [*_SEARCHED_WORLDS]
+
+
+def _may_show(world: World) -> Iterator[str]:
+    if world.table.beside:
+        yield FIRST_BESIDE if world.skip_existing else BESIDE
+    if groups_of(world.file.shape):
+        yield GROUPED
+    if world.table.unique:
+        yield CONFLICT
+
+
+def shown(world: World, before: State, after: State) -> set[str]:
+    """The events of a step: a commit into such a table, a record that the gate refuses for its value."""
+    committed = _committed(after.db) > _committed(before.db)
+    refused = sum(n for b in after.db.batches for _, n in b.moved) > sum(
+        n for b in before.db.batches for _, n in b.moved
+    )
+    return {event for event in _may_show(world) if (refused if event == CONFLICT else committed)}
+
+
+def _committed(db: Database) -> int:
+    return sum(b.state is BatchState.COMMITTED for b in db.batches)
 
 
 class Walker:
@@ -40,10 +73,10 @@ class Walker:
         self.reached: Counter[str] = Counter()
         self.walks = 0
         self._routes: dict[str, list[Route]] = defaultdict(list)
-        self._worlds = {name: _worlds_of(name) for name in NAMES}
-        self._searched = dict.fromkeys(NAMES, 1000)  # states
+        self._worlds = {name: _worlds_of(name) for name in COUNTED}
+        self._searched = dict.fromkeys(COUNTED, 1000)  # states
 
-    def walk_until(self, times: int, names: tuple[str, ...] = NAMES) -> None:
+    def walk_until(self, times: int, names: tuple[str, ...] = COUNTED) -> None:
         """Walk until each of these was taken so often.
 
         Raises:
@@ -76,8 +109,9 @@ class Walker:
             self._take(bench, self.random.choice(possible[self._choose([*possible])]))
 
     def _take(self, bench: Bench, step: Step) -> None:
+        before = bench.state
         bench.take(step, self.random.choice)
-        self.taken[step.name] += 1
+        self.taken.update((step.name, *shown(bench.world, before, bench.state)))
 
     def _route(self, wanted: str) -> Route:
         """A way of the model to such a step: one of some that were looked for before, or another one."""
@@ -112,7 +146,7 @@ class Walker:
             first, before = ways[state]
             for step in steps:
                 way = [*before, step]
-                if step.name == wanted:
+                if step.name == wanted or wanted in shown(world, state, step.state):
                     return world, first, way
                 if not self._routes[step.name]:
                     self._routes[step.name].append((world, first, way))

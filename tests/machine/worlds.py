@@ -1,12 +1,13 @@
-"""The worlds that the machine goes through: those of the model, and one in which everything may happen."""
+"""The worlds that the machine goes through: those of the model, and some in which everything may happen."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.model import batch, failover, kafka, repair
-from tests.model.rules import World
-from tests.model.state import OPEN, Log
+from tests.model import batch, failover, kafka, repair, tables
+from tests.model.rules import Table, World
+from tests.model.state import OPEN, File, Log
+from tests.model.table_worlds import TABLE_WORLDS, gone, of
 from tests.model.worlds import AT_ONCE, COMPACTION, GO_BACK, PRODUCE, STEPS, WORLDS, bad, delete, row, to_come
 
 EVERYTHING = World(
@@ -73,4 +74,62 @@ TOMBSTONES = replace(
     name="tombstones",
     actions=(*(each for each in COMPACTION.actions if each not in AT_ONCE), batch.plan_at_once, *STEPS),
 )
-MACHINE_WORLDS = (*WORLDS, TOMBSTONES, OUTBOX, EVERYTHING)
+_HAPPENS = (
+    kafka.produce,
+    kafka.expire,
+    batch.plan_at_once,
+    *STEPS,
+    batch.resolve,
+    repair.abandon,
+    repair.skip,
+    repair.replay,
+    repair.redrive,
+    repair.dismiss,
+    repair.edit,
+    repair.prune,
+    failover.kill,
+    failover.crash,
+    tables.prune_deletes,
+)
+ALL_BESIDE = World(
+    "everything beside",
+    "a table beside its bookkeeping, with groups of columns, and what people do to it, while all else happens",
+    (*_HAPPENS, tables.regroup, tables.fill, tables.delete_by_hand, tables.lose_comments),
+    scripts=(
+        (
+            to_come(
+                [of(0, 1, "a"), bad(1, 1), of(0, 4, "b", spelling=1), gone(1, 5), of(1, 6, "ab")],
+                [of(1, 2, "b"), gone(0, 3, spelling=1), of(0, 2, "ab"), of(1, 4)],
+            ),
+        ),
+    ),
+    left={
+        **dict.fromkeys(("expire", "replay", "redrive", "dismiss", "prune", "prune deletes", "regroup"), 2),
+        **dict.fromkeys(("fix", "delete by hand", "lose comments"), 1),
+        **dict.fromkeys(("rival", "abandon", "crash", "kill", "lost answer"), 3),
+    },
+    attempts=2,
+    keys=2,
+    cuts=True,
+    file=File(shape="xy"),
+    table=Table(beside=True, users=((0, 0),), trigger=True, copies=True, shapes=("xy", ".y")),
+)
+ALL_UNIQUE = World(
+    "everything unique",
+    "a table with a unique column besides its key, while all else happens",
+    _HAPPENS,
+    scripts=(
+        (
+            to_come(
+                [of(0, 1, value=1), of(1, 2, value=1), bad(2, 2), gone(0, 3), of(2, 5, value=2)],
+                [of(2, 1, value=2), of(0, 4, value=2), of(1, 5, value=3), of(2, 6, value=1)],
+            ),
+        ),
+    ),
+    left={**ALL_BESIDE.left},
+    attempts=2,
+    keys=3,
+    cuts=True,
+    table=Table(unique=True, default=True),
+)
+MACHINE_WORLDS = (*WORLDS, *TABLE_WORLDS, TOMBSTONES, OUTBOX, EVERYTHING, ALL_BESIDE, ALL_UNIQUE)

@@ -6,7 +6,7 @@
 - ``look``: snapshot_topic (plan/step.py), which checks the log against the cursors
 - ``plan``: _plan_next (plan/step.py), with plan_head (plan/head.py) by any limit
 - ``plan ahead``: the same, after the open head batch (plan_ahead in plan/step.py); the trigger batch_settles_ahead
-  (0033_batch_ahead.sql) gives such a batch up, or makes it the open one
+  (0034_batch_ahead.sql) gives such a batch up, or makes it the open one
 - ``claim``: claim (stage/claim.py), after _read_kept (stage/step.py) and check_topic (stage/step.py)
 - ``stage slice``: write (stage/slices.py), with begin_slice.sql; a redrive reads records.sql
 - ``seal``, ``seal, but tombstones may be gone``: seal (stage/claim.py), with check_ranges (stage/step.py),
@@ -15,8 +15,9 @@
 - ``validate``, ``reject``: _settle (validate/step.py), with the inherited approval of _reapply_approval
   (validate/step.py)
 - ``commit``: _commit (commit/step.py): lock_cursors (commit/step.py), sealed_counts (ledger/completeness.py),
-  merge_newest_wins.sql or merge_skip_existing.sql, account.sql, quarantine.sql, settle.sql, close
+  classify.sql, the writes of commit/classes.py, find_wrong.sql, quarantine.sql, settle.sql, close
   (model/balance_sheet.py), move_cursor.sql
+- ``fail to classify``: classify.sql ends with an error, for lack of temporary space for example
 - ``lose answer``, ``resolve``: the connection is lost during COMMIT; resolve (commit/step.py)
 - ``end``: a step that raises: Fenced, IncompleteStaging, LostRange and the like
 - ``approve``, ``abandon``: decide_batch (ledger/decisions.py)
@@ -28,7 +29,11 @@
 - ``edit``: the pipeline file gets another order, a wider column or a decoder that takes more; change_target
   (table/change.py) and in_order (ledger/row_order.py) act on it
 - ``remerge``, ``replay part``: restate (table/restate.py), replay_parts (run/remerge.py)
-- ``prune``: sum_up (ledger/prune.py), with delete_records.sql
+- ``prune``, ``prune deletes``: sum_up (ledger/prune.py), with delete_records.sql; delete_markers
+  (repair/delete_markers.py)
+- ``regroup``: the pipeline file gets other groups of columns; _keep_groups (table/change.py) acts on it
+- ``fill``: a replay that also writes rows again (classify.sql)
+- ``delete by hand``, ``lose comments``: somebody deletes a row of the table, or a comment of the bookkeeping
 - ``kill``, ``crash``: a process dies; Postgres crashes: staging is empty, and slices that no seal has made durable
   may be out of the manifest
 - ``replicate``, ``failover``, ``restore``: db becomes what it was

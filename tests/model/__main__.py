@@ -9,16 +9,19 @@ from concurrent.futures import ProcessPoolExecutor
 from tests.model.defects import CAUGHT
 from tests.model.explore import Walk, explore
 from tests.model.stories import violation
+from tests.model.table_worlds import TABLE_WORLDS
 from tests.model.worlds import WORLDS
+
+ALL = (*WORLDS, *TABLE_WORLDS)
 
 
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
-    parser.add_argument("--world", choices=[world.name for world in WORLDS], help="this world alone")
+    parser.add_argument("--world", choices=[world.name for world in ALL], help="this world alone")
     parser.add_argument("--processes", type=int, default=2, help="worlds at a time; one takes up to a gigabyte")
     asked = parser.parse_args()
-    worlds = [world for world in WORLDS if asked.world in (None, world.name)]
+    worlds = [world for world in ALL if asked.world in (None, world.name)]
     with ProcessPoolExecutor(asked.processes, max_tasks_per_child=1) as pool:
         sound = [_show(walk) for walk in pool.map(explore, worlds)]
         defects = () if asked.world else CAUGHT

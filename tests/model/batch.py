@@ -10,6 +10,8 @@ from typing import Any
 
 from offset_ledger.model.states import CLAIMABLE, BatchKind
 from offset_ledger.model.states import State as BatchState
+from tests.model import beside
+from tests.model.conflicts import find_conflicts
 from tests.model.merge import close, merge
 from tests.model.rules import Defect, Rules, Step, decodes
 from tests.model.state import (
@@ -236,8 +238,8 @@ def kept_staging(rules: Rules, state: State, batch: Batch) -> Kept:
 
 
 def fits(tables: Staging, file: File) -> bool:
-    """Whether rows were staged with the columns and the order of the file."""
-    return (tables.file.order, tables.file.columns) == (file.order, file.columns)
+    """Whether rows were staged with the columns, their groups and the order of the file."""
+    return tables.file._replace(fixed=file.fixed) == file
 
 
 def is_whole(rules: Rules, state: State, batch: Batch) -> bool:
@@ -257,6 +259,9 @@ def _is_as_its_manifest(rules: Rules, state: State, batch: Batch, epoch: int) ->
     for each in manifest:
         said[0][each.partition] += each.rows
         said[1][each.partition] += each.refused
+    for p, moved in batch.moved if epoch == batch.epoch else ():
+        said[0][p] -= moved
+        said[1][p] += moved
     return counted[0] == said[0] and counted[1] == said[1]
 
 
@@ -317,7 +322,7 @@ def claimed(rules: Rules, state: State, batch: Batch) -> tuple[State, Attempt]:
     epoch, time = batch.epoch + 1, state.claims + 1
     after = batch._replace(
         state=BatchState.STAGING, epoch=epoch, claim=time, moved_by=epoch, file=state.file, expected=None, late=(),
-        rejected=False, slices=tuple(each for each in batch.slices if (batch.number, each.epoch) in held),
+        rejected=False, moved=(), slices=tuple(each for each in batch.slices if (batch.number, each.epoch) in held),
     )  # fmt: skip
     staging = tuple(s for s in state.staging if s.batch != batch.number or (s.batch, s.epoch) in held)
     db = state.db.with_batch(after)
@@ -479,6 +484,14 @@ def validated(rules: Rules, state: State, a: Attempt) -> Step:
         return Step("end", (a.batch, a.epoch, "fenced"), ended)
     if tables is None or not fits(tables, state.file) or not is_whole(rules, state, batch):
         return Step("end", (a.batch, a.epoch, "staging is incomplete"), ended)
+    if rules.defect is Defect.COLLATION_INHERITED and rules.world.table.collated:
+        return Step("end", (a.batch, a.epoch, "the search for conflicts fails"), ended)
+    if losers := find_conflicts(rules, state.db, tables.rows, batch.topic):
+        moved = tuple(each._replace(against=losers[each]) for each in tables.rows if each in losers)
+        kept = tuple(each for each in tables.rows if each not in losers)
+        tables = tables._replace(rows=kept, refused=(*tables.refused, *moved))
+        state, ended = state.with_tables(tables), ended.with_tables(tables)
+        batch = batch._replace(moved=tuple(sorted(Counter(each.partition for each in moved).items())))
     judged = (state.file, len(tables.rows), len(tables.refused))
     rejected = bool(rules.world.rejects and tables.refused and batch.kind is not BatchKind.REDRIVE)
     passed = not rejected or batch.approval == judged
@@ -552,19 +565,33 @@ def committed(rules: Rules, state: State, a: Attempt, blindly: bool = False) -> 
         return None, "the table has another order than the file"
     if rules.defect is not Defect.STAGING_WITHOUT_MANIFEST and not _is_as_its_manifest(rules, state, batch, a.epoch):
         return None, "staging is incomplete"
+    if has_conflicts(rules, state, batch, at_commit=True):
+        return None, "another row has a unique value"
+    if rules.defect is Defect.GROUPS_BY_COMMENT and rules.is_spent(state, "lose comments"):
+        return None, "the groups are not known"
+    db = beside.regrouped(rules, db, state.file)
     rewritten = state.file.columns > db.columns
     merged = merge(rules, db, batch, tables.rows, rewritten)
     if merged is None:
         return None, "a row is not accounted for"
     table, counts = merged
+    lost = any(n["fresh"] < n["standing"] + n["same state"] + n["older"] for n in counts.values())
+    if lost and rules.defect is Defect.CLASSES_LOST and rules.is_spent(state, "fail to classify"):
+        return None, "a row is not accounted for"
+    if rules.world.table.beside:
+        written, why = beside.written(rules, db, table, batch, tables.rows, state.file)
+        if written is None:
+            return None, why
+        table, counts = beside.filled(table, counts, written.filled)
+        db = db._replace(values=written.values, groups=written.groups)
     slices = tuple(each for each in batch.slices if each.epoch == a.epoch)
     if rules.defect is Defect.STAGING_WITHOUT_MANIFEST:
         slices = tuple(_counted(tables, r.partition) for r in batch.ranges)
-    ranges = []
+    ranges, moved_rows = [], dict(batch.moved)
     for r in batch.ranges:
         closed = close(
             r, [each for each in slices if each.partition == r.partition], counts.get(r.partition, Counter()),
-            rules.world.gaps or batch.kind is BatchKind.REDRIVE,
+            rules.world.gaps or batch.kind is BatchKind.REDRIVE, moved_rows.get(r.partition, 0),
         )  # fmt: skip
         if closed is None:
             return None, "the balance sheet does not close"
@@ -579,6 +606,12 @@ def committed(rules: Rules, state: State, a: Attempt, blindly: bool = False) -> 
     if batch.kind is BatchKind.HEAD and (rules.defect is not Defect.CURSOR_APART or blindly):
         db = _with_cursors(db, after)
     return db, ""
+
+
+def has_conflicts(rules: Rules, state: State, batch: Batch, at_commit: bool = False) -> bool:
+    """Whether rows that are staged would break a unique constraint, as the gate sees it, or as the commit does."""
+    tables = state.tables(batch.number, batch.epoch)
+    return tables is not None and bool(find_conflicts(rules, state.db, tables.rows, batch.topic, at_commit))
 
 
 def _counted(tables: Staging, partition: int) -> Slice:
@@ -601,12 +634,12 @@ def _with_cursors(db: Database, batch: Batch) -> Database:
 
 def _with_quarantine(rules: Rules, db: Database, batch: Batch, tables: Staging) -> Database:
     """With the refusals in quarantine, once; and those of a redrive settled."""
-    refused = {(each.partition, each.offset): each.record for each in tables.refused}
+    refused = {(each.partition, each.offset): each for each in tables.refused}
     there = {each.position for each in db.quarantine} | set(db.forgotten)
     letter = WAITING if rules.world.letters else ""
     new = tuple(
-        Quarantined(batch.topic, batch.log, p, offset, record, batch.number, letter=letter)
-        for (p, offset), record in sorted(refused.items())
+        Quarantined(batch.topic, batch.log, p, offset, each.record, batch.number, letter=letter, against=each.against)
+        for (p, offset), each in sorted(refused.items())
         if (batch.topic, batch.log, p, offset) not in there
     )
     kept = list(db.quarantine)

@@ -7,6 +7,24 @@ from typing import NamedTuple
 
 from tests.model.explore import PROGRESS
 from tests.model.rules import Defect, World
+from tests.model.table_worlds import (
+    BESIDE_FIRST,
+    CLASSIFIED,
+    CONFLICTS,
+    CONFLICTS_BESIDE,
+    FAMILY,
+    FILLED,
+    GROUPS,
+    LEFT,
+    MARKERS,
+    OVERTAKEN,
+    RACES,
+    TOGETHER,
+    gone,
+    of,
+    some_that_give,
+    that_bring,
+)  # fmt: skip
 from tests.model.worlds import AHEAD, FENCING, FIRST_STAYS, LETTERS, ORDER, bad, delete, row, to_come, topic
 
 FENCED = replace(
@@ -40,7 +58,24 @@ TWO_BATCHES = replace(
     scripts=AHEAD.scripts[:1],
     left={"abandon or expire or fix or crash or kill or lost answer": 1},
 )
-SMALL_WORLDS = (FENCED, PAIRS, WIDENED, GONE_BACK, TWO_BATCHES)
+LONE = replace(
+    GROUPS,
+    name="groups of two records",
+    scripts=((topic([of(0, 1, "a")], [of(0, 2, "b", spelling=1)]),),),
+)
+LEFT_ONCE = replace(LEFT, name="left by three records", scripts=tuple(some_that_give("a a b"))[:1])
+CAME = replace(FILLED, name="a column that comes", scripts=((topic([of(0, 1, "a")], [of(0, 2, "b")]),),))
+FIRST_OF_TWO = replace(
+    BESIDE_FIRST, name="first stays beside, two records", scripts=((topic([gone(0, 1), of(1, 2)]),),)
+)
+COPIED = replace(TOGETHER, name="together, two records", scripts=LONE.scripts)
+CLAIMED = replace(CONFLICTS, name="conflicts of two records", scripts=tuple(that_bring("0u1 1u1")))
+DEFAULTED = replace(RACES, name="races of two records", scripts=tuple(that_bring("0u1 1u1")))
+FREED = replace(CONFLICTS_BESIDE, name="a value that is freed", scripts=tuple(that_bring("0u1 0d 1u1", "0u0 / 1u0 0d")))
+SMALL_WORLDS = (
+    FENCED, PAIRS, WIDENED, GONE_BACK, TWO_BATCHES,
+    LONE, LEFT_ONCE, CAME, FIRST_OF_TWO, COPIED, CLAIMED, DEFAULTED, FREED, CLASSIFIED, FAMILY, OVERTAKEN,
+)  # fmt: skip
 
 
 class Caught(NamedTuple):
@@ -64,4 +99,18 @@ CAUGHT: dict[Defect, Caught] = {
     Defect.REWRITE_IS_WRITTEN: Caught(WIDENED, PROGRESS),
     Defect.AHEAD_STAYS: Caught(TWO_BATCHES, "a_batch_ahead_begins_where_the_open_one_ends"),
     Defect.LETTERS_FORGOTTEN: Caught(GONE_BACK, "a_letter_is_sent_once"),
+    Defect.GROUPS_BY_NAME: Caught(LEFT_ONCE, "every_value_below_a_cursor_has_its_effect"),
+    Defect.UNWRITTEN_IS_KEPT: Caught(CAME, "every_value_below_a_cursor_has_its_effect"),
+    Defect.USERS_ROW_IS_NONE: Caught(FIRST_OF_TWO, "a_users_row_stays_first"),
+    Defect.KEYS_BY_IMAGE: Caught(LONE, PROGRESS),
+    Defect.CLASSES_LOST: Caught(CLASSIFIED, PROGRESS),
+    Defect.DEFAULTS_UNSEEN: Caught(DEFAULTED, PROGRESS),
+    Defect.DELETES_HOLD_VALUES: Caught(FREED, "a_delete_beside_is_no_conflict"),
+    Defect.FREED_IS_TAKEN: Caught(FREED, "a_conflict_names_a_row_that_has_the_value"),
+    Defect.COPY_OF_ANOTHER_TYPE: Caught(COPIED, PROGRESS),
+    Defect.COLLATION_INHERITED: Caught(CLAIMED, PROGRESS),
+    Defect.GROUPS_BY_COMMENT: Caught(LONE, PROGRESS),
+    Defect.DELETES_FIRST: Caught(FAMILY, PROGRESS),
+    Defect.LONE_GROUP_STOPS: Caught(LONE, PROGRESS),
+    Defect.MARKERS_BY_AGE: Caught(MARKERS, "a_pruned_delete_is_not_contradicted"),
 }

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from offset_ledger.model.states import TRANSITIONS, BatchKind
 from offset_ledger.model.states import State as BatchState
+from tests.model import values
 from tests.model.batch import is_whole, log_change
 from tests.model.repair import is_link, pending_parts
 from tests.model.rules import Rules, World
@@ -73,9 +74,10 @@ def a_sheet_counts_every_offset_once(world: World, db: Database) -> bool:
 
 
 def the_table_has_what_was_added(world: World, db: Database) -> bool:
-    """The rows and markers of the table are as many as the sheets say were added."""
+    """The rows and markers of the table, with those that were pruned, are as many as the sheets say were added."""
     committed = [b for b in db.batches if b.state is BatchState.COMMITTED]
-    return sum(row is not None for row in db.table) == sum(r.added for b in committed for r in (*b.ranges, *b.rereads))
+    there = sum(row is not None for row in db.table) + len(db.pruned)
+    return there == sum(r.added for b in committed for r in (*b.ranges, *b.rereads))
 
 
 def rows_have_one_clock(world: World, db: Database) -> bool:
@@ -162,6 +164,8 @@ def every_record_below_a_cursor_has_its_effect(world: World, state: State) -> bo
             continue  # not for readers, or another one than was read
         row = db.table[record.key]
         won = row is not None and (world.skip_existing or row.place >= (record.moment(order), t, p, offset))
+        won |= world.skip_existing and bool(db.values) and db.values[record.key] is not None  # a row of before
+        won |= any(key == record.key and place >= (record.moment(order), t, p, offset) for key, place in db.pruned)
         if not won and (t, p, offset) not in pending and (t, db.sources[t].log, p, offset) not in refused:
             return False
     return True
@@ -254,13 +258,21 @@ def cursors_go_forward(world: World, before: State, after: State) -> bool:
 
 
 def a_row_goes_forward(world: World, before: State, after: State) -> bool:
-    """A row is replaced by a later one only, with ``skip_existing`` by none; a remerge gives rows another moment."""
+    """A row is replaced by a later one only, with ``skip_existing`` by none; a remerge gives rows another moment.
+
+    A replay may write the very record again, and a prune takes markers away.
+    """
     orders = [[source.order for source in state.db.sources] for state in (before, after)]
     if before.db.table is after.db.table or orders[0] != orders[1]:
         return True
+    filled = {b.number for b in after.db.batches if b.fill}
+    gone = {*after.db.pruned} - {*before.db.pruned}
     return all(
-        was is None or (now is not None and (now == was or (now.place > was.place and not world.skip_existing)))
-        for was, now in zip(before.db.table, after.db.table, strict=True)
+        was is None
+        or (now is None and (key, was.place) in gone)
+        or (now is not None and now[:5] == was[:5] and (now == was or now.batch in filled))
+        or (now is not None and now.place > was.place and not world.skip_existing)
+        for key, (was, now) in enumerate(zip(before.db.table, after.db.table, strict=True))
     )
 
 
@@ -275,7 +287,7 @@ def only_a_commit_writes(world: World, before: State, after: State) -> bool:
     restated = orders[0] != orders[1] and records[0] == records[1]
     gone = {q.position for q in before.db.quarantine if q.resolved_by or q.dismissed}
     pruned = not new and _coordinates(before) - _coordinates(after) <= gone and before.db.table == after.db.table
-    return len(new) == 1 or restated or pruned
+    return len(new) == 1 or restated or pruned or before.db.pruned != after.db.pruned
 
 
 def _coordinates(state: State) -> set[object]:
@@ -318,6 +330,11 @@ DATABASE: tuple[OfDatabase, ...] = (
     a_record_is_redriven_by_one_batch,
     quarantine_lies_in_committed_ranges,
     rows_lie_in_committed_ranges,
+    values.a_row_is_beside_what_stands,
+    values.no_two_rows_have_one_value,
+    values.every_row_refers_to_one,
+    values.a_pruned_delete_is_not_contradicted,
+    values.a_delete_beside_is_no_conflict,
 )
 STATE: tuple[OfState, ...] = (
     every_record_below_a_cursor_has_its_effect,
@@ -325,6 +342,7 @@ STATE: tuple[OfState, ...] = (
     gaps_have_no_record,
     a_lost_tombstone_was_approved,
     a_letter_is_sent_once,
+    values.every_value_below_a_cursor_has_its_effect,
 )
 TRANSITION: tuple[OfTransition, ...] = (
     batches_move_as_the_diagram_says,
@@ -333,6 +351,11 @@ TRANSITION: tuple[OfTransition, ...] = (
     only_a_commit_writes,
     a_record_is_resolved_once,
     only_a_person_gives_up_what_is_staged,
+    values.a_value_goes_forward,
+    values.a_users_row_stays_first,
+    values.a_key_is_written_once,
+    values.a_conflict_names_a_row_that_has_the_value,
+    values.only_a_commit_or_a_hand_changes_values,
 )
 GOES_BACK = ("failover", "restore")
 SEVERAL = ("load", "ingest", "run")  # several transitions of a batch in one step

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from tests.model.rules import Defect, Rules
-from tests.model.state import DELETE, Batch, Database, Range, Row, Sheet, Slice, Staged
+from tests.model.state import DELETE, Batch, Database, Range, Row, Sheet, Slice, Staged, is_live
 
 Counts = Mapping[int, Counter[str]]
 
@@ -19,6 +19,9 @@ def merge(
     first_stays = rules.world.skip_existing
     table = list(db.table)
     counts: dict[int, Counter[str]] = {row.partition: Counter() for row in rows}
+    for row in [row for row in rows if _is_users(rules, db, row.record.key)]:
+        rows.remove(row)
+        counts[row.partition]["same state"] += 1
     written = set()
     for key in {row.record.key for row in rows}:
         of_key = [row for row in rows if row.record.key == key]
@@ -39,6 +42,14 @@ def merge(
         return tuple(table), counts
     just_written = set(range(len(table))) if rewritten and rules.defect is Defect.REWRITE_IS_WRITTEN else written
     return _account(tuple(table), counts, rows, just_written, first_stays)
+
+
+def _is_users(rules: Rules, db: Database, key: int) -> bool:
+    """Whether a row of before the first batch is the first of its key, which no other one replaces."""
+    world = rules.world
+    if not (world.skip_existing and world.table.beside) or rules.defect is Defect.USERS_ROW_IS_NONE:
+        return False
+    return db.table[key] is None and is_live(db.values[key])
 
 
 def _account(
@@ -68,9 +79,10 @@ def _account(
     return table, counts
 
 
-def close(r: Range, staged: Iterable[Slice], counts: Mapping[str, int], gaps: bool) -> Range | None:
-    """The range with its balance sheet; None where it does not close."""
+def close(r: Range, staged: Iterable[Slice], counts: Mapping[str, int], gaps: bool, moved: int = 0) -> Range | None:
+    """The range with its balance sheet, so many rows being ``moved`` into quarantine; None where it does not close."""
     rows, refused, skipped = (sum(each[place] for each in staged) for place in (3, 4, 5))
+    rows, refused = rows - moved, refused + moved
     if counts["standing"] + counts["same state"] + counts["older"] != rows:
         return None
     gap = r.end - r.start - rows - refused - skipped

@@ -10,6 +10,7 @@ from offset_ledger.model.states import State as BatchState
 from tests.model.batch import (
     Kept,
     agrees,
+    has_conflicts,
     in_order,
     is_whole,
     kept_staging,
@@ -72,6 +73,8 @@ def abandon(rules: Rules, state: State) -> Iterator[Step]:
 def _cannot_go_on(rules: Rules, state: State, batch: Batch) -> bool:
     if batch.state is BatchState.REJECTED:
         return not is_whole(rules, state, batch)
+    if batch.state is BatchState.VALIDATED and has_conflicts(rules, state, batch):
+        return True  # the table has changed since; the gate sees it when the offsets are planned again
     kept = kept_staging(rules, state, batch)
     lost = batch.kind is not BatchKind.REDRIVE and lost_range(state, batch)
     return lost and kept in (Kept.NOTHING, Kept.OTHER_COLUMNS)

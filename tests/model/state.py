@@ -4,7 +4,8 @@ What ``Database`` has could be read from the ledger's tables:
 
 - ``sources``: ``pipeline``, ``beginning``, ``cursor``, ``topic_look``
 - ``batches``: ``batch``, ``batch_range``, ``slice``, ``redrive_record``, ``pruned_reread``
-- ``table``: the target table; ``staging``, beside the database, the UNLOGGED tables
+- ``table``, ``values``: the target table, or its bookkeeping and the table beside that
+- ``staging``, beside the database: the UNLOGGED tables
 - ``quarantine``: ``quarantine``, ``dead_letter``
 - ``forgotten``, ``parts``, ``mark``: ``pruned_dismissal``, ``decision``, ``dead_letter_mark``
 
@@ -23,6 +24,7 @@ T = TypeVar("T")
 
 ROW, DELETE, BAD, MARKER = "row", "delete", "bad", "marker"  # what a record is; BAD is refused until the file is fixed
 THERE, OPEN, ABORTED, GONE = "there", "open", "aborted", "gone"  # what became of it in the log
+WITH_ROW, ABSENT = ".", " "  # of a column: written with the row, not declared
 PATH, TIMESTAMP = "path", "timestamp"  # the two moments by which a pipeline file may order rows
 WAITING, DELIVERED = "waiting", "delivered"  # of a dead letter
 
@@ -35,7 +37,11 @@ SENDING, SENT = "is sending letters", "has sent letters"
 
 
 class Record(NamedTuple):
-    """A record. ``topic_id`` and ``era``, a leader epoch, say in which log it is; ``cleaned``: compaction met it."""
+    """A record. ``topic_id`` and ``era``, a leader epoch, say in which log it is; ``cleaned``: compaction met it.
+
+    ``gives`` are the optional columns that it has. ``value`` is that of the column which is unique or refers to a row;
+    0 is NULL. ``spelling`` is one of the ways to write its key, as 1.5 or 1.50.
+    """
 
     what: str
     key: int = 0
@@ -45,6 +51,9 @@ class Record(NamedTuple):
     topic_id: int = 1
     era: int = 0
     cleaned: int = -1
+    gives: str = ""
+    value: int = 0
+    spelling: int = 0
 
     def moment(self, order: str | None) -> int:
         """What orders it: the moment in the record, or Kafka's timestamp."""
@@ -186,11 +195,16 @@ class Slice(NamedTuple):
 
 
 class File(NamedTuple):
-    """The pipeline file: the order it names, the columns it declares, and whether it decodes what was BAD before."""
+    """The pipeline file: the order it names, the columns it declares, and whether it decodes what was BAD before.
+
+    ``shape`` has a letter for each optional column: that of its group, WITH_ROW for one that is written with the row,
+    and ABSENT where the file does not declare it.
+    """
 
     order: str = PATH
     columns: int = 0
     fixed: bool = False
+    shape: str = ""
 
 
 class Batch(NamedTuple):
@@ -220,6 +234,8 @@ class Batch(NamedTuple):
     part: int = -1
     rereads: tuple[Range, ...] = ()
     after: int = 0
+    fill: bool = False
+    moved: tuple[tuple[int, int], ...] = ()  # into quarantine by the gate, by partition
 
     @property
     def manifest(self) -> tuple[Slice, ...]:
@@ -248,8 +264,26 @@ class Row(NamedTuple):
         return self[:4]
 
 
+class Values(NamedTuple):
+    """A row of a table whose bookkeeping is beside it: of which record it is, and of which each optional column."""
+
+    spelling: int
+    whole: Row
+    columns: tuple[Row | None, ...] = ()
+
+
+USERS = Row(-1, -1, -1, -1, Record("user"), 0)  # of the row that the table had before the first batch
+LOST = Row(-1, -1, -1, -2, Record("lost"), 0)  # went with a row that somebody deleted by hand
+DELETED_BY_HAND = Values(0, LOST)
+
+
+def is_live(values: Values | None) -> bool:
+    """Whether the table has the row."""
+    return values is not None and values != DELETED_BY_HAND
+
+
 class Quarantined(NamedTuple):
-    """A quarantined record and what became of it."""
+    """A quarantined record and what became of it; ``against``: the key whose row has its unique value."""
 
     topic: int
     log: LogId
@@ -261,6 +295,7 @@ class Quarantined(NamedTuple):
     tried_by: int = 0
     dismissed: bool = False
     letter: str = ""
+    against: int = -1
 
     @property
     def position(self) -> Position:
@@ -280,7 +315,12 @@ class Part(NamedTuple):
 
 
 class Database(NamedTuple):
-    """What commits, and goes back, together. ``columns`` are those of the table, ``last`` is the newest batch id."""
+    """What commits, and goes back, together. ``columns`` are those of the table, ``last`` is the newest batch id.
+
+    ``table`` is the bookkeeping, if that is beside the table, whose rows are ``values`` then. ``groups`` are the orders
+    of each key's groups of columns, ``shape`` is that of the file by which they were kept last. ``pruned`` is history:
+    key and place of the delete markers that were pruned.
+    """
 
     sources: tuple[Source, ...]
     table: tuple[Row | None, ...]
@@ -291,6 +331,10 @@ class Database(NamedTuple):
     columns: int = 0
     mark: int = 0
     last: int = 0
+    values: tuple[Values | None, ...] = ()
+    groups: tuple[tuple[tuple[str, Row], ...], ...] = ()
+    shape: str = ""
+    pruned: tuple[tuple[int, tuple[int, int, int, int]], ...] = ()
 
     def batch(self, number: int) -> Batch | None:
         """The batch of that id."""
@@ -334,12 +378,13 @@ class Database(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """A record in staging, and the moment that orders it."""
+    """A record in staging, and the moment that orders it; ``against`` as in quarantine."""
 
     partition: int
     offset: int
     record: Record
     at: int
+    against: int = -1
 
 
 class Staging(NamedTuple):

@@ -21,6 +21,7 @@ OF_AN_ATTEMPT = {
     "lose answer": "loses the answer to its COMMIT; batch {0} is {2}",
     "resolve": "asks the ledger about batch {0}, which is {2}",
     "end": "ends: {2}",
+    "fail to classify": "has no room to classify batch {0}, which is {2}",
     "take up": "goes on with batch {0}",
     "load": "takes batch {0} from its claim (epoch {1}) through the gate",
     "ingest": "takes batch {0} (epoch {1}) through all its steps",
@@ -53,6 +54,11 @@ OTHERS = {
     "remerge": "a person orders all rows by Kafka's timestamps, as the file of topic {0} says now",
     "replay part": "the remerge plans the replay of topic {0}",
     "prune": "somebody prunes the history of topic {0}",
+    "prune deletes": "somebody prunes delete markers of topic {0}",
+    "regroup": "somebody edits the pipeline file, groups of the columns: {0!r}",
+    "fill": "a person asks for a replay of topic {0} {1}:[{2}, {3}) that fills columns",
+    "delete by hand": "somebody deletes row {0} of the table",
+    "lose comments": "the database is dumped and restored without comments",
     "kill": "the process of batch {0} epoch {1} dies; it {2}",
     "crash": "Postgres crashes: staging is empty, and of the manifest is lost: {0}",
     "replicate": "the standby has everything up to here; what follows may be lost",
@@ -77,7 +83,9 @@ def lines_of(first: State, story: Sequence[Step]) -> Iterator[str]:
             who = f"attempt {epoch}" + (", which was paused until now," if is_old else "")
             yield f"{who} {OF_AN_ATTEMPT[step.name].format(*step.parameters)}"
         else:
-            ranges = ", ".join(f"{r[0]}:[{r[1]}, {r[2]})" for r in step.parameters if isinstance(r, tuple))
+            ranges = ", ".join(
+                f"{r[0]}:[{r[1]}, {r[2]})" for r in step.parameters if isinstance(r, tuple) and len(r) == 3
+            )
             yield OTHERS[step.name].format(*step.parameters, ranges=ranges)
         before = step.state
 
