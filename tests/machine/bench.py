@@ -6,7 +6,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -152,8 +152,7 @@ class Bench:
     @contextmanager
     def running(self) -> Iterator[Bench]:
         """Steps of this process work on this bench; attempts that are left in the end die."""
-        size = {"CLASSIFIED_FROM": 0} if self.world.table.classified else {}
-        with self._stopping(), mock.patch.multiple(merge, **size) if size else nullcontext():
+        with self._stopping():
             try:
                 yield self
             finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,6 @@ from offset_ledger.ledger import batches, dead_letters, pipelines, row_order
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.dead_letters import RecordPosition
 from offset_ledger.sandbox.stack import Stack
-from offset_ledger.table import change as table
 from offset_ledger.table import restate
 from tests.fixtures.servers import new_database
 from tests.machine.bench import Bench, Divergence
@@ -60,11 +58,6 @@ def unplanned_is_old(monkeypatch: MONKEY) -> None:
     monkeypatch.setattr(row_order, "read_orders", read_own)
 
 
-def rewrite_is_written(monkeypatch: MONKEY) -> None:
-    """Rows of a rewrite have the id of the transaction that writes those of the batch."""
-    monkeypatch.setattr(table, "savepoint", lambda _: nullcontext())
-
-
 def letters_forgotten(monkeypatch: MONKEY) -> None:
     """A delivery passes over letters whose records the database has lost."""
 
@@ -78,7 +71,6 @@ def letters_forgotten(monkeypatch: MONKEY) -> None:
 PUT_BACK: dict[Defect, Callable[[MONKEY], None]] = {
     Defect.ORDER_PER_PIPELINE: order_per_pipeline,
     Defect.UNPLANNED_IS_OLD: unplanned_is_old,
-    Defect.REWRITE_IS_WRITTEN: rewrite_is_written,
     Defect.LETTERS_FORGOTTEN: letters_forgotten,
 }
 

@@ -85,7 +85,7 @@ def statements(
         None if append and not fill else sql.SQL(named_sql("commit/classify")).format(**formats),
         sql.SQL(named_sql("commit/count_classes")).format(to_write=_NOTHING.join(counts), **formats),
         writes,
-        find_wrong if pipeline.has_places else None,
+        find_wrong if pipeline.has_coordinates else None,
         None if append else find_wrong_known,
     )
 
@@ -137,7 +137,8 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
         formats["joined"] = sql.SQL(join).format(table_of(pipeline), same_key(record, "u", "s"))
     # A row that the table had before the first batch is older than any record: of those it is the first.
     there = "{known} IS NOT NULL OR {row_known} IS NOT NULL" if first_wins else "{known} IS NOT NULL"
-    there = "{known} IS NOT NULL OR {in_quarantine}" if record.append else there
+    if record.append:  # a redrive brings in what is in quarantine
+        there += " OR {in_quarantine}"
     row_differs = "CASE WHEN s._deleted THEN {row_known} IS NOT NULL ELSE {row_known} IS NULL OR {differs} END"
     parts = {
         "there": there,
@@ -153,7 +154,7 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
 
 
 def _appended(pipeline: Pipeline, tables: StagingTables, formats: Formats, fill: bool, again: bool) -> Formats:
-    """The parts where each record is a row: it is known by its place in its log, and has no order beyond that."""
+    """The parts where each record is a row: it is known by its coordinates in its log, and has no other order."""
     batch_id = _batch_id(tables)
     logs = (log_at(pipeline, "s", each) for each in (sql.Identifier("t", "_batch_id"), batch_id))
     parts: dict[str, sql.Composable] = {
@@ -312,7 +313,7 @@ def _update(
 def _insert(
     pipeline: Pipeline, formats: Formats, values: Formats, wanted: sql.Composable, of_rows: bool = True
 ) -> Write:
-    key = pipeline.record.key_names if pipeline.has_places else ()
+    key = pipeline.record.key_names if pipeline.has_coordinates else ()
     values = {name: sql.Identifier("s", name) for name in key} | dict(values)
     parts = {
         "table": table_of(pipeline),

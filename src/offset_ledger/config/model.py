@@ -265,7 +265,7 @@ class RecordShape:
     """The way from a record to a row. ``publish_at=None`` is the Kafka timestamp.
 
     A row is known by the columns of ``key``. Without any its key is the column ``event_id``: a text or an integer at
-    that path, or the Kafka key where that is None. With ``append`` it is the row of one record, known by its place.
+    that path, or the Kafka key where that is None. With ``append`` it is one record, known by its coordinates.
 
     A record deletes its event if ``delete_when`` holds. It is none of the pipeline's unless ``where`` does and its
     schema has one of the full names ``schemas``, where there are any. Rows have the id of their schema where
@@ -516,8 +516,8 @@ class Pipeline:
         return replace(self, record=record, target=target, description="")
 
     @property
-    def has_places(self) -> bool:
-        """Return whether each row, or its bookkeeping, has the place of its record in Kafka."""
+    def has_coordinates(self) -> bool:
+        """Return whether each row, or its bookkeeping, has the coordinates of its record."""
         return not (self.record.append and self.target.beside)
 
     @property

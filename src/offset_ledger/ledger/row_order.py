@@ -151,12 +151,12 @@ def group_order(alias: str, group: str, record: RecordShape) -> sql.Composable:
 def rows_of(pipeline: Pipeline) -> sql.Composable:
     """The table with the order of each row, or a query of those of the pipeline's topic alone.
 
-    It is empty where no row has the place of its record.
+    It is empty where rows have no coordinates.
     """
     kept, record = table_of(pipeline.bookkeeping), pipeline.record
     if not record.topic_names and not record.append:
         return kept
-    if not pipeline.has_places:
+    if not pipeline.has_coordinates:
         return sql.SQL(named_sql("append/no_rows"))
     of_topic = sql.SQL("{} = {}").format(sql.Identifier(TOPIC[0]), sql.Literal(pipeline.source.topic))
     return sql.SQL("(SELECT {} FROM {} WHERE {})").format(
@@ -167,10 +167,10 @@ def rows_of(pipeline: Pipeline) -> sql.Composable:
 
 
 def log_at(pipeline: Pipeline, alias: str, batch_id: sql.Composable) -> sql.Composable:
-    """The log of the pipeline whose record the batch has read at the place of a row."""
-    place = {name: sql.Identifier(alias, f"_{name}") for name in ("partition", "offset")}
-    name = sql.Literal(pipeline.name)
-    return sql.SQL(named_sql("append/log_at")).format(pipeline=name, batch_id=batch_id, **place)
+    """The log that a batch of the pipeline has read at the coordinates of a row."""
+    names = {name: sql.Identifier(alias, f"_{name}") for name in ("partition", "offset")}
+    parts = {"pipeline": sql.Literal(pipeline.name), "batch_id": batch_id, **names}
+    return sql.SQL(named_sql("append/log_at")).format(**parts)
 
 
 def staged_values(record: RecordShape, names: Iterable[str]) -> dict[str, sql.Composable]:

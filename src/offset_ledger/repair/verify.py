@@ -48,7 +48,7 @@ def invariants(pipeline: Pipeline) -> dict[str, sql.Composed]:
     tables["log_at"] = log_at(pipeline, "t", sql.Identifier("t", "_batch_id"))
     if pipeline.bookkeeping is not pipeline:
         queries |= numbered_queries("verify_beside")
-    if append and pipeline.has_places:
+    if append and pipeline.has_coordinates:
         queries |= numbered_queries("verify_append")
     return {name: sql.SQL(query).format(**tables) for name, query in queries.items()}
 

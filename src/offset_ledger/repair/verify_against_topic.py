@@ -116,7 +116,7 @@ def _compare(
     }
     stored, groups = column_types(cursor, pipeline), column_groups(cursor, pipeline)
     violations, notes = list[Violation](), []
-    of_rows = pipeline.has_places
+    of_rows = pipeline.has_coordinates
     queries = {name: each for name, each in numbered_queries("verify_topic").items() if of_rows or number_of(name) > 3}
     for name, query in queries.items():
         lines = cursor.execute(_limited(query, pipeline, stored, groups), arguments).fetchall()

@@ -157,7 +157,7 @@ def _plan_again(pipeline: Pipeline, request: Request, origin: Origin, *, take_re
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         if batch := batches.open_request(cursor, pipeline.name, request.kind, origin, request.key):
             return resume(cursor, batch, origin, take_rejected)
-    if request.fill and not pipeline.has_places:
+    if request.fill and not pipeline.has_coordinates:
         raise ConfigurationError(
             f"pipeline {pipeline.name} appends rows without their offsets (bookkeeping: beside), so nothing says which "
             "row to fill; leave fill out, or read the topic again with another name and table"

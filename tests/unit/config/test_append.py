@@ -72,7 +72,7 @@ def test_a_file_without_key_and_publish_at(tmp_path: Path, more: str) -> None:
     assert pipeline.target.merge is Merge.APPEND
     record = pipeline.record
     assert (record.key_columns, record.key_names, record.publish_at) == ((), ["_partition", "_offset"], None)
-    assert (pipeline.bookkeeping is pipeline, pipeline.has_places) == (True, not more)
+    assert (pipeline.bookkeeping is pipeline, pipeline.has_coordinates) == (True, not more)
     assert schema_accepts(FILE + more)
 
 

@@ -63,6 +63,7 @@ def test_every_file_has_an_owner_and_is_used() -> None:
     folders = (
         "migrations/",
         "verify/",
+        "verify_append/",
         "verify_beside/",
         "verify_topic/",
     )  # read as a whole, in the order of their numbers

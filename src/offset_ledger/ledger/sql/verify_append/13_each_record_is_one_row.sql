@@ -1,4 +1,4 @@
--- Of a log: another one of the topic has the same places again.
+-- Of a log: another one of the topic has the same coordinates again.
 WITH twice AS MATERIALIZED (SELECT {key} FROM {rows} AS r GROUP BY {key} HAVING count(*) > 1)
 SELECT format('the record at partition %%s offset %%s stands %%s times in the table, by batches %%s', _partition, _offset, count(*),
               string_agg(_batch_id::text, ', ' ORDER BY _batch_id))
