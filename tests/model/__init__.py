@@ -6,7 +6,7 @@
 - ``look``: snapshot_topic (plan/step.py), which checks the log against the cursors
 - ``plan``: _plan_next (plan/step.py), with plan_head (plan/head.py) by any limit
 - ``plan ahead``: the same, after the open head batch (plan_ahead in plan/step.py); the trigger batch_settles_ahead
-  (0033_batch_ahead.sql) gives such a batch up, or makes it the open one
+  (0034_batch_ahead.sql) gives such a batch up, or makes it the open one
 - ``claim``: claim (stage/claim.py), after _read_kept (stage/step.py) and check_topic (stage/step.py)
 - ``stage slice``: write (stage/slices.py), with begin_slice.sql; a redrive reads records.sql
 - ``seal``, ``seal, but tombstones may be gone``: seal (stage/claim.py), with check_ranges (stage/step.py),
