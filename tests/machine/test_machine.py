@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from offset_ledger.connections import Connection
+from offset_ledger.errors import LogTruncated
+from offset_ledger.plan.step import plan_ahead
 from offset_ledger.sandbox.stack import Stack
 from tests.examples import examples
 from tests.fixtures.servers import new_database
-from tests.machine.bench import Bench
+from tests.machine.bench import ME, Bench
 from tests.machine.broker import BROKER, BrokerBench
+from tests.machine.pipelines import pipeline_of
 from tests.machine.walk import COUNTED, NAMES, Walker
 from tests.machine.worlds import EVERYTHING, MACHINE_WORLDS
 from tests.model.rules import Step, World
@@ -165,6 +168,18 @@ def test_a_story_of_the_model_is_one_of_the_code(database: Connection, story: tu
     world, *names = story
     with Bench(world, next(world.initial()), database).running() as bench:
         bench.follow(*names)
+
+
+def test_nothing_is_planned_ahead_where_the_log_was_cut_off_below_the_end_of_the_open_batch(
+    database: Connection,
+) -> None:
+    """Other records may have its offsets by then, and its commit would leave a cursor that the new log agrees with."""
+    with Bench(EVERYTHING, next(EVERYTHING.initial()), database).running() as bench:
+        bench.follow("produce", ("look", (0,)), "plan", "claim", "stage slice", "seal", ("truncate", (0, 0, 0)))
+        bench.follow(("produce", (0, 0, "bad")), ("produce", (0, 0, "row")))
+        assert "plan ahead" not in {step.name for step in bench.rules.actions(bench.state)}
+        with pytest.raises(LogTruncated, match="other records may have taken their places"):
+            plan_ahead(pipeline_of(bench.world, bench.state.file, 2, 0), ME, 1)
 
 
 @pytest.mark.full
