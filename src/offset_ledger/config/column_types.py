@@ -33,6 +33,7 @@ ENCODINGS = {
     "bytea": ("base64", "hex"),
     "date": ("", "epoch_days"),  # or as a text, which needs no word
     "jsonb": ("", "json"),
+    "numeric": ("", "unsigned", "unscaled"),  # and unscaled(2)
     "time": ("", *_UNITS),
     "interval": ("", *_UNITS),
     **dict.fromkeys((name for name in JUDGED if name != "interval"), ("", "number")),
@@ -43,6 +44,10 @@ ENCODINGS |= {f"{name}[]": encodings for name, encodings in ENCODINGS.items()}
 def encodings_of(type_name: str) -> tuple[str, ...]:
     """The encodings of a type, first the one where the file says none; one of the database has those of JUDGED."""
     return ENCODINGS.get(type_name) or (("", "number") if "." in type_name else ("",))
+
+
+UNSCALED = r"^unscaled\([0-9]{1,5}\)$"
+"""The encoding of decimals whose scale only the file knows."""
 
 
 def is_count(encoding: str) -> bool:

@@ -13,6 +13,7 @@ from offset_ledger.config.column_types import (
     NUMBERS,
     ROUNDED,
     TYPE_SCHEMA,
+    UNSCALED,
     encodings_of,
     is_count,
     parse_type,
@@ -76,7 +77,9 @@ def _long_form(said: Section) -> Column | None:
         try:
             if len(known) == 1:
                 raise Refused(f"{kind.name} has no encodings", "drop the key")
-            encoding = one_of(said.given["encoding"], [word for word in known if word])
+            encoding = said.given["encoding"]
+            if not ("unscaled" in known and re.fullmatch(UNSCALED[1:-1], encoding)):
+                one_of(encoding, [word for word in known if word])
         except Refused as refused:
             said.entries["encoding"].note(refused)
     default = said.given.pop("value", said.given.get("default"))
@@ -170,11 +173,20 @@ LONG_FORM: Kind[Column | None] = section(
             (",",),
         ),
         "encoding": Key(
-            Kind(text, {"enum": [*dict.fromkeys(word for words in ENCODINGS.values() for word in words if word)]}),
+            Kind(
+                text,
+                {
+                    "anyOf": [
+                        {"enum": [*dict.fromkeys(word for words in ENCODINGS.values() for word in words if word)]},
+                        {"pattern": UNSCALED},
+                    ]
+                },
+            ),
             "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written; epoch_days: a date as "
             "the number of days since 1970; s, ms, us, ns: the unit of a number for interval or time (since midnight); "
             "number: a number for another type that Postgres reads from text, as it is written; json: a text for jsonb "
-            "is a JSON document.",
+            "is a JSON document; unsigned: negative numbers for numeric are 2^64 more; unscaled: decimals for numeric "
+            "are structs of scale and value, unscaled(2) the value alone, in base64.",
             ("epoch_ms",),
         ),
         "round": Key(FLAG, "Whether a time, moment or interval is rounded to microseconds, or else refused.", (True,)),
@@ -202,7 +214,10 @@ LONG_FORM: Kind[Column | None] = section(
                 {"properties": {"type": {"enum": names}, "encoding": {"enum": [*filter(None, encodings)]}}}
                 for encodings, names in _by_encodings().items()
             ]
-            + [{"properties": {"type": {"pattern": r"\."}, "encoding": {"const": "number"}}}]
+            + [
+                {"properties": {"type": {"pattern": r"\."}, "encoding": {"const": "number"}}},
+                {"properties": {"type": {"pattern": "^(?:numeric|dec)"}, "encoding": {"pattern": "^uns"}}},
+            ]
         },
     },
 )

@@ -40,8 +40,13 @@ _SENT_AS_WORD = ("text[]", "varchar[]", "integer[]", "bigint[]", "date[]", "uuid
 
 def notes_on(record: RecordShape) -> list[str]:
     """What a file cannot know of values that were not sent, in lines."""
-    arrays = (each for each in record.columns if each.type.name.endswith("[]") and each.type.name not in _SENT_AS_WORD)
-    if record.unavailable is None or not (names := ", ".join(each.name for each in arrays)):
+    lost = [
+        each.name
+        for each in record.columns
+        if (each.type.name.endswith("[]") and each.type.name not in _SENT_AS_WORD)
+        or each.encoding.startswith("unscaled")
+    ]
+    if record.unavailable is None or not (names := ", ".join(lost)):
         return []
     return [
         f"{names}: from Postgres, an unchanged large value of these types arrives as null, as NULL does, and replaces "

@@ -9,11 +9,12 @@ import msgspec
 
 from offset_ledger.config.model import Column, JsonPath
 
+VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"
 _INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class ConnectSchema(msgspec.Struct, frozen=True):
-    """The schema of a value; ``fields`` are those of a struct, each with its name as ``field``."""
+    """The schema of a value; a struct has ``fields``, each with its name as ``field``, and an array ``items``."""
 
     field: str | None = None
     type: str = ""
@@ -21,13 +22,24 @@ class ConnectSchema(msgspec.Struct, frozen=True):
     optional: bool = False
     default: Any = None
     fields: tuple[ConnectSchema, ...] = ()
+    items: ConnectSchema | None = None
+    parameters: dict[str, str] = {}
+
+    def along(self, path: JsonPath) -> list[ConnectSchema]:
+        """Return the schemas of the members that the path leads through, as far as there are any."""
+        found = list[ConnectSchema]()
+        for name in path:
+            fields = found[-1].fields if found else self.fields
+            member = next((each for each in fields if each.field == name), None)
+            if member is None:
+                break
+            found.append(member)
+        return found
 
     def at(self, path: JsonPath) -> ConnectSchema | None:
         """Return the schema of a member of a member."""
-        schema: ConnectSchema | None = self
-        for name in path:
-            schema = next((each for each in schema.fields if each.field == name), None) if schema else None
-        return schema
+        found = self.along(path)
+        return found[-1] if len(found) == len(path) else None
 
 
 class _Wrapper(msgspec.Struct, frozen=True):

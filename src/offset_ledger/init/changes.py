@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from offset_ledger.config.column_types import MAX_PRECISION
 from offset_ledger.config.envelope import MEMBERS, UNAVAILABLE
-from offset_ledger.decoding.connect_schema import ConnectSchema, connect_schema
+from offset_ledger.decoding.connect_schema import VARIABLE_SCALE, ConnectSchema, connect_schema
 from offset_ledger.decoding.envelope import unwrapped
 from offset_ledger.decoding.inferred import Inferred, schema_columns
 from offset_ledger.decoding.presence import Placeholders
@@ -31,6 +32,7 @@ _TYPES = {
     "io.debezium.time.ZonedTimestamp": ("timestamptz", "rfc3339"),
     "io.debezium.data.Uuid": ("uuid", ""),
     "io.debezium.data.Json": ("jsonb", "json"),
+    VARIABLE_SCALE: ("numeric", "unscaled"),
     "io.debezium.time.Time": ("time", "ms"),
     "io.debezium.time.MicroTime": ("time", "us"),
     "io.debezium.time.NanoTime": ("time", "ns"),
@@ -52,7 +54,6 @@ _TYPES = {
     "bytes": ("bytea", "base64"),
 }
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
-_NO_DECIMAL = "decimals as bytes, which no column reads: set decimal.handling.mode=string in the connector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +101,44 @@ def changes_of(sample: Sample) -> Changes | None:
         )
     columns = json_columns([_encode(row) for row in rows])
     columns += tuple(Inferred((name,), "text", True) for name in sorted(keeps - {each.path[0] for each in columns}))
-    return Changes(replace(sample, records=tuple(records)), tuple(_of_row(each, schema, keeps) for each in columns))
+    of_row = schema.at(("after",)) if schema else None
+    of_rows = {each.path: each for each in (_of_row(column, of_row, keeps) for column in columns)}
+    return Changes(replace(sample, records=tuple(records)), tuple(of_rows.values()))
 
 
 def _of_row(column: Inferred, schema: ConnectSchema | None, keeps: set[str]) -> Inferred:
     name = column.path[0]
-    field = (schema and len(column.path) == 1 and schema.at(("after", *column.path))) or ConnectSchema()
-    type_, encoding = _TYPES.get(field.name or "", _TYPES.get(field.type, (column.type, "")))
-    doubt = _NO_DECIMAL if field.name == _DECIMAL else "" if field.type else column.doubt
+    along = schema.along(column.path) if schema else []
+    field = along[-1] if len(along) == len(column.path) or (along and along[-1].name == VARIABLE_SCALE) else None
+    path = column.path[: len(along)] if field else column.path
+    type_, encoding = by_schema(field or ConnectSchema(), column.type)
     return replace(
         column,
-        path=("after", *column.path) if name in MEMBERS else column.path,
+        path=("after", *path) if name in MEMBERS else path,
         type=type_,
         encoding=encoding,
-        nullable=column.nullable or name in keeps or field.optional,
+        nullable=column.nullable or name in keeps or any(each.optional for each in along),
         keeps=name in keeps,
-        doubt=doubt,
+        doubt="" if field and field.type else column.doubt,
     )
+
+
+def by_schema(field: ConnectSchema, sampled: str) -> tuple[str, str]:
+    """The type and the encoding of a column for a field; the type of the sample, where the schema says none."""
+    if field.type == "array" and field.items:
+        type_, encoding = by_schema(field.items, sampled.removesuffix("[]"))
+        is_whole = type_.endswith("[]") or (type_, encoding) == ("jsonb", "")
+        return ("jsonb", "") if is_whole else (f"{type_}[]", encoding)
+    said = field.parameters
+    if field.type == "int64" and said.get("__debezium.source.column.type", "").upper().startswith("BIGINT UNSIGNED"):
+        return "numeric(20,0)", "unsigned"
+    if field.name == _DECIMAL:
+        scale, precision = said.get("scale", ""), said.get("connect.decimal.precision", "")
+        if not scale.isdecimal():
+            return sampled, ""
+        fits = precision.isdecimal() and int(scale) <= int(precision) <= MAX_PRECISION
+        return f"numeric({precision},{scale})" if fits else "numeric", f"unscaled({scale})" if sampled == "text" else ""
+    return _TYPES.get(field.name or "", _TYPES.get(field.type, (sampled, "")))
 
 
 def key_members(sample: Sample) -> tuple[Inferred, ...]:

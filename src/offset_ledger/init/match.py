@@ -77,15 +77,18 @@ def _declared(column: ExistingColumn, inferred: Column, values: Sequence[object]
     type_ = parse_type(column.type)
     same = type_.name == inferred.type.name
     encoding = inferred.encoding if same else encodings_of(type_.name)[0]
-    numbers = [abs(each) for each in values if isinstance(each, int) and not isinstance(each, bool)]
-    has_numbers = numbers or any(isinstance(each, float | Decimal) for each in values)
+    name, elements = type_.name.removesuffix("[]"), list[object]()
+    for value in values:
+        elements += value if isinstance(value, list) else [value]
+    numbers = [abs(each) for each in elements if isinstance(each, int) and not isinstance(each, bool)]
+    has_numbers = numbers or any(isinstance(each, float | Decimal) for each in elements)
     if has_numbers and "number" in encodings_of(type_.name):
         encoding = "number"
-    elif type_.name == "timestamptz" and numbers:
+    elif name == "timestamptz" and numbers:
         encoding = next(name for least, name in _EPOCHS if max(numbers) >= least)
-    elif type_.name == "date" and numbers:
+    elif name == "date" and numbers:
         encoding = "epoch_days"
-    coerce = inferred.type.name == "text" and type_.name in _LITERALS
+    coerce = inferred.type.name.removesuffix("[]") == "text" and name in _LITERALS
     return replace(inferred, name=column.name, type=type_, nullable=column.nullable, encoding=encoding, coerce=coerce)
 
 

@@ -262,3 +262,62 @@ def test_numeric_has_nan_and_without_a_precision_infinities(session: Session, tm
         (5, None, "-0.25", None),
     ]
     assert table(session, f"id, {shown(columns)}") == [each for each in expected if not (two and each[0] == 3)]
+
+
+PRECISE = {
+    "n": "{type: numeric, nullable: true, encoding: unscaled}",
+    "n102": '{type: "numeric(10,2)", nullable: true, encoding: unscaled(2)}',
+    "m": '{type: "numeric(19,2)", nullable: true, encoding: unscaled(2)}',
+    "na": '{type: "numeric[]", nullable: true, encoding: unscaled}',
+    "naf": '{type: "numeric(10,2)[]", nullable: true, encoding: unscaled(2)}',
+    "iv": "{type: interval, nullable: true, encoding: us}",
+}
+
+
+def test_decimals_of_the_precise_mode_have_their_scale_in_the_record_or_in_the_file(
+    session: Session, tmp_path: Path
+) -> None:
+    pipeline = pipeline_of(tmp_path, PRECISE)
+    first, *more = [each for each in recorded("postgres_precise", "pg.public.odd") if each.value]
+    commit_raw(session, pipeline, [first])
+    arrays = "{1.5,2.25}", "{1.50,2.25}"
+    length = "10303:05:06.789"  # of 1 year 2 mons 3 days 04:05:06.789: months are average ones
+    assert table(session, f"id, {shown(PRECISE)}") == [(1, "123.45", "12345678.90", "1234.56", *arrays, length)]
+    commit_raw(session, pipeline, more)
+    assert table(session, f"id, {shown(PRECISE)}") == [
+        (1, "0", "12345678.90", "-0.01", *arrays, "-00:00:00.5"),
+        (2, *[None] * len(PRECISE)),
+    ]
+
+
+def test_a_bigint_unsigned_is_wrapped_in_keys_and_values(session: Session, tmp_path: Path) -> None:
+    unsigned = '{type: "numeric(20,0)", nullable: true, encoding: unsigned}'
+    pipeline = pipeline_of(tmp_path, {"bu": unsigned}, 'id: {type: "numeric(20,0)", key: $.id, encoding: unsigned}')
+    commit_raw(session, pipeline, recorded("mariadb_string", "my.m.odd"))
+    assert table(session, "id::text, bu::text") == [
+        *(("1", None), ("18446744073709551615", "18446744073709551615")),
+        *(("2", None), ("5", None), ("6", None)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "value", "code"),
+    [
+        ("unscaled", "AQ==", "type"),
+        ("unscaled", {"scale": 1}, "type"),
+        ("unscaled", {"scale": 99999, "value": "AQ=="}, "range"),
+        ("unscaled", {"scale": 0, "value": "A"}, "format"),
+        ("unscaled(2)", 1.5, "type"),
+        ("unscaled(2)", "1.50", "format"),
+        ("unscaled(3)", "AQ==", "precision"),
+        ("unsigned", "1", "type"),
+        ("unsigned", 2**64, "range"),
+        ("unsigned", -1, "range"),
+    ],
+)
+def test_bits_that_are_no_decimal_of_the_column_are_refused(
+    session: Session, tmp_path: Path, encoding: str, value: Any, code: str
+) -> None:
+    pipeline = pipeline_of(tmp_path, {"n": f'{{type: "numeric(10,2)", encoding: {encoding}}}'}, share=1)
+    commit_raw(session, pipeline, [Raw(0, 0, event("c", None, {"id": 1, "n": value}), b'{"id": 1}')])
+    assert quarantined(session) == {(0, "$.after.n", code)}

@@ -237,3 +237,53 @@ def test_a_topic_of_mongodb() -> None:
     assert "    email: text\n    age: bigint\n" in text
     assert "$._id['$oid']" in text
     assert "quarantined" not in text
+
+
+def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -> None:
+    def field(name: str, type_: str, logical: str | None = None, **more: Any) -> dict[str, Any]:
+        return {"type": type_, "field": name, "optional": False, "name": logical} | more
+
+    def array(name: str, type_: str, logical: str | None = None, **more: Any) -> dict[str, Any]:
+        return field(name, "array", items={"type": type_, "name": logical, "optional": True} | more)
+
+    decimal, variable = "org.apache.kafka.connect.data.Decimal", "io.debezium.data.VariableScaleDecimal"
+    scale = {"parameters": {"scale": "2", "connect.decimal.precision": "10"}}
+    unsigned = {"parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED"}}
+    fields = [
+        field("id", "int64"),
+        field("price", "bytes", decimal, **scale),
+        field("any", "struct", variable, optional=True),
+        field("big", "int64", **unsigned),
+        field("at", "int64", "io.debezium.time.MicroTime"),
+        field("length", "int64", "io.debezium.time.MicroDuration"),
+        field("settings", "string", "io.debezium.data.Json"),
+        array("days", "int32", "io.debezium.time.Date"),
+        array("prices", "bytes", decimal, **scale),
+        array("anys", "struct", variable),
+        array("small", "int16"),
+        array("grid", "array"),
+        field("address", "struct", fields=[field("street", "string", optional=True), field("no", "int32")]),
+    ]
+    row = {"id": 1, "price": "AJY=", "any": {"scale": 1, "value": "Dw=="}, "big": -1, "at": 1, "length": 2}
+    row |= {"settings": "{}", "days": [366], "prices": ["AJY="], "anys": [{"scale": 1, "value": "Dw=="}]}
+    row |= {"small": [1], "grid": [[1]], "address": {"street": "s", "no": 5}}
+    schema = {"type": "struct", "fields": [field("after", "struct", optional=True, fields=fields)]}
+    value = json.dumps({"schema": schema, "payload": json.loads(event("c", None, row))}).encode()
+    text = proposal(sample((written({"id": 1}, False), value))).text
+    for line in (
+        'price: {type: "numeric(10,2)", encoding: unscaled(2)}',
+        "any: {type: numeric, nullable: true, encoding: unscaled}",
+        'big: {type: "numeric(20,0)", encoding: unsigned}',
+        "at: {type: time, encoding: us}",
+        "length: {type: interval, encoding: us}",
+        "settings: {type: jsonb, encoding: json}",
+        'days: {type: "date[]", encoding: epoch_days}',
+        'prices: {type: "numeric(10,2)[]", encoding: unscaled(2)}',
+        'anys: {type: "numeric[]", encoding: unscaled}',
+        "small: smallint[]",
+        "grid: jsonb",
+        "address_street: {type: text, path: $.address.street, nullable: true}",
+        "address_no: {type: integer, path: $.address.no}",
+    ):
+        assert f"    {line}\n" in text, (line, text)
+    assert "quarantined" not in text

@@ -18,7 +18,7 @@ from offset_ledger.decoding.json.unique import duplicate_path
 from offset_ledger.decoding.jsonb import number, shown
 from offset_ledger.decoding.kinds import INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
-from offset_ledger.decoding.texts import text, text_form
+from offset_ledger.decoding.texts import base64, text, text_form
 
 Values = Sequence[Any]
 
@@ -69,6 +69,9 @@ def conversion(kind: ColumnKind, by_schema: bool = False) -> Conversion:
             return Conversion(inner, msgspec.Raw, lambda values: kinds.read_each(_raws(values), inner, kind))
         case "jsonb":
             return Conversion(jsonb.document, msgspec.Raw, _documents)
+        case "numeric" if kind.encoding:
+            of_bits = partial(_of_bits, kind=kind, scale=int(kind.encoding[len("unscaled(") : -1] or 0))
+            return Conversion(of_bits, msgspec.Raw, lambda values: kinds.read_each(_raws(values), of_bits, kind))
         case "numeric":
             pattern, type_ = _sure_numbers(kind.args), staged_type(kind)
             return Conversion(
@@ -223,6 +226,31 @@ def numeric(raw: bytes, precision: int | None = None, scale: int = 0) -> Decimal
 
 Digits = Callable[[bytes], str]
 """The decimal text of an integer."""
+
+
+class _VariableScale(msgspec.Struct):
+    scale: int
+    value: str
+
+
+_variable_scale = msgspec.json.Decoder(_VariableScale).decode
+
+
+def _of_bits(raw: bytes, kind: ColumnKind, scale: int) -> Decimal:
+    """A decimal of which a source writes the bits: a negative number of 64 bits, or an unscaled value in base64."""
+    if kind.encoding == "unsigned":
+        unscaled = _integer(raw, 64, _integer_text) % (1 << 64)
+    elif kind.encoding == "unscaled":
+        try:
+            struct = _variable_scale(raw)
+        except msgspec.ValidationError:
+            raise Mismatch(Code.TYPE, f"expected a struct of scale and value, got {shown(raw)}") from None
+        unscaled, scale = int.from_bytes(base64(struct.value), signed=True), struct.scale
+    else:
+        unscaled = int.from_bytes(base64(string(raw, "base64")), signed=True)
+    if abs(scale) > decimals.MAX_DIGITS_AFTER_POINT:
+        raise Mismatch(Code.RANGE, f"expected a number within Postgres's numeric, got one of scale {scale}")
+    return decimals.numeric(decimals.scaled(unscaled, scale), lambda: shown(raw), *kind.args)
 
 
 def _event_id(raw: bytes, digits: Digits) -> str:

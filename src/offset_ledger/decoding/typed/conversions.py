@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from offset_ledger.decoding import counts, jsonb, kinds
 from offset_ledger.decoding.decimals import numeric, scaled, single, single_text
+from offset_ledger.decoding.json.conversions import conversion as in_json_text
 from offset_ledger.decoding.json.conversions import from_text, parsed
 from offset_ledger.decoding.kinds import INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
@@ -101,6 +102,9 @@ def conversion(source: ValueType, kind: ColumnKind) -> Conversion:
         if kind.item or not kind.coerce:
             return Conversion(_refuse(source, "text"))
         kind = kind.plain
+    if kind.name == "numeric" and kind.encoding and source.name in (TypeName.INTEGER, TypeName.OBJECT):
+        of_bits = in_json_text(kind).read
+        return Conversion(lambda value: of_bits(_encode(value)))
     if kind.name == "jsonb" and kind.encoding and source.name is TypeName.TEXT:
         return Conversion(partial(parsed, kind=kind))
     if kind.name == "jsonb":

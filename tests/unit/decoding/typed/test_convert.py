@@ -104,6 +104,8 @@ def same(one: object, other: object) -> bool:
         (STRING, kind("timestamptz"), "2026-01-01T00:00:00+01:00", datetime(2025, 12, 31, 23, tzinfo=UTC)),
         (LONG, kind("timestamptz", encoding="epoch_ms"), 1001, datetime(1970, 1, 1, 0, 0, 1, 1000, UTC)),
         (INT, kind("timestamptz", encoding="epoch_s"), -1, datetime(1969, 12, 31, 23, 59, 59, 0, UTC)),
+        (LONG, kind("numeric", encoding="unsigned"), -1, Decimal(2**64 - 1)),
+        (OBJECT, kind("numeric", encoding="unscaled"), {"scale": 1, "value": "Dw=="}, Decimal("1.5")),
         (LONG, kind("time", encoding="us"), 86_399_123_456, time(23, 59, 59, 123456)),
         (INT, kind("time", encoding="ms"), 86_400_000, "24:00:00"),
         (LONG, replace(kind("time", encoding="ns"), round=True), 1_500, time(0, 0, 0, 2)),
