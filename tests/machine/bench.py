@@ -310,7 +310,20 @@ class Bench:
     def _claim(self, step: Step, pick: Pick[Any]) -> None:
         self._drive(step)
 
-    _take_up = _stage_slice = _validate = _reject = _commit = _end = _send = _claim
+    _take_up = _validate = _reject = _commit = _end = _send = _claim
+
+    def _stage_slice(self, step: Step, pick: Pick[Any]) -> State | None:
+        """A redrive reads quarantine in the session of its step, which the model does not know to be gone."""
+        (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
+        redrives = (batch := self.state.db.batch(was.batch)) and batch.kind is BatchKind.REDRIVE
+        if not redrives or not self._actor_of(was).is_cut_off:
+            self._drive(step)
+            return None
+        actor = self._take_out(was)
+        actor.run_to()
+        if not isinstance(actor.error, OffsetLedgerError):
+            raise self._diverged(f"a redrive without a session has staged: {actor.error}")
+        return self.state.with_attempt(was, None)
 
     def _resolve(self, step: Step, pick: Pick[Any]) -> None:
         (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
