@@ -99,10 +99,12 @@ def _plan_in_key_order(cursor: Cursor) -> None:
     set_local(cursor, "parallel_tuple_cost", "0.001")  # several sort, and one writes what they hand over
 
 
-def _check_rows(pipeline: Pipeline, tables: StagingTables, found: Mapping[int, int], staged: Mapping[int, int]) -> None:
-    if found == {p: n for p, n in staged.items() if n}:
+def _check_rows(
+    pipeline: Pipeline, tables: StagingTables, classified: Mapping[int, int], staged: Mapping[int, int]
+) -> None:
+    if classified == {p: n for p, n in staged.items() if n}:
         return
-    if any(n > staged.get(p, 0) for p, n in found.items()):  # only a partitioned table lets it
+    if any(n > staged.get(p, 0) for p, n in classified.items()):  # only a partitioned table lets it
         raise LedgerViolation(
             f"{tables.attempt}: an event stands more than once in {pipeline.target.schema}.{pipeline.target.table}; "
             f"nothing was committed; offset-ledger verify {pipeline.name} names it: delete all but its newest row"

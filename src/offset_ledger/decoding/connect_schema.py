@@ -27,19 +27,19 @@ class ConnectSchema(msgspec.Struct, frozen=True):
 
     def along(self, path: JsonPath) -> list[ConnectSchema]:
         """Return the schemas of the members that the path leads through, as far as there are any."""
-        found = list[ConnectSchema]()
+        members = list[ConnectSchema]()
         for name in path:
-            fields = found[-1].fields if found else self.fields
+            fields = members[-1].fields if members else self.fields
             member = next((each for each in fields if each.field == name), None)
             if member is None:
                 break
-            found.append(member)
-        return found
+            members.append(member)
+        return members
 
     def at(self, path: JsonPath) -> ConnectSchema | None:
         """Return the schema of a member of a member."""
-        found = self.along(path)
-        return found[-1] if len(found) == len(path) else None
+        members = self.along(path)
+        return members[-1] if len(members) == len(path) else None
 
 
 class _Wrapper(msgspec.Struct, frozen=True):
