@@ -123,7 +123,13 @@ def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
         return False
     query = "SELECT obj_description(to_regclass(%s), 'pg_class')"
     order = cursor.execute(query, [f"{SCHEMA}.{tables.rows}"]).one()[0]  # earlier versions did not write it down
-    return order == moment_of(record) if order else not has_strays(cursor, tables.identifier(tables.rows), record)
+    return order == _staged_as(record) if order else not has_strays(cursor, tables.identifier(tables.rows), record)
+
+
+def _staged_as(record: RecordShape) -> str:
+    """What orders the rows, and the group of each column that has one."""
+    groups = {column.name: column.group for column in record.columns if column.group}
+    return f"{moment_of(record)} {json.dumps(groups)}" if groups else moment_of(record)
 
 
 def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
@@ -148,7 +154,7 @@ def create(cursor: Cursor, tables: StagingTables, pipeline: Pipeline) -> None:
     for table, columns in wanted.items():
         cursor.execute(statement.format(tables.identifier(table), definitions(columns, topic)))
     comment = sql.SQL("COMMENT ON TABLE {} IS {}")
-    cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(moment_of(record))))
+    cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(_staged_as(record))))
     for column in record.columns:
         if column.type.judged:  # the type that the text was taken for
             name, type_ = sql.Identifier(SCHEMA, tables.rows, column.name), sql.Literal(column.type.sql)
