@@ -176,7 +176,10 @@ def _joined(pipeline: Pipeline) -> sql.Composable:
         return table
     key = sql.SQL(", ").join(map(sql.Identifier, pipeline.record.key_names))
     bookkeeping = sql.Identifier("offset_ledger_rows", pipeline.file)
-    return sql.SQL("{} FULL JOIN {} AS b USING ({})").format(table, bookkeeping, key)
+    # The bookkeeping has a column for each group of columns, which may have the name of one of them.
+    order = "publish_at, _partition, _offset, _timestamp, _key, _headers, _deleted, _batch_id"
+    kept = sql.SQL(f"(SELECT {{}}, {order} FROM {{}})").format(key, bookkeeping)
+    return sql.SQL("{} FULL JOIN {} AS b USING ({})").format(table, kept, key)
 
 
 # The same text whatever time zone and style of dates the session has.

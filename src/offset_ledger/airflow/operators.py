@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from offset_ledger.commit.step import Committed
     from offset_ledger.ledger.database import Session
     from offset_ledger.ledger.staging import StageFailure
+    from offset_ledger.plan.step import PlannedBatch
     from offset_ledger.stage.step import Reader
 
 log = logging.getLogger(__name__)
@@ -78,13 +79,9 @@ class _AskingOperator(_PipelineOperator, SkipMixin):
         super().__init__(**kwargs)
         self.question = question
 
-    def skip_question(self, context: Context) -> None:
-        """Skip the question: there is nothing to ask."""
-        self.skip_tasks(context, self.question)
-
-    def skip_tasks(self, context: Context, label: str) -> None:
-        """Skip a task after this one, by the name that it has in its group."""
-        self.skip(context["ti"], [task for task in self.downstream_list if task.label == label])
+    def skip_question(self, context: Context, *more: str) -> None:
+        """End the task, and skip the question: there is nothing to ask. So are ``more`` tasks, by their names."""
+        self.skip(context["ti"], [task for task in self.downstream_list if task.label in (self.question, *more)])
 
 
 class PlanOperator(_AskingOperator):
@@ -98,6 +95,7 @@ class PlanOperator(_AskingOperator):
         """Plan, or show what would be planned, or decide; the log says which."""
         from offset_ledger.airflow.concurrent_runs import one_run_plans, other_run
         from offset_ledger.ledger.database import open_ledger
+        from offset_ledger.plan.step import batch_limit
 
         with airflow_failures():
             request = request_of(context)
@@ -114,16 +112,16 @@ class PlanOperator(_AskingOperator):
             with one_run_plans(pipeline), open_ledger(pipeline) as session:
                 if request.action is RunAction.NEXT and (busy := other_run(pipeline, context["ti"], session)):
                     self._nothing(context, BUSY, f"nothing to do: {busy}")
-                batch_id = self._plan(session, pipeline, request, context)
-        if batch_id is not None:
-            context["ti"].xcom_push("return_value", batch_id)
-            self.skip_question(context)
+                planned = self._plan(session, pipeline, request, context)
+        if planned is not None and planned.batch is not None:
+            context["ti"].xcom_push("return_value", planned.batch.batch_id)
+            backlog = planned.resumed or planned.waiting >= batch_limit(pipeline, None)
+            self.skip_question(context, *([] if backlog and may_be_ahead(request) else [ids.STAGE_AHEAD]))
 
-    def _plan(self, session: Session, pipeline: Pipeline, request: Request, context: Context) -> int | None:
+    def _plan(self, session: Session, pipeline: Pipeline, request: Request, context: Context) -> PlannedBatch | None:
         from offset_ledger.decisions.accept_topic import schema_question
         from offset_ledger.decisions.answers import question_before_staging
         from offset_ledger.decisions.losses import loss_question
-        from offset_ledger.plan.step import batch_limit
         from offset_ledger.run.requests import plan_request
 
         try:
@@ -141,10 +139,7 @@ class PlanOperator(_AskingOperator):
                 if question:
                     self.log.warning("the task %s asks: %s", self.question, question.text)
                     return None
-            backlog = planned.resumed or planned.waiting >= batch_limit(pipeline, None)
-            if not (backlog and may_be_ahead(request)):
-                self.skip_tasks(context, ids.STAGE_AHEAD)
-            return planned.batch.batch_id
+            return planned
         if request.action in _DECISIONS:
             self.skip(context["ti"], self.downstream_list)
         self._nothing(context, NOTHING_NEW, planned.message)
