@@ -256,7 +256,8 @@ def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
 
 def _of_bookkeeping(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     """What the next commit changes in the bookkeeping beside the table: its key is as wide as that of the table."""
-    if pipeline.bookkeeping is pipeline:
+    there = pipeline.bookkeeping is not pipeline and cursor.run("table/has_bookkeeping", file=pipeline.file).one()[0]
+    if not there:
         return []
     kept = pipeline.bookkeeping
     name = table_of(kept).as_string(cursor)
