@@ -670,9 +670,11 @@ def _at_work(state: State) -> Attempt | None:
 
 
 def commit_at_once(rules: Rules, state: State) -> Iterator[Step]:
-    """An attempt commits a validated batch."""
+    """An attempt commits a validated batch; one of another file is staged again first."""
+    files = {each.number: each.file for each in state.db.batches}
     for step in take_up(rules, state):
-        if step.parameters[-1] == COMMITTING and (a := _at_work(step.state)):
+        same = files[step.parameters[0]] == state.file
+        if same and step.parameters[-1] == COMMITTING and (a := _at_work(step.state)):
             db, _ = committed(rules, state, a)
             if db is not None:
                 yield Step("commit", step.parameters[:2], state._replace(db=db))

@@ -321,13 +321,16 @@ def test_an_attempt_that_stages_ahead_and_stops_is_fenced(bench: Bench) -> None:
     bench.staged()
     first = bench.run(**{VARIABLE: "slice_copied=stop"})
     try:
-        for _ in range(600):
+        for _ in range(3000):
             if (2, "staging", 1, 1) in bench.batches() and os.waitpid(first.pid, os.WNOHANG | os.WUNTRACED)[0]:
                 break
             time.sleep(0.1)
         out, err = bench.run("--take-over").communicate(timeout=120)
         assert bench.batches() == [(1, "committed", 1, None), (2, "committed", 2, None)], (out, err)
         os.kill(first.pid, signal.SIGCONT)
+        while first.poll() is None:  # it may have begun to stop at its other slice
+            time.sleep(0.5)
+            os.kill(first.pid, signal.SIGCONT)
         out, err = first.communicate(timeout=120)
         assert "Fenced: batch 2 of orders" in err
     finally:
