@@ -172,6 +172,21 @@ BEGIN
     UPDATE offset_ledger.redrive_record SET outcome = 'abandoned' WHERE batch_id = NEW.batch_id;
     RETURN NULL;
 END $$;
+CREATE FUNCTION offset_ledger.settle_ahead() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NEW.state = 'committed' THEN
+        UPDATE offset_ledger.batch SET after = NULL WHERE pipeline = NEW.pipeline AND after = NEW.batch_id;
+    ELSE
+        UPDATE offset_ledger.batch
+        SET state = 'abandoned', after = NULL, ended_at = now(), changed_by = NEW.changed_by,
+            changed_why = format('batch %s before it %s', NEW.batch_id,
+                                 CASE NEW.state WHEN 'abandoned' THEN 'was abandoned' ELSE 'is staged again' END)
+        WHERE pipeline = NEW.pipeline AND after = NEW.batch_id;
+    END IF;
+    RETURN NULL;
+END $$;
 CREATE FUNCTION offset_ledger.stands_for(of_pipeline text, id bigint) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
@@ -218,6 +233,8 @@ CREATE TABLE offset_ledger.batch (
     approval jsonb,
     engine text,
     engine_reason text,
+    after bigint,
+    CONSTRAINT a_batch_ahead_waits CHECK (((after IS NULL) OR ((kind = 'head'::text) AND (state = ANY (ARRAY['planned'::text, 'staging'::text, 'staged'::text]))))),
     CONSTRAINT batch_check CHECK (((state = 'committed'::text) = (committed_xid IS NOT NULL))),
     CONSTRAINT batch_check1 CHECK (((state = ANY (ARRAY['committed'::text, 'abandoned'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT batch_check2 CHECK (((state <> ALL (ARRAY['validated'::text, 'rejected'::text, 'committed'::text])) OR (verdict IS NOT NULL))),
@@ -780,20 +797,20 @@ CREATE TABLE public.planned (
     _batch_id bigint NOT NULL
 );
 INSERT INTO offset_ledger.batch OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', 'head', 'committed', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 5, 1, 0, '{"rows": 5, "moved": {}, "notes": [], "suite": null, "deleted": 0, "history": [], "reasons": [], "refused": 1, "seconds": 0.003, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.16666666666666666, "great_expectations": {}, "max_quarantined_share": 1.0}', '768', 'root@vm', NULL, '2026-11-29 12:04:54.049499+00', '2026-11-29 12:04:56.324709+00', '2026-11-29 12:05:02.851926+00', '2026-11-29 12:05:03.556251+00', '2026-11-29 12:05:03.717169+00', NULL, NULL, NULL, 'process', '6 offsets, fewer than stage.process_below: 10,000'),
-	(2, 'orders', 'head', 'validated', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 4, 1, 0, '{"rows": 3, "moved": {}, "notes": [], "suite": null, "deleted": 1, "history": [], "reasons": [], "refused": 1, "seconds": 0.004, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.2, "great_expectations": {}, "max_quarantined_share": 1.0}', NULL, 'root@vm', NULL, '2026-11-29 12:05:09.414937+00', '2026-11-29 12:05:11.624276+00', '2026-11-29 12:05:17.999588+00', '2026-11-29 12:05:18.722095+00', NULL, NULL, NULL, NULL, 'process', '5 offsets, fewer than stage.process_below: 10,000'),
-	(3, 'planned', 'head', 'planned', 0, '@topic_id@', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', NULL, NULL, NULL, '0.2.0', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'root@vm', NULL, '2026-11-29 12:05:22.914868+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+	(1, 'orders', 'head', 'committed', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 5, 1, 0, '{"rows": 5, "moved": {}, "notes": [], "suite": null, "deleted": 0, "history": [], "reasons": [], "refused": 1, "seconds": 0.001, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.16666666666666666, "great_expectations": {}, "max_quarantined_share": 1.0}', '768', 'root@vm', NULL, '2026-11-29 13:05:02.864151+00', '2026-11-29 13:05:03.3182+00', '2026-11-29 13:05:04.546293+00', '2026-11-29 13:05:04.602072+00', '2026-11-29 13:05:04.633246+00', NULL, NULL, NULL, 'process', '6 offsets, fewer than stage.process_below: 10,000', NULL),
+	(2, 'orders', 'head', 'validated', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 4, 1, 0, '{"rows": 3, "moved": {}, "notes": [], "suite": null, "deleted": 1, "history": [], "reasons": [], "refused": 1, "seconds": 0.001, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.2, "great_expectations": {}, "max_quarantined_share": 1.0}', NULL, 'root@vm', NULL, '2026-11-29 13:05:06.231399+00', '2026-11-29 13:05:06.740691+00', '2026-11-29 13:05:07.85959+00', '2026-11-29 13:05:07.915104+00', NULL, NULL, NULL, NULL, 'process', '5 offsets, fewer than stage.process_below: 10,000', NULL),
+	(3, 'planned', 'head', 'planned', 0, '@topic_id@', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', NULL, NULL, NULL, '0.2.0', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'root@vm', NULL, '2026-11-29 13:05:08.746375+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.batch_event OVERRIDING SYSTEM VALUE VALUES
-	(1, 1, '2026-11-29 12:04:54.120355+00', NULL, 'planned', 0, 'root@vm', NULL),
-	(2, 1, '2026-11-29 12:04:56.390378+00', 'planned', 'staging', 1, 'root@vm', NULL),
-	(3, 1, '2026-11-29 12:05:02.865314+00', 'staging', 'staged', 1, 'root@vm', NULL),
-	(4, 1, '2026-11-29 12:05:03.557213+00', 'staged', 'validated', 1, 'root@vm', NULL),
-	(5, 1, '2026-11-29 12:05:03.717802+00', 'validated', 'committed', 1, 'root@vm', NULL),
-	(6, 2, '2026-11-29 12:05:09.496375+00', NULL, 'planned', 0, 'root@vm', NULL),
-	(7, 2, '2026-11-29 12:05:11.640138+00', 'planned', 'staging', 1, 'root@vm', NULL),
-	(8, 2, '2026-11-29 12:05:18.004292+00', 'staging', 'staged', 1, 'root@vm', NULL),
-	(9, 2, '2026-11-29 12:05:18.723169+00', 'staged', 'validated', 1, 'root@vm', NULL),
-	(10, 3, '2026-11-29 12:05:22.976663+00', NULL, 'planned', 0, 'root@vm', NULL);
+	(1, 1, '2026-11-29 13:05:02.881968+00', NULL, 'planned', 0, 'root@vm', NULL),
+	(2, 1, '2026-11-29 13:05:03.339026+00', 'planned', 'staging', 1, 'root@vm', NULL),
+	(3, 1, '2026-11-29 13:05:04.547468+00', 'staging', 'staged', 1, 'root@vm', NULL),
+	(4, 1, '2026-11-29 13:05:04.602714+00', 'staged', 'validated', 1, 'root@vm', NULL),
+	(5, 1, '2026-11-29 13:05:04.633895+00', 'validated', 'committed', 1, 'root@vm', NULL),
+	(6, 2, '2026-11-29 13:05:06.254555+00', NULL, 'planned', 0, 'root@vm', NULL),
+	(7, 2, '2026-11-29 13:05:06.753605+00', 'planned', 'staging', 1, 'root@vm', NULL),
+	(8, 2, '2026-11-29 13:05:07.860555+00', 'staging', 'staged', 1, 'root@vm', NULL),
+	(9, 2, '2026-11-29 13:05:07.915637+00', 'staged', 'validated', 1, 'root@vm', NULL),
+	(10, 3, '2026-11-29 13:05:08.767302+00', NULL, 'planned', 0, 'root@vm', NULL);
 INSERT INTO offset_ledger.batch_profile VALUES
 	(1, 1, 6, 5, '{"state": 0, "amount": 2}', '2026-01-01 12:00:05+00', '2026-01-01 12:00:01+00', '2026-01-01 12:00:05+00'),
 	(2, 1, 5, 3, '{"state": 0, "amount": 1}', '2026-01-01 12:00:10+00', '2026-01-01 12:00:01+00', '2026-01-01 12:00:10+00');
@@ -805,71 +822,72 @@ INSERT INTO offset_ledger.batch_range VALUES
 	(3, 'planned', '@topic_id@', 0, 0, 5, 0, 5, 5, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 	(3, 'planned', '@topic_id@', 1, 0, 6, 0, 6, 6, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.beginning VALUES
-	('orders', '@topic_id@', 0, 0, '2026-11-29 12:04:54.049499+00', 0),
-	('orders', '@topic_id@', 1, 0, '2026-11-29 12:04:54.049499+00', 0),
-	('planned', '@topic_id@', 0, 0, '2026-11-29 12:05:22.914868+00', 0),
-	('planned', '@topic_id@', 1, 0, '2026-11-29 12:05:22.914868+00', 0);
+	('orders', '@topic_id@', 0, 0, '2026-11-29 13:05:02.864151+00', 0),
+	('orders', '@topic_id@', 1, 0, '2026-11-29 13:05:02.864151+00', 0),
+	('planned', '@topic_id@', 0, 0, '2026-11-29 13:05:08.746375+00', 0),
+	('planned', '@topic_id@', 1, 0, '2026-11-29 13:05:08.746375+00', 0);
 INSERT INTO offset_ledger.cursor VALUES
-	('orders', '@topic_id@', 0, 3, 0, 1, '2026-11-29 12:05:03.582068+00', '2026-01-01 12:00:03+00', '2026-01-01 12:00:05+00'),
-	('orders', '@topic_id@', 1, 3, 0, 1, '2026-11-29 12:05:03.582068+00', '2026-01-01 12:00:05+00', '2026-01-01 12:00:05+00');
+	('orders', '@topic_id@', 0, 3, 0, 1, '2026-11-29 13:05:04.60753+00', '2026-01-01 12:00:03+00', '2026-01-01 12:00:05+00'),
+	('orders', '@topic_id@', 1, 3, 0, 1, '2026-11-29 13:05:04.60753+00', '2026-01-01 12:00:05+00', '2026-01-01 12:00:05+00');
 INSERT INTO offset_ledger.declared_column VALUES
-	('orders', 'state', '2026-11-29 12:05:03.582068+00'),
-	('orders', 'amount', '2026-11-29 12:05:03.582068+00');
+	('orders', 'state', '2026-11-29 13:05:04.60753+00'),
+	('orders', 'amount', '2026-11-29 13:05:04.60753+00');
 INSERT INTO offset_ledger.migration VALUES
-	(1, '0001_ledger', '2026-11-29 12:04:48.640193+00'),
-	(2, '0002_redrive', '2026-11-29 12:04:48.640193+00'),
-	(3, '0003_dead_letters', '2026-11-29 12:04:48.640193+00'),
-	(4, '0004_quality', '2026-11-29 12:04:48.640193+00'),
-	(5, '0005_decisions', '2026-11-29 12:04:48.640193+00'),
-	(6, '0006_audit', '2026-11-29 12:04:48.640193+00'),
-	(7, '0007_audit_origin', '2026-11-29 12:04:48.640193+00'),
-	(8, '0008_truncated_log', '2026-11-29 12:04:48.640193+00'),
-	(9, '0009_order_of_rows', '2026-11-29 12:04:48.640193+00'),
-	(10, '0010_tombstones', '2026-11-29 12:04:48.640193+00'),
-	(11, '0011_approval', '2026-11-29 12:04:48.640193+00'),
-	(12, '0012_declared_columns', '2026-11-29 12:04:48.640193+00'),
-	(14, '0014_verify_and_dismiss', '2026-11-29 12:04:48.640193+00'),
-	(15, '0015_records_without_timestamp', '2026-11-29 12:04:48.640193+00'),
-	(16, '0016_long_history', '2026-11-29 12:04:48.640193+00'),
-	(17, '0017_prune', '2026-11-29 12:04:48.640193+00'),
-	(18, '0018_stage_failure', '2026-11-29 12:04:48.640193+00'),
-	(19, '0019_schemas', '2026-11-29 12:04:48.640193+00'),
-	(20, '0020_topics', '2026-11-29 12:04:48.640193+00'),
-	(21, '0021_followed_columns', '2026-11-29 12:04:48.640193+00'),
-	(22, '0022_unread_fields', '2026-11-29 12:04:48.640193+00'),
-	(23, '0023_notifications', '2026-11-29 12:04:48.640193+00'),
-	(24, '0024_prune_quarantine', '2026-11-29 12:04:48.640193+00'),
-	(25, '0025_chain_lookups', '2026-11-29 12:04:48.640193+00'),
-	(26, '0026_stage_engine', '2026-11-29 12:04:48.640193+00'),
-	(27, '0027_without_bytes', '2026-11-29 12:04:48.640193+00'),
-	(28, '0028_topic_gone', '2026-11-29 12:04:48.640193+00'),
-	(29, '0029_schema_guids', '2026-11-29 12:04:48.640193+00'),
-	(30, '0030_server_away', '2026-11-29 12:04:48.640193+00'),
-	(31, '0031_input_error', '2026-11-29 12:04:48.640193+00'),
-	(32, '0032_rows_beside', '2026-11-29 12:04:48.640193+00'),
-	(33, '0033_group_orders', '2026-11-29 12:04:48.640193+00');
+	(1, '0001_ledger', '2026-11-29 13:05:01.359234+00'),
+	(2, '0002_redrive', '2026-11-29 13:05:01.359234+00'),
+	(3, '0003_dead_letters', '2026-11-29 13:05:01.359234+00'),
+	(4, '0004_quality', '2026-11-29 13:05:01.359234+00'),
+	(5, '0005_decisions', '2026-11-29 13:05:01.359234+00'),
+	(6, '0006_audit', '2026-11-29 13:05:01.359234+00'),
+	(7, '0007_audit_origin', '2026-11-29 13:05:01.359234+00'),
+	(8, '0008_truncated_log', '2026-11-29 13:05:01.359234+00'),
+	(9, '0009_order_of_rows', '2026-11-29 13:05:01.359234+00'),
+	(10, '0010_tombstones', '2026-11-29 13:05:01.359234+00'),
+	(11, '0011_approval', '2026-11-29 13:05:01.359234+00'),
+	(12, '0012_declared_columns', '2026-11-29 13:05:01.359234+00'),
+	(14, '0014_verify_and_dismiss', '2026-11-29 13:05:01.359234+00'),
+	(15, '0015_records_without_timestamp', '2026-11-29 13:05:01.359234+00'),
+	(16, '0016_long_history', '2026-11-29 13:05:01.359234+00'),
+	(17, '0017_prune', '2026-11-29 13:05:01.359234+00'),
+	(18, '0018_stage_failure', '2026-11-29 13:05:01.359234+00'),
+	(19, '0019_schemas', '2026-11-29 13:05:01.359234+00'),
+	(20, '0020_topics', '2026-11-29 13:05:01.359234+00'),
+	(21, '0021_followed_columns', '2026-11-29 13:05:01.359234+00'),
+	(22, '0022_unread_fields', '2026-11-29 13:05:01.359234+00'),
+	(23, '0023_notifications', '2026-11-29 13:05:01.359234+00'),
+	(24, '0024_prune_quarantine', '2026-11-29 13:05:01.359234+00'),
+	(25, '0025_chain_lookups', '2026-11-29 13:05:01.359234+00'),
+	(26, '0026_stage_engine', '2026-11-29 13:05:01.359234+00'),
+	(27, '0027_without_bytes', '2026-11-29 13:05:01.359234+00'),
+	(28, '0028_topic_gone', '2026-11-29 13:05:01.359234+00'),
+	(29, '0029_schema_guids', '2026-11-29 13:05:01.359234+00'),
+	(30, '0030_server_away', '2026-11-29 13:05:01.359234+00'),
+	(31, '0031_input_error', '2026-11-29 13:05:01.359234+00'),
+	(32, '0032_rows_beside', '2026-11-29 13:05:01.359234+00'),
+	(33, '0033_group_orders', '2026-11-29 13:05:01.359234+00'),
+	(34, '0034_batch_ahead', '2026-11-29 13:05:01.359234+00');
 INSERT INTO offset_ledger.pipeline VALUES
-	('orders', '@cluster_id@', '@topic@', '@topic_id@', 'public.orders', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', '2026-11-29 12:04:54.049499+00', '2026-11-29 12:05:09.414937+00', 'kafka_timestamp', 2, DEFAULT),
-	('planned', '@cluster_id@', '@topic@', '@topic_id@', 'public.planned', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', '2026-11-29 12:05:22.914868+00', '2026-11-29 12:05:22.914868+00', 'kafka_timestamp', 1, DEFAULT);
+	('orders', '@cluster_id@', '@topic@', '@topic_id@', 'public.orders', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', '2026-11-29 13:05:02.864151+00', '2026-11-29 13:05:06.231399+00', 'kafka_timestamp', 2, DEFAULT),
+	('planned', '@cluster_id@', '@topic@', '@topic_id@', 'public.planned', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', '2026-11-29 13:05:08.746375+00', '2026-11-29 13:05:08.746375+00', 'kafka_timestamp', 1, DEFAULT);
 INSERT INTO offset_ledger.quarantine OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', '@topic_id@', 1, 1, '2026-01-01 12:00:05+00', '\x78', NULL, '\x7b227374617465223a20377d', '[{"code": "type", "path": "$.state", "detail": "expected text, got number"}]', 1, '2026-11-29 12:05:03.582068+00', NULL, NULL, NULL, NULL, NULL);
+	(1, 'orders', '@topic_id@', 1, 1, '2026-01-01 12:00:05+00', '\x78', NULL, '\x7b227374617465223a20377d', '[{"code": "type", "path": "$.state", "detail": "expected text, got number"}]', 1, '2026-11-29 13:05:04.60753+00', NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.slice VALUES
-	(1, 1, 0, 0, 3, 0, 0, 0, 2, '2026-01-01 12:00:01+00', '2026-01-01 12:00:03+00', '2026-11-29 12:05:02.648188+00', '{"more": false, "fields": [], "records": 3, "sampled": 3}'),
-	(1, 1, 1, 1, 2, 1, 0, 0, 2, '2026-01-01 12:00:04+00', '2026-01-01 12:00:05+00', '2026-11-29 12:05:02.674376+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
-	(2, 1, 0, 0, 2, 0, 0, 3, 4, '2026-01-01 12:00:01+00', '2026-01-01 12:00:08+00', '2026-11-29 12:05:17.839243+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
-	(2, 1, 1, 1, 2, 1, 0, 3, 5, '2026-01-01 12:00:09+00', '2026-01-01 12:00:10+00', '2026-11-29 12:05:17.844853+00', '{"more": false, "fields": [], "records": 1, "sampled": 1}');
+	(1, 1, 1, 1, 2, 1, 0, 0, 2, '2026-01-01 12:00:04+00', '2026-01-01 12:00:05+00', '2026-11-29 13:05:04.488531+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
+	(1, 1, 0, 0, 3, 0, 0, 0, 2, '2026-01-01 12:00:01+00', '2026-01-01 12:00:03+00', '2026-11-29 13:05:04.493294+00', '{"more": false, "fields": [], "records": 3, "sampled": 3}'),
+	(2, 1, 1, 1, 2, 1, 0, 3, 5, '2026-01-01 12:00:09+00', '2026-01-01 12:00:10+00', '2026-11-29 13:05:07.813017+00', '{"more": false, "fields": [], "records": 1, "sampled": 1}'),
+	(2, 1, 0, 0, 2, 0, 0, 3, 4, '2026-01-01 12:00:01+00', '2026-01-01 12:00:08+00', '2026-11-29 13:05:07.813611+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}');
 INSERT INTO offset_ledger.target_table VALUES
 	('public.orders', 'orders'),
 	('public.planned', 'planned');
 INSERT INTO offset_ledger.topic_look OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', '@topic_id@', '2026-11-29 12:04:53.83022+00', '{3,3}', NULL),
-	(2, 'orders', '@topic_id@', '2026-11-29 12:05:09.206437+00', '{5,6}', NULL),
-	(3, 'planned', '@topic_id@', '2026-11-29 12:05:22.75651+00', '{5,6}', NULL);
+	(1, 'orders', '@topic_id@', '2026-11-29 13:05:02.804097+00', '{3,3}', NULL),
+	(2, 'orders', '@topic_id@', '2026-11-29 13:05:06.170543+00', '{5,6}', NULL),
+	(3, 'planned', '@topic_id@', '2026-11-29 13:05:08.70412+00', '{5,6}', NULL);
 INSERT INTO offset_ledger_staging.b2_e1 VALUES
-	('b', '2026-01-01 12:00:01+00', 'late', NULL, 0, 3, '2026-01-01 12:00:01+00', '\x62', NULL, false, '\x7b227374617465223a20226c617465227d'),
-	('c', '2026-01-01 12:00:08+00', 'sent', 4.00, 0, 4, '2026-01-01 12:00:08+00', '\x63', NULL, false, '\x7b227374617465223a202273656e74222c2022616d6f756e74223a20347d'),
 	('d', '2026-01-01 12:00:09+00', NULL, NULL, 1, 3, '2026-01-01 12:00:09+00', '\x64', NULL, true, NULL),
-	('e', '2026-01-01 12:00:10+00', 'new', 99.00, 1, 5, '2026-01-01 12:00:10+00', '\x65', NULL, false, '\x7b227374617465223a20226e6577222c2022616d6f756e74223a2039397d');
+	('e', '2026-01-01 12:00:10+00', 'new', 99.00, 1, 5, '2026-01-01 12:00:10+00', '\x65', NULL, false, '\x7b227374617465223a20226e6577222c2022616d6f756e74223a2039397d'),
+	('b', '2026-01-01 12:00:01+00', 'late', NULL, 0, 3, '2026-01-01 12:00:01+00', '\x62', NULL, false, '\x7b227374617465223a20226c617465227d'),
+	('c', '2026-01-01 12:00:08+00', 'sent', 4.00, 0, 4, '2026-01-01 12:00:08+00', '\x63', NULL, false, '\x7b227374617465223a202273656e74222c2022616d6f756e74223a20347d');
 INSERT INTO offset_ledger_staging.b2_e1_refused VALUES
 	(1, 4, '2026-01-01 12:00:09+00', '\x79', NULL, '\x7b', '[{"code": "syntax", "path": "$", "detail": "expected a JSON object: Input data was truncated"}]');
 INSERT INTO public.orders VALUES
@@ -989,7 +1007,8 @@ CREATE INDEX batch_event_by_batch ON offset_ledger.batch_event USING btree (batc
 CREATE INDEX batch_newest ON offset_ledger.batch USING btree (pipeline, ((- batch_id)));
 CREATE INDEX batch_not_head ON offset_ledger.batch USING btree (pipeline, kind, ((- batch_id))) WHERE (kind <> 'head'::text);
 CREATE INDEX batch_of_remerge ON offset_ledger.batch USING btree (pipeline) WHERE (request ? 'remerge'::text);
-CREATE UNIQUE INDEX batch_one_open_head ON offset_ledger.batch USING btree (pipeline) WHERE ((kind = 'head'::text) AND (state <> ALL (ARRAY['committed'::text, 'abandoned'::text])));
+CREATE UNIQUE INDEX batch_one_ahead ON offset_ledger.batch USING btree (pipeline) WHERE (after IS NOT NULL);
+CREATE UNIQUE INDEX batch_one_open_head ON offset_ledger.batch USING btree (pipeline) WHERE ((kind = 'head'::text) AND (state <> ALL (ARRAY['committed'::text, 'abandoned'::text])) AND (after IS NULL));
 CREATE INDEX batch_open ON offset_ledger.batch USING btree (pipeline, batch_id) WHERE (state <> ALL (ARRAY['committed'::text, 'abandoned'::text]));
 CREATE INDEX batch_range_follows ON offset_ledger.batch_range USING btree (follows, partition, topic_id, pipeline);
 CREATE INDEX batch_range_uncounted ON offset_ledger.batch_range USING btree (pipeline) WHERE ((inserted IS NOT NULL) AND (added IS NULL));
@@ -1026,9 +1045,12 @@ CREATE TRIGGER batch_head_counted AFTER INSERT ON offset_ledger.batch FOR EACH R
 CREATE TRIGGER batch_moved AFTER UPDATE ON offset_ledger.batch FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.epoch IS DISTINCT FROM new.epoch))) EXECUTE FUNCTION offset_ledger.record_transition();
 CREATE TRIGGER batch_planned AFTER INSERT ON offset_ledger.batch FOR EACH ROW EXECUTE FUNCTION offset_ledger.record_transition();
 CREATE TRIGGER batch_range_guard BEFORE DELETE OR UPDATE ON offset_ledger.batch_range FOR EACH ROW WHEN ((old.inserted IS NOT NULL)) EXECUTE FUNCTION offset_ledger.guard_range();
+CREATE TRIGGER batch_settles_ahead AFTER UPDATE ON offset_ledger.batch FOR EACH ROW WHEN (((new.kind = 'head'::text) AND (new.state = ANY (ARRAY['staging'::text, 'committed'::text, 'abandoned'::text])) AND ((old.state IS DISTINCT FROM new.state) OR (old.epoch IS DISTINCT FROM new.epoch)))) EXECUTE FUNCTION offset_ledger.settle_ahead();
 CREATE TRIGGER cursor_guard BEFORE UPDATE ON offset_ledger.cursor FOR EACH ROW WHEN ((new.next_offset < old.next_offset)) EXECUTE FUNCTION offset_ledger.guard_cursor();
 CREATE TRIGGER decision_guard BEFORE DELETE OR UPDATE ON offset_ledger.decision FOR EACH ROW EXECUTE FUNCTION offset_ledger.guard_decision();
 CREATE TRIGGER redrive_abandoned AFTER UPDATE ON offset_ledger.batch FOR EACH ROW WHEN (((new.kind = 'redrive'::text) AND (new.state = 'abandoned'::text))) EXECUTE FUNCTION offset_ledger.release_redrive();
+ALTER TABLE ONLY offset_ledger.batch
+    ADD CONSTRAINT a_batch_ahead_follows_its_own_log FOREIGN KEY (after, pipeline, topic_id) REFERENCES offset_ledger.batch(batch_id, pipeline, topic_id);
 ALTER TABLE ONLY offset_ledger.accepted_difference
     ADD CONSTRAINT accepted_difference_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES offset_ledger.pipeline(pipeline);
 ALTER TABLE ONLY offset_ledger.batch_event
