@@ -6,7 +6,7 @@ REVOKE INSERT ON offset_ledger.migration, offset_ledger.pruning, offset_ledger.p
   offset_ledger.pruned_dismissal, offset_ledger.quarantined FROM ledger_writer;
 GRANT UPDATE (state, epoch, changed_by, changed_why, config_hash, dag_id, run_id, try_number, slices_expected,
   gap_reason, rows, refused, skipped, verdict, committed_xid, claimed_at, staged_at, validated_at, ended_at, late,
-  approval, engine, engine_reason) ON offset_ledger.batch TO ledger_writer;
+  approval, engine, engine_reason, after) ON offset_ledger.batch TO ledger_writer;
 GRANT UPDATE (until_offset, inserted, updated, superseded, duplicate, deleted, quarantined, skipped, gap, gap_reason,
   added, min_timestamp, max_timestamp, committed_from, committed_until, begins, follows)
   ON offset_ledger.batch_range TO ledger_writer;

@@ -435,7 +435,7 @@ def in_two_transactions(monkeypatch: pytest.MonkeyPatch, statement: str) -> None
         execute(cursor, query, arguments)  # type: ignore[arg-type]
         text = query if isinstance(query, str) else query.as_string(cursor)  # type: ignore[attr-defined]
         if text.startswith(marker):
-            cursor.connection.commit()
+            execute(cursor, "COMMIT")
             raise pg.QueryCanceled("the process dies here")
         return cursor
 
@@ -586,10 +586,10 @@ def test_a_moment_that_moved_with_the_time_zone_is_found(session: Session, pipel
     for place, record in journal.acknowledged.items():
         journal.acknowledged[place] = replace(record, others=("9999-12-31T23:59:59Z",))
     with transaction(session) as cursor:
-        cursor.execute("SET timezone = 'Asia/Kolkata'")
         cursor.execute("UPDATE orders SET until = '9999-12-31T23:59:59Z'")
     assert not [line for line in oracle.check(session, pipeline, journal) if "differs" in line]
     with transaction(session) as cursor:
+        cursor.execute("SET LOCAL timezone = 'Asia/Kolkata'")
         cursor.execute("UPDATE orders SET until = '9999-12-31 23:59:59' WHERE event_id = 'a'")
     told = oracle.check(session, pipeline, journal)
     assert len([line for line in told if "differs from what was produced" in line]) == 1, told

@@ -237,7 +237,7 @@ def test_skip_existing_keeps_the_first(session: Session, tmp_path: Path) -> None
 def test_what_is_quarantined_for_another_reason_conflicts_with_nothing(session: Session, tmp_path: Path) -> None:
     with transaction(session) as cursor:
         cursor.execute("CREATE DOMAIN public.adult AS integer CHECK (VALUE > 17)")
-    pipeline = written(tmp_path, age="public.adult")
+    pipeline = written(tmp_path, age="public.adult, encoding: number")
     create(session, age="public.adult")
     send(session, pipeline, User(0, 1, "a", age=3), User(1, 2, "a", age=20), User(2, 3, "a", age=2), User(3, 4, "a"))
     assert emails(session) == {2: "a"}

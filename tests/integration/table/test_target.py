@@ -28,7 +28,7 @@ from offset_ledger.table.change import ensure_target
 from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, planned, staged, validated
 
-BOTH = pytest.mark.parametrize("how", list(Merge))
+BOTH = pytest.mark.parametrize("how", [Merge.NEWEST_WINS, Merge.SKIP_EXISTING])
 
 
 def run(
@@ -280,7 +280,7 @@ def test_a_deferred_constraint_is_checked_with_the_merge(session: Session) -> No
 def test_a_ledger_that_was_made_again_over_the_same_table_reads_it_all_again(session: Session) -> None:
     """Its batches have the numbers of old ones: who wrote a row is not told by the number alone."""
     first = [Event(9, 0, 0, "a"), Event(8, 0, 1, "b")]
-    for how in Merge:
+    for how in (Merge.NEWEST_WINS, Merge.SKIP_EXISTING):
         pipeline = a_pipeline(merge=how)
         run(session, pipeline, [OffsetRange(0, 0, 2)], first)
         before = stands(session, "event_id, state, _batch_id")
