@@ -57,9 +57,11 @@ def _copy_fitting(
     cursor: Cursor, table: sql.Identifier, types: Mapping[str, str], rows: pa.Table
 ) -> list[tuple[pa.Table, str]]:
     """COPY those of the rows that Postgres can hold; gives each other one, and what Postgres says of its size."""
+    if not rows.num_rows:
+        return []
     try:
         with savepoint(cursor):
-            copy_rows(cursor, table, types, rows)
+            copy_into(cursor, table, rows.column_names, *copy_form(types, rows))
         return []
     except psycopg2.Error as error:
         if not is_of_size(error, rows.nbytes):
