@@ -51,10 +51,12 @@ class Bench(TopicBench):
         values = {key: None if state is None else f'{{"state": "{state}"}}'.encode() for key, state in states.items()}
         self.publish(*(Record(key.encode(), value, (), at, 0) for key, value in values.items()))
 
-    def put(self, partition: int, days: int, key: str, value: bytes | None) -> None:
-        """One record of that age; the newest of a partition keeps those before from being deleted by Kafka."""
-        at = round((datetime.now(UTC) - days * DAY).timestamp() * 1000)
-        self.publish(Record(key.encode(), value, (), at, partition))
+    def put(self, partition: int, *records: tuple[int, str, bytes | None]) -> None:
+        """Records of so many days, at once: Kafka deletes none while the newest of the partition is young."""
+        now = datetime.now(UTC)
+        moments = [round((now - days * DAY).timestamp() * 1000) for days, _, _ in records]
+        sent = zip(records, moments, strict=True)
+        self.publish(*(Record(key.encode(), value, (), at, partition) for (_, key, value), at in sent))
 
     def prune(self, deletes: str, dry_run: bool = False) -> Pruned:
         return prune_history(self.pipeline, Ages.parse("90d", [f"deletes={deletes}"]), Origin("test"), dry_run)
@@ -111,8 +113,7 @@ NEW, WRONG = b'{"state": "new", "at": "2026-01-01T00:00:00Z"}', b'{"state": 1}'
 
 def without_its_record(bench: Bench) -> None:
     """A marker of 40 days, whose record the topic has no more."""
-    bench.put(0, 40, "old", None)
-    bench.put(0, 0, "young", NEW)
+    bench.put(0, (40, "old", None), (0, "young", NEW))
     bench.ingest()
     bench.delete_below(0, 1)
     assert bench.markers() == ["old"]
@@ -122,8 +123,7 @@ def test_a_marker_stays_while_another_partition_has_an_older_record(
     servers: Servers, topic_name: Callable[[], str], tmp_path: Path
 ) -> None:
     with Bench.open(servers, topic_name(), tmp_path, 2, CONFIGS) as bench:
-        bench.put(1, 60, "old", NEW)
-        bench.put(1, 0, "other", NEW)
+        bench.put(1, (60, "old", NEW), (0, "other", NEW))
         without_its_record(bench)
         assert bench.prune("20d").deletes == 0
         assert bench.markers() == ["old"]
@@ -134,9 +134,7 @@ def test_a_marker_stays_while_another_partition_has_an_older_record(
 
 @pytest.mark.parametrize(("days", "stays"), [(60, True), (30, False)], ids=["older", "newer"])
 def test_a_marker_stays_while_an_older_record_is_in_quarantine(bench: Bench, days: int, stays: bool) -> None:
-    bench.put(0, days, "old", WRONG)
-    bench.put(0, 40, "old", None)
-    bench.put(0, 0, "young", NEW)
+    bench.put(0, (days, "old", WRONG), (40, "old", None), (0, "young", NEW))
     bench.ingest()
     bench.delete_below(0, 2)
     assert bench.prune("20d").deletes == (0 if stays else 1)
@@ -151,9 +149,7 @@ def test_where_records_have_their_own_moment_any_record_in_quarantine_keeps_the_
 ) -> None:
     """It can have come late: nobody knows its moment."""
     bench.settings |= {"publish_at": "$.at", "deletes": "delete_when: {path: $.op, equals: d}"}
-    bench.put(0, 0, "late", WRONG)
-    bench.put(0, 40, "old", b'{"op": "d", "at": "2026-01-01T00:00:00Z"}')
-    bench.put(0, 0, "young", NEW)
+    bench.put(0, (0, "late", WRONG), (40, "old", b'{"op": "d", "at": "2026-01-01T00:00:00Z"}'), (0, "young", NEW))
     bench.ingest()
     bench.delete_below(0, 2)
     assert bench.prune("20d").deletes == 0
@@ -164,9 +160,7 @@ def test_where_records_have_their_own_moment_any_record_in_quarantine_keeps_the_
 
 def test_a_marker_stays_while_a_batch_is_open(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """What is staged can be older than the marker, and Kafka may have deleted it since."""
-    bench.put(0, 60, "old", NEW)
-    bench.put(0, 40, "old", None)
-    bench.put(0, 0, "young", NEW)
+    bench.put(0, (60, "old", NEW), (40, "old", None), (0, "young", NEW))
     bench.ingest()
     replayed = plan_replay(bench.pipeline, [OffsetRange(0, 0, 1)], Origin("test"))
     assert replayed.batch

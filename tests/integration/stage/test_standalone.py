@@ -315,9 +315,10 @@ ASLEEP = (
 )
 
 
-def executor_of(port: int) -> psutil.Process:
-    """The executor whose Python worker has a connection from that port."""
-    owners = [each.pid for each in psutil.net_connections("tcp") if each.laddr.port == port and each.pid]
+def executor_of(one: Bench, port: int) -> psutil.Process:
+    """The executor whose Python worker has a connection to Postgres from that port, which others may have to others."""
+    ends = [(each.laddr.port, each.raddr and each.raddr.port, each.pid) for each in psutil.net_connections("tcp")]
+    owners = [pid for here, there, pid in ends if (here, there) == (port, one.session.info.port) and pid]
     (worker,) = (psutil.Process(pid) for pid in owners if "python" in psutil.Process(pid).name())
     return next(each for each in worker.parents() if each.name() == "java")
 
@@ -329,7 +330,7 @@ def test_an_executor_that_dies_in_a_slice_costs_no_record_and_repeats_none(bench
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(one.ask, "ingest")
         (port,) = one.until(ASLEEP)
-        executor_of(port).kill()
+        executor_of(one, port).kill()
         one.check(done.result())
     assert (one.driver.folder / "once" / "slice_copied").exists()
 
@@ -358,7 +359,7 @@ def test_a_worker_that_dies_takes_its_executor_with_it_and_the_other_stages_the_
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(one.ask, "ingest")
         (port,) = one.until(ASLEEP)
-        worker_of(executor_of(port), healed).kill()
+        worker_of(executor_of(one, port), healed).kill()
         one.check(done.result())
 
 
