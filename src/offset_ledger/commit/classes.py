@@ -13,13 +13,18 @@ from psycopg2 import sql
 from offset_ledger.config.model import Merge, Pipeline
 from offset_ledger.ledger.database import named_sql
 from offset_ledger.ledger.row_order import (
+    LOG_COLUMNS,
+    LOG_MOMENT,
+    by_log,
     group_order,
     have_values,
     log_at,
     order_columns,
     row_formats,
     same_key,
+    same_partition,
     staged_values,
+    stored_log,
     table_of,
 )
 from offset_ledger.ledger.staging import StagingTables, row_columns
@@ -108,13 +113,19 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
     """The open parts: ``s`` is a staged row, ``t`` has the stored order, the user's row is ``t``, or ``u`` beside."""
     record, beside = pipeline.record, pipeline.target.beside
     row, first_wins = "u" if beside else "t", pipeline.target.merge is Merge.SKIP_EXISTING
-    staged = staged_values(record, dict.fromkeys([*(name for name, _ in row_columns(record)), "_deleted"]))
+    columns = [*(name for name, _ in row_columns(record)), "_deleted", *(LOG_COLUMNS if record.log_orders else ())]
+    staged = staged_values(record, dict.fromkeys(columns))
+    order = [LOG_MOMENT, *order_columns(record)[1:]] if record.log_orders else order_columns(record)
+    staging = tables.identifier(tables.rows)
     whole = {name: value for name, value in _values(pipeline).items() if not _group(pipeline, name)}
     direction = sql.SQL("ASC" if first_wins else "DESC")
     formats: dict[str, sql.Composable] = {
         **row_formats(record),
         "classes": tables.identifier(tables.classes),
-        "staging": tables.identifier(tables.rows),
+        "staging": staging,
+        "staging_in_order": by_log(pipeline, staging, _batch_id(tables)) if record.log_orders else staging,
+        # A record that the log orders has no state in common with another.
+        "same_state": sql.SQL("false" if record.log_orders else "s.publish_at = greatest(_newest, t.publish_at)"),
         "target": table_of(pipeline.bookkeeping),
         "batch_id": _batch_id(tables),
         "joined": _NOTHING,
@@ -124,9 +135,7 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
             sql.SQL("{} AS {}").format(value, sql.Identifier(name)) for name, value in staged.items()
         ),
         "staged": _COMMA.join(sql.Identifier("s", name) for name in staged),
-        "by_rule": _COMMA.join(
-            sql.SQL("{} {}").format(sql.Identifier(name), direction) for name in order_columns(record)
-        ),
+        "by_rule": _COMMA.join(sql.SQL("{} {}").format(sql.Identifier(name), direction) for name in order),
         "differs": _differs(row, whole),
         "emptied": have_values(row, emptied),
     }
@@ -143,8 +152,8 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
     parts = {
         "there": there,
         "fills": "NOT s._deleted AND ({row_known} IS NULL OR {differs} OR {emptied})" if fill else "false",
-        "newer": f"NOT ({there})" if first_wins else "{known} IS NULL OR ({order}) > ({stored_order})",
-        "miswritten": "({order}, {batch_id}) IS DISTINCT FROM ({stored_order}, t._batch_id) OR "
+        "newer": f"NOT ({there})" if first_wins else "{known} IS NULL OR ({order}) > ({stored_state})",
+        "miswritten": "({state}, {batch_id}) IS DISTINCT FROM ({stored_state}, t._batch_id) OR "
         + (row_differs if beside else "{differs}"),
     }
     formats |= {name: sql.SQL(part).format(**formats) for name, part in parts.items()}
@@ -159,8 +168,8 @@ def _appended(pipeline: Pipeline, tables: StagingTables, formats: Formats, fill:
     logs = (log_at(pipeline, "s", each) for each in (sql.Identifier("t", "_batch_id"), batch_id))
     parts: dict[str, sql.Composable] = {
         "same_key": sql.SQL("{} AND {} = {}").format(formats["same_key"], *logs),
-        "order": formats["place"],
-        "stored_order": formats["stored_place"],
+        **dict.fromkeys(("state", "order"), formats["place"]),
+        **dict.fromkeys(("stored_state", "stored_order"), formats["stored_place"]),
         "in_quarantine": sql.SQL(named_sql("append/in_quarantine")).format(batch_id=batch_id),
     }
     if not fill:
@@ -183,19 +192,35 @@ def _of_group(pipeline: Pipeline, place: int, formats: Formats, fill: bool) -> F
         **{f"as_{name}": sql.Identifier(f"_{name}_{place}") for name in names},
         "in_groups": sql.SQL("{} = ANY(s._groups)").format(sql.Literal(group)),
         "stored_group": group_order("t", group, record),
+        "wins": _wins(pipeline, place, formats),
         "group_differs": _differs("u", {n: v for n, v in _values(pipeline).items() if _group(pipeline, n) == group}),
     }
-    # The stored order is NULL where no record has given the group yet.
-    wins = "(({order}) > ({stored_group})) IS NOT FALSE"
-    refills = "({order}) = ({stored_group}) AND NOT s._deleted AND ({row_known} IS NULL OR {group_differs})"
-    wrong = "({order}) IS DISTINCT FROM ({stored_group}) OR {row_known} IS NOT NULL AND {group_differs}"
+    refills = "({state}) = ({stored_group}) AND NOT s._deleted AND ({row_known} IS NULL OR {group_differs})"
+    wrong = "({state}) IS DISTINCT FROM ({stored_group}) OR {row_known} IS NOT NULL AND {group_differs}"
     texts = {
         "first_of_groups": ", {in_groups} AS {as_has}, "
         "{in_groups} AND count(*) FILTER (WHERE {in_groups}) OVER by_key = 1 AS {as_first}",
-        "gives": f", {{has}}, {{first}} AND ({wins}{f' OR {refills}' if fill else ''}) AS {{as_gives}}",
-        "group_miswritten": f" OR {{has}} AND {wins} OR {{gives}} AND ({wrong})",
+        "gives": f", {{has}}, {{first}}, {{first}} AND ({{wins}}{f' OR {refills}' if fill else ''}) AS {{as_gives}}",
+        "group_miswritten": f" OR {{has}} AND {{wins}} OR {{gives}} AND ({wrong})",
     }
     return {name: sql.SQL(text).format(**parts) for name, text in texts.items()}
+
+
+def _wins(pipeline: Pipeline, place: int, formats: Formats) -> sql.Composable:
+    """Whether a staged row is newer than the record that has given the group, or none has yet."""
+    record, group = pipeline.record, pipeline.record.groups[place]
+    stored = group_order("t", group, record)
+    if not record.log_orders:
+        return sql.SQL("(({order}) > ({stored})) IS NOT FALSE").format(**formats, stored=stored)
+    given = sql.SQL("({})").format(sql.Identifier("t", group))
+    return sql.SQL(named_sql("log_order/group_wins")).format(
+        **formats,
+        stored=stored,
+        stored_log=stored_log(pipeline, formats["batch_id"], given),
+        same_partition=same_partition(record, given),
+        first=sql.Identifier("s", f"_first_{place}"),
+        given=given,
+    )
 
 
 def _group(pipeline: Pipeline, name: str) -> str:
@@ -240,12 +265,13 @@ def _of_order(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str],
         inserted[group] = sql.SQL("CASE WHEN {gives} THEN {order} END").format(**given)
     if of_rows:
         updated |= dict.fromkeys(emptied, sql.NULL)
-    newer = "s._class = 'u' AND ({order}) > ({stored_order}) OR s._class = 'f' AND ({order}) = ({stored_order})"
+    newer = "s._class = 'u' AND ({order}) > ({stored_order}) OR s._class = 'f' AND ({state}) = ({stored_state})"
     yield _update(kept, formats, updated, sql.SQL(_KNOWN), of_rows, sql.SQL(newer).format(**formats))
     yield _insert(kept, formats, inserted, sql.SQL(_ADDED), of_rows)
     for place, group in enumerate(pipeline.record.groups):
         of_group = group_order("t", group, pipeline.record)
-        still = sql.SQL("(({order}) < ({stored})) IS NOT TRUE").format(order=formats["order"], stored=of_group)
+        parts = {**formats, "wins": _wins(pipeline, place, formats), "stored": of_group}
+        still = sql.SQL("{wins} OR ({state}) = ({stored})").format(**parts)
         yield _update(kept, formats, {group: _group_value(pipeline, batch_id)}, _alone(place), of_rows, still)
 
 

@@ -257,7 +257,7 @@ def _conflict(pipeline: Pipeline, tables: StagingTables) -> tuple[Meaning, str]:
     """What to do about values that another row has, and the records that bring them."""
 
     def ask(cursor: Cursor) -> str:
-        if not find_conflicts(cursor, pipeline, tables.identifier(tables.rows)):
+        if not find_conflicts(cursor, pipeline, tables.identifier(tables.rows), tables.batch_id):
             return ""
         records = cursor.run("conflicts/first_records").fetchall()
         listed = ", ".join(f"{pipeline.source.topic} {row[0]}:{row[1]}" for row in records)

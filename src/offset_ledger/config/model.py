@@ -262,7 +262,8 @@ class FieldCondition:
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """The way from a record to a row. ``publish_at=None`` is the Kafka timestamp.
+    """The way from a record to a row. ``publish_at=None`` is the Kafka timestamp; with ``log_orders`` it orders only
+    records of different partitions, and those of one are ordered by their offsets.
 
     A row is known by the columns of ``key``. Without any its key is the column ``event_id``: a text or an integer at
     that path, or the Kafka key where that is None. With ``append`` it is one record, known by its coordinates.
@@ -279,6 +280,7 @@ class RecordShape:
     columns: tuple[Column, ...]
     publish_at_encoding: str = "rfc3339"
     publish_at_round: bool = False
+    log_orders: bool = False
     tombstone: Tombstone = Tombstone.QUARANTINE
     delete_when: FieldCondition | None = None
     where: FieldCondition | None = None

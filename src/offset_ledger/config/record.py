@@ -1,6 +1,8 @@
 """The section ``record`` of a pipeline file: how a record becomes a row, and where each of its columns comes from."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import yaml
 
@@ -14,18 +16,22 @@ from offset_ledger.config.names import MAX_COLUMNS
 from offset_ledger.config.values import FLAG, PLAIN_VALUE, choice, filled_text, one_or_more, text, word
 
 
-def _path_or(only: str, longer: Kind[Attributes]) -> Kind[Attributes | JsonPath | None]:
-    """A path, None for the word ``only``, or a mapping with more of it."""
+def _path_or(
+    only: str, longer: Kind[Attributes], words: Mapping[str, Attributes] = MappingProxyType({})
+) -> Kind[Attributes | JsonPath | None]:
+    """A path, None for the word ``only``, what another one of ``words`` says, or a mapping with more of the path."""
+    right = ", or ".join([only, *words])
 
     def read(value: Value) -> Attributes | JsonPath | None:
         if isinstance(value.node, yaml.MappingNode):
             return longer.read(value)
         try:
-            return None if text(value) == only else PATH.read(value)
+            said = text(value)
+            return words[said] if said in words else (None if said == only else PATH.read(value))
         except Refused as refused:
-            raise Refused(refused.wrong, f"{refused.right}, or {only}") from None
+            raise Refused(refused.wrong, f"{refused.right}, or {right}") from None
 
-    return Kind(read, {"anyOf": [{"const": only}, PATH.schema, longer.schema]})
+    return Kind(read, {"anyOf": [*({"const": each} for each in (only, *words)), PATH.schema, longer.schema]})
 
 
 def _record(said: Section) -> RecordShape:
@@ -50,7 +56,7 @@ def _record(said: Section) -> RecordShape:
             f"a record without a value has Kafka's timestamp alone, and rows have {format_path(record.publish_at)}: of "
             "two clocks none says whether the row or its delete is newer"
         )
-        right = "write publish_at: kafka_timestamp, or let a record with a value delete: record.delete_when"
+        right = "write publish_at: log or kafka_timestamp, or let a record with a value delete: record.delete_when"
         said.entries["tombstone"].note(Refused(wrong, right))
     _check_paths(said, record)
     columns = said.entries["columns"].entries() if record.columns else {}
@@ -247,14 +253,19 @@ RECORD: Kind[RecordShape] = section(
             ({"order_id": "bigint", "tenant": "uuid"},),
         ),
         "publish_at": Key(
-            _path_or("kafka_timestamp", PUBLISH_AT),
-            "When the event was published; of two records of one event the later one is newer. With merge: append it "
-            "is kafka_timestamp where absent.",
-            ("$.publish_at", "kafka_timestamp", {"path": "$.ts", "encoding": "epoch_ms"}),
+            _path_or(
+                "kafka_timestamp",
+                PUBLISH_AT,
+                {"log": Attributes(publish_at=None, log_orders=True)},
+            ),
+            "When the event was published; of two records of one event the later one is newer. With log it is Kafka's "
+            "timestamp, and of two records in one partition that with the greater offset is newer. With merge: "
+            "append it is kafka_timestamp where absent.",
+            ("$.publish_at", "kafka_timestamp", "log", {"path": "$.ts", "encoding": "epoch_ms"}),
         ),
         "tombstone": Key(
             choice(Tombstone),
-            "What a record with a null value means; delete needs event_id: key and publish_at: kafka_timestamp.",
+            "What a record with a null value means; delete needs event_id: key and publish_at: kafka_timestamp or log.",
         ),
         "delete_when": DELETE_WHEN,
         "where": WHERE,
@@ -266,6 +277,6 @@ RECORD: Kind[RecordShape] = section(
     also={
         "required": ["columns"],
         "if": {"properties": {"tombstone": {"const": "delete"}}, "required": ["tombstone"]},
-        "then": {"properties": {"event_id": {"const": "key"}, "publish_at": {"const": "kafka_timestamp"}}},
+        "then": {"properties": {"event_id": {"const": "key"}, "publish_at": {"enum": ["kafka_timestamp", "log"]}}},
     },
 )

@@ -5,16 +5,22 @@ from collections.abc import Iterable, Sequence
 from psycopg2 import sql
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Pipeline, RecordShape
+from offset_ledger.config.model import Merge, Pipeline, RecordShape
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger.database import Cursor, named_sql
 
 KAFKA_TIMESTAMP = "kafka_timestamp"
+LOG = "log"
 APPENDED = "append"
+LOG_MOMENT = "_at"
+LOG_COLUMNS = (LOG_MOMENT, "_stored_at", "_log")
+"""What :func:`by_log` adds to staged rows."""
 
 
 def moment_of(record: RecordShape) -> str:
     """The moment that the pipeline file names."""
+    if record.log_orders:
+        return LOG
     return format_path(record.publish_at) if record.publish_at else KAFKA_TIMESTAMP
 
 
@@ -70,7 +76,9 @@ def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> No
     moments = " and ".join(sorted(known)) or "another moment"
     remerge = f"offset-ledger remerge {pipeline.file} --why ..."
     rows, change = f"rows that are ordered by {moments}", f"order all of them by Kafka's timestamps with: {remerge}"
-    if wanted != KAFKA_TIMESTAMP and len(known) != 1:
+    if wanted == LOG:
+        change = f"order all of them by the log with: {remerge}"
+    elif wanted != KAFKA_TIMESTAMP and len(known) != 1:
         rows = rows if known else "delete markers of tombstones, which are ordered by Kafka's timestamps"
         change = f"write publish_at: {KAFKA_TIMESTAMP}, and order all rows by it with: {remerge}"
     elif wanted != KAFKA_TIMESTAMP:
@@ -111,14 +119,21 @@ TOPIC = ("_topic", 'text COLLATE "C"')  # bytewise, as event ids: the merge need
 def row_formats(record: RecordShape, stored: str = "t") -> dict[str, sql.Composable]:
     """The open parts of statements: key, place and order of rows, of a staged row ``s`` and of a stored row.
 
-    The order is the moment, then the place in Kafka. ``known`` is NULL where there is no stored row, ``event`` is
-    the key as text.
+    The order is the moment, then the place in Kafka; where the log orders, staged rows are those of :func:`by_log`.
+    ``known`` is NULL where there is no stored row, ``event`` is the key as text.
     """
-    key, order = record.key_names, order_columns(record)
-    place = order[1:]
+    key, state = record.key_names, order_columns(record)
+    place = state[1:]
+    states = {"state": _of("s", state), "stored_state": _of(stored, state)}
+    order, stored_order = states.values()
+    if record.log_orders:
+        moment = sql.SQL("coalesce(s._stored_at, {})").format(sql.Identifier(stored, "publish_at"))
+        order = _of("s", [LOG_MOMENT, *place])
+        stored_order = sql.SQL(", ").join([moment, _of(stored, place)])
     return {
+        **states,
         "key": _of(None, key),
-        "ordering": _of(None, order),
+        "ordering": _of(None, state),
         "staged_key": _of("s", key),
         "stored_key": _of(stored, key),
         "same_key": same_key(record, stored, "s"),
@@ -126,9 +141,9 @@ def row_formats(record: RecordShape, stored: str = "t") -> dict[str, sql.Composa
         "event": _event("s", record),
         "stored_event": _event(stored, record),
         "place": _of("s", place),
-        "order": _of("s", order),
+        "order": order,
         "stored_place": _of(stored, place),
-        "stored_order": _of(stored, order),
+        "stored_order": stored_order,
     }
 
 
@@ -171,6 +186,47 @@ def log_at(pipeline: Pipeline, alias: str, batch_id: sql.Composable) -> sql.Comp
     names = {name: sql.Identifier(alias, f"_{name}") for name in ("partition", "offset")}
     parts = {"pipeline": sql.Literal(pipeline.name), "batch_id": batch_id, **names}
     return sql.SQL(named_sql("append/log_at")).format(**parts)
+
+
+def by_log(pipeline: Pipeline, staging: sql.Composable, batch_id: sql.Composable) -> sql.Composable:
+    """Staged rows of a batch with the moments by which the log orders them and the stored rows of their keys."""
+    record, first_wins = pipeline.record, pipeline.target.merge is Merge.SKIP_EXISTING
+    return sql.SQL(named_sql("log_order/staged")).format(
+        staging=staging,
+        target=table_of(pipeline.bookkeeping),
+        key=_of("s", record.key_names),
+        same_key=same_key(record, "t", "s"),
+        partition=_of("s", [*record.key_names, "_partition"]),
+        same_partition=same_partition(record, sql.Identifier("t")),
+        log=_began(pipeline, batch_id, batch_id, sql.Identifier("s")),
+        stored_log=stored_log(pipeline, batch_id, sql.Identifier("t")),
+        direction=sql.SQL("ASC" if first_wins else "DESC"),
+        beyond=sql.SQL("<" if first_wins else ">"),
+    )
+
+
+def same_partition(record: RecordShape, stored: sql.Composable) -> sql.Composable:
+    """The condition that a staged row and a stored record are of one partition."""
+    names = map(sql.Identifier, order_columns(record)[1:-1])
+    return sql.SQL(" AND ").join(sql.SQL("s.{} = {}.{}").format(name, stored, name) for name in names)
+
+
+def stored_log(pipeline: Pipeline, of_batch: sql.Composable, stored: sql.Composable) -> sql.Composable:
+    """When the ledger began with the log of a stored record, if that is of the batch's topic."""
+    began = _began(pipeline, of_batch, sql.SQL("{}._batch_id").format(stored), stored)
+    if not pipeline.record.topic_names:
+        return began
+    of_topic = sql.SQL("CASE WHEN {}._topic = {} THEN {} END")
+    return of_topic.format(stored, sql.Literal(pipeline.source.topic), began)
+
+
+def _began(
+    pipeline: Pipeline, of_batch: sql.Composable, batch_id: sql.Composable, of: sql.Composable
+) -> sql.Composable:
+    parts = {"pipeline": sql.Literal(pipeline.name), "batch_id": batch_id}
+    parts |= {name: sql.SQL(f"{{}}._{name}").format(of) for name in ("partition", "offset")}
+    log_at = sql.SQL(named_sql("append/log_at")).format(**parts)
+    return sql.SQL(named_sql("log_order/began")).format(**parts, of_batch=of_batch, log_at=log_at)
 
 
 def staged_values(record: RecordShape, names: Iterable[str]) -> dict[str, sql.Composable]:

@@ -26,6 +26,7 @@ from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.judged import judge, move_refused
 from offset_ledger.ledger.pipelines import read_retirement
 from offset_ledger.ledger.row_order import (
+    by_log,
     log_at,
     order_columns,
     row_formats,
@@ -151,7 +152,7 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str], groups: Map
         pair = "({}, CASE WHEN {compared} THEN {}::text END, CASE WHEN {compared} THEN {}::text END)"
         pairs.append(sql.SQL(pair).format(sql.Literal(name), actual, value, compared=compared))
     cut = sql.SQL(named_sql("repair/cut_header_name"))
-    tables = {
+    tables: dict[str, sql.Composable] = {
         "cut_header_name": cut,
         "target": table_of(pipeline.bookkeeping),
         "table": table_of(pipeline),
@@ -159,6 +160,16 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str], groups: Map
         "rows": _rows(pipeline, [column.name for column in record.columns if column.name in stored], groups),
         **row_formats(record),
     }
+    # The clocks of two partitions need not agree: of a record in another one than that of the row nothing is said.
+    newer, newest_first = "({order}) > ({stored_order})", [f"s.{name} DESC" for name in order_columns(record)]
+    tables["expected"] = sql.SQL("expected")
+    if record.log_orders:
+        newer = "(s._log > s._stored_log OR s._same AND s._offset > s._stored_offset)"
+        newest_first = [f"{newer} IS NOT TRUE", "s._at DESC", *newest_first[1:]]
+        last = sql.SQL(named_sql("log_order/last_batch")).format(sql.Literal(pipeline.name))
+        tables["expected"] = by_log(pipeline, tables["expected"], last)
+    tables["newer"] = sql.SQL(newer).format(**tables)
+    tables["newest_first"] = sql.SQL(", ".join(newest_first))
     if record.append:
         log = log_at(pipeline, "s", sql.Identifier("t", "_batch_id"))
         tables["same_key"] = sql.SQL("{} AND {} = %(topic_id)s").format(tables["same_key"], log)

@@ -9,7 +9,7 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import open_ledger, transaction
-from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, in_order, ordered_by, table_of
+from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, LOG, in_order, ordered_by, table_of
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.log_checks import check_identity
 from offset_ledger.model.overlap import within
@@ -44,7 +44,7 @@ def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
     """
     if pipeline.record.append:
         raise ConfigurationError(f"pipeline {pipeline.name} appends its rows (target.merge), which have no order")
-    if (moment := ordered_by(pipeline.record)) != KAFKA_TIMESTAMP:
+    if (moment := ordered_by(pipeline.record)) not in (KAFKA_TIMESTAMP, LOG):
         raise ConfigurationError(
             f"pipeline {pipeline.name} says publish_at: {moment}, and a remerge orders by Kafka's timestamps, which "
             f"the table has of every row; write publish_at: {KAFKA_TIMESTAMP} first"

@@ -1,13 +1,13 @@
 """Records that would break a unique constraint of the table besides its key, found before the merge."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psycopg2 import sql
 
 from offset_ledger.config.model import Merge, Pipeline
 from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.ledger.row_order import order_columns, row_formats, table_of
+from offset_ledger.ledger.row_order import by_log, order_columns, row_formats, table_of
 from offset_ledger.ledger.staging import catalog_type, row_columns
 from offset_ledger.table.fit import Unique, no_longer_declared, own_uniques, target_columns
 
@@ -28,8 +28,8 @@ class Conflict:
     reasons_sql: str
 
 
-def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable) -> list[Conflict]:
-    """Find the staged records that would win their key, and whose values a row of another key has.
+def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable, batch_id: int) -> list[Conflict]:
+    """Find the staged records of the batch that would win their key, and whose values a row of another key has.
 
     Of two records that bring the same values, the later one by the order loses. Without a record that loses, an older
     one of its key may win, and is looked at too. A row of the table gives its values up for a constraint that waits for
@@ -41,7 +41,11 @@ def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable) 
     if not uniques:
         return []
     target = table_of(pipeline)
-    names = {"staging": staging, **row_formats(pipeline.record)}
+    names = {"staging": staging, **row_formats(shape := replace(pipeline.record, log_orders=False))}
+    is_newer = "({order}) > ({stored_order})"
+    if pipeline.record.log_orders:
+        names["staging"] = _in_log_order(pipeline, staging, batch_id)
+        is_newer = "s._newer"
     names["first_key"] = _COMMA.join(
         sql.SQL("first_value({}) OVER _of_value").format(sql.Identifier(name)) for name in pipeline.record.key_names
     )
@@ -50,13 +54,13 @@ def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable) 
     names["by_rule"] = sql.SQL("publish_at{0}, _partition{0}, _offset{0}").format(newest_first)
     kept, joined = names, sql.SQL("{} AS t ON {same_key}").format(target, **names)
     if pipeline.target.beside:  # the bookkeeping b says what loses, also to a delete; the stored row t has no order
-        kept = row_formats(pipeline.record, "b")
+        kept = row_formats(shape, "b")
         joined = sql.SQL("{} LEFT JOIN {} AS b ON {same_key}").format(joined, table_of(pipeline.bookkeeping), **kept)
         kinds = dict(row_columns(pipeline.record))
         nulls = (sql.SQL(f"NULL::{catalog_type(kinds[name])}") for name in order_columns(pipeline.record))
         names["stored_order"] = _COMMA.join(nulls)
     of_each = [{**names, **_formats(place, unique, target)} for place, unique in enumerate(uniques, 1)]
-    is_written = "{known} IS NULL" if first_wins else "{known} IS NULL OR ({order}) > ({stored_order})"
+    is_written = "{known} IS NULL" if first_wins else f"{{known}} IS NULL OR {is_newer}"
     if first_wins and pipeline.target.beside:  # a row that the table had before the first batch is the first
         is_written += " AND {row_known} IS NULL"
     formats = {
@@ -81,6 +85,17 @@ def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable) 
         if failing := cursor.run("conflicts/count", place=place).one()[0]:
             conflicts.append(Conflict(unique.name, tuple(unique.columns), failing, *queries))
     return conflicts
+
+
+def _in_log_order(pipeline: Pipeline, staging: sql.Composable, batch_id: int) -> sql.Composable:
+    record = pipeline.record
+    columns = [*(name for name, _ in row_columns(record) if name != "publish_at"), "_deleted"]
+    return sql.SQL(named_sql("log_order/contenders")).format(
+        columns=_COMMA.join(sql.Identifier("s", name) for name in columns),
+        in_order=by_log(pipeline, staging, sql.Literal(batch_id)),
+        target=table_of(pipeline.bookkeeping),
+        **row_formats(record),
+    )
 
 
 def _statement(name: str, formats: Mapping[str, sql.Composable]) -> sql.Composable:

@@ -13,7 +13,7 @@ from offset_ledger.errors import StateConflict, TargetMismatch
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.row_order import (
-    KAFKA_TIMESTAMP,
+    ordered_by,
     read_orders,
     row_formats,
     same_key,
@@ -76,7 +76,7 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
                 "again), and run remerge again"
             )
     before = " and ".join(sorted(read_orders(cursor, pipeline))) or None
-    write_order(cursor, pipeline, KAFKA_TIMESTAMP)
+    write_order(cursor, pipeline, ordered_by(pipeline.record))
     ensure_target(cursor, pipeline)
     kept = table_of(pipeline.bookkeeping)
     moved = sql.SQL("(SELECT _timestamp AS publish_at FROM {} WHERE publish_at <> _timestamp)").format(kept)

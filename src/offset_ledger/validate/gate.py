@@ -32,6 +32,7 @@ def run_gate(
     max_quarantined_share: float = 1.0,
     session: Session | None = None,
     pipeline: Pipeline | None = None,
+    batch_id: int = 0,
 ) -> GateVerdict:
     """The verdict on a staging table of ``row_count`` rows, delete markers included, that nobody writes to any more.
 
@@ -59,7 +60,8 @@ def run_gate(
         if suite is not None and valid:
             validation = run_suite(suite, arguments, live_rows(session, schema, table, [each for _, each in judged]))
         findings = (*(finding for finding, _ in judged), *_findings(session, suite, validation))
-        findings += tuple(_conflicts(session, sql.Identifier(schema, table), pipeline, rows + deleted, findings))
+        staged = sql.Identifier(schema, table)
+        findings += tuple(_conflicts(session, staged, pipeline, batch_id, rows + deleted, findings))
         failing = [finding for finding in findings if finding.quarantine_sql]
         # One alone was counted a moment ago.
         quarantined = failing[0].unexpected or 0 if len(failing) == 1 else _count(session, failing)
@@ -151,6 +153,7 @@ def _conflicts(
     session: Session,
     staging: sql.Identifier,
     pipeline: Pipeline | None,
+    batch_id: int,
     rows: int,
     findings: Sequence[ExpectationResult],
 ) -> Iterator[ExpectationResult]:
@@ -164,7 +167,7 @@ def _conflicts(
         valid = query.format(staging=staging, refused=sql.SQL(" UNION ").join(refused))
     try:
         with transaction(session) as cursor:
-            conflicts = find_conflicts(cursor, pipeline, valid)
+            conflicts = find_conflicts(cursor, pipeline, valid, batch_id)
     except psycopg2.DataError:  # an expression of the table refuses a value: the commit says so
         return
     for each in conflicts:

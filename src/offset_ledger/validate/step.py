@@ -74,6 +74,7 @@ def validate(
                 refused=batch.refused or 0,
                 max_quarantined_share=limit,
                 pipeline=pipeline,
+                batch_id=batch_id,
             )
             wait_for(session, [batch_id], lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
             batch, settled = _settle(session, pipeline, batch, verdict, origin)

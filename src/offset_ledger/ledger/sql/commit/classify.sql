@@ -5,11 +5,11 @@ CREATE UNLOGGED TABLE {classes} WITH (autovacuum_enabled = false) AS
 SELECT {staged}, {row_known} IS NOT NULL AS _known,
        CASE WHEN _place = 1 AND NOT ({there}) THEN 'i'
             WHEN _place = 1 AND NOT {first_wins} AND ({order}) > ({stored_order}) THEN 'u'
-            WHEN (_place = 1 OR {first_wins}) AND ({order}) = ({stored_order}) THEN CASE WHEN {fills} THEN 'f' ELSE 's' END
-            WHEN {first_wins} OR s.publish_at = greatest(_newest, t.publish_at) THEN 'e'
+            WHEN (_place = 1 OR {first_wins}) AND ({state}) = ({stored_state}) THEN CASE WHEN {fills} THEN 'f' ELSE 's' END
+            WHEN {first_wins} OR {same_state} THEN 'e'
             ELSE 'o' END::"char" AS _class{gives}
 FROM (SELECT {ranked}, row_number() OVER by_key AS _place, first_value(publish_at) OVER by_key AS _newest{first_of_groups}
-      FROM {staging} AS s
+      FROM {staging_in_order} AS s
       WINDOW by_key AS (PARTITION BY {key} ORDER BY {by_rule} ROWS UNBOUNDED PRECEDING)) AS s
 LEFT JOIN {target} AS t ON {same_key}{joined}
 ORDER BY {staged_key};

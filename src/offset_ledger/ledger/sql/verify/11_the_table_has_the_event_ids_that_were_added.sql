@@ -20,7 +20,7 @@ WHERE a.comparable AND t.event_ids <> a.added + a.since
 UNION ALL
 -- A unique index of a partitioned table has its partition columns too, and so does not keep the key alone apart.
 SELECT format('event %%s stands %%s times in the table, at %%s', min({stored_event}), count(*),
-              string_agg(format('partition %%s offset %%s', t._partition, t._offset), ', ' ORDER BY {stored_order}))
+              string_agg(format('partition %%s offset %%s', t._partition, t._offset), ', ' ORDER BY {stored_state}))
 FROM {keyed} AS t
 WHERE EXISTS (SELECT FROM offset_ledger.pipeline JOIN pg_partitioned_table ON partrelid = to_regclass(target)
               WHERE pipeline = %(pipeline)s)

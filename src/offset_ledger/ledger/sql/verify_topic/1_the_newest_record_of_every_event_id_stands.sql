@@ -1,13 +1,13 @@
 -- A record that waits in quarantine, or was dismissed there (it may be pruned since), is not expected in the table.
-WITH winners AS (
-    SELECT DISTINCT ON ({key}) {key}, publish_at, {place}, _deleted
-    FROM topic_rows AS s
+WITH expected AS (
+    SELECT * FROM topic_rows AS s
     WHERE NOT EXISTS (SELECT FROM offset_ledger.quarantine q
                       WHERE (q.pipeline, q.topic_id, q.partition, q."offset")
                           = (%(pipeline)s, %(topic_id)s, s._partition, s._offset) AND q.resolved_by IS NULL)
       AND NOT EXISTS (SELECT FROM offset_ledger.pruned_dismissals(%(pipeline)s, %(topic_id)s) AS d
                       WHERE d.partition = s._partition AND d."offset" = s._offset)
-    ORDER BY {key}, publish_at DESC, _partition DESC, _offset DESC
+), winners AS (
+    SELECT DISTINCT ON ({staged_key}) s.* FROM {expected} AS s ORDER BY {staged_key}, {newest_first}
 )
 SELECT format('partition %%s offset %%s event %%s: %%s', s._partition, s._offset, {event},
               CASE WHEN {known} IS NULL THEN 'the table does not have this event id'
@@ -21,4 +21,4 @@ LEFT JOIN offset_ledger.batch_range r
       AND s._offset >= r.committed_from AND s._offset < r.committed_until
 LEFT JOIN offset_ledger.batch b ON b.batch_id = r.batch_id
 WHERE {known} IS NULL AND NOT (%(skip_existing)s AND EXISTS (SELECT FROM {table} AS u WHERE {same_row}))
-   OR NOT %(skip_existing)s AND ({stored_order}) < ({order})
+   OR NOT %(skip_existing)s AND {newer}
