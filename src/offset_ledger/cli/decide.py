@@ -137,7 +137,8 @@ def run_accept_table(arguments: Namespace) -> Outcome:
     example='offset-ledger remerge flights --why "publish_at is the timestamp now"',
 )
 def run_remerge(arguments: Namespace) -> Outcome:
-    """Order all rows of a table by Kafka's timestamps, and replay what the topic still has."""
+    """Order all rows of a table by Kafka, as the pipeline file says now, and replay what the topic still has."""
+    from offset_ledger.ledger.row_order import words_for
     from offset_ledger.run.remerge import replay_parts, restate_rows
 
     pipeline = pipeline_of(arguments)
@@ -150,7 +151,7 @@ def run_remerge(arguments: Namespace) -> Outcome:
         if not arguments.json:
             show(batch_line(batch))
     data = {"restated": restated.rows, "replayed": done, "gone": [str(r) for r in restated.gone]}
-    ordered = f"the rows of {pipeline.name} are ordered by Kafka's timestamps"
+    ordered = f"the rows of {pipeline.name} are ordered by {words_for(pipeline.record)}"
     unchanged = restated.rows is None and not done
     text = f"nothing to remerge: {ordered}" if unchanged else f"{ordered}; {counted(len(done), 'batch')} replayed"
     gone = ", ".join(map(str, restated.gone))

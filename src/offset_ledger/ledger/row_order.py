@@ -24,6 +24,11 @@ def moment_of(record: RecordShape) -> str:
     return format_path(record.publish_at) if record.publish_at else KAFKA_TIMESTAMP
 
 
+def words_for(record: RecordShape) -> str:
+    """What orders the rows where Kafka does."""
+    return "the log" if record.log_orders else "Kafka's timestamps"
+
+
 def ordered_by(record: RecordShape) -> str:
     """The moment that orders the rows, as the ledger writes it; none orders rows that are appended."""
     return APPENDED if record.append else moment_of(record)
@@ -75,13 +80,14 @@ def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> No
     wanted, known = ordered_by(pipeline.record), read_orders(cursor, pipeline)
     moments = " and ".join(sorted(known)) or "another moment"
     remerge = f"offset-ledger remerge {pipeline.file} --why ..."
-    rows, change = f"rows that are ordered by {moments}", f"order all of them by Kafka's timestamps with: {remerge}"
-    if wanted == LOG:
-        change = f"order all of them by the log with: {remerge}"
-    elif wanted != KAFKA_TIMESTAMP and len(known) != 1:
+    rows = f"rows that are ordered by {moments}"
+    change = f"order all of them by {words_for(pipeline.record)} with: {remerge}"
+    if wanted in (KAFKA_TIMESTAMP, LOG):
+        pass
+    elif len(known) != 1:
         rows = rows if known else "delete markers of tombstones, which are ordered by Kafka's timestamps"
         change = f"write publish_at: {KAFKA_TIMESTAMP}, and order all rows by it with: {remerge}"
-    elif wanted != KAFKA_TIMESTAMP:
+    else:
         rows += " and do not have that moment"
         change = f"write publish_at: {moments}, or start a pipeline with another name and table"
     name = f"{pipeline.target.schema}.{pipeline.target.table}"

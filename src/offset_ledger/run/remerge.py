@@ -46,8 +46,8 @@ def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
         raise ConfigurationError(f"pipeline {pipeline.name} appends its rows (target.merge), which have no order")
     if (moment := ordered_by(pipeline.record)) not in (KAFKA_TIMESTAMP, LOG):
         raise ConfigurationError(
-            f"pipeline {pipeline.name} says publish_at: {moment}, and a remerge orders by Kafka's timestamps, which "
-            f"the table has of every row; write publish_at: {KAFKA_TIMESTAMP} first"
+            f"pipeline {pipeline.name} says publish_at: {moment}, and a remerge orders by Kafka's timestamps or the "
+            f"log, whose places the table has of every row; write publish_at: {LOG} or {KAFKA_TIMESTAMP} first"
         )
     with open_ledger(pipeline) as session:
         snapshot = checked_snapshot(session, pipeline)

@@ -18,6 +18,7 @@ from offset_ledger.ledger.row_order import (
     row_formats,
     same_key,
     table_of,
+    words_for,
     write_order,
 )
 from offset_ledger.model.batch import Origin
@@ -117,6 +118,6 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
         in_batches = in_parts(read_reach(cursor, name), pipeline.limits.records_per_batch)
         parts = [[[r.partition, r.from_offset, r.until_offset] for r in part] for part in in_batches]
         details = json.dumps({"ordered_by": before, "restated": restated, "parts": parts})
-        asked = {"question": "order all rows by Kafka's timestamps?", "details": details}
+        asked = {"question": f"order all rows by {words_for(pipeline.record)}?", "details": details}
         cursor.run("table/insert_remerge", **asked, who=origin.who, why=why, pipeline=name)
     return restated
