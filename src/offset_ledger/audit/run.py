@@ -31,6 +31,7 @@ from offset_ledger.kafka.topics import (
 from offset_ledger.kafka.transactions import coordinated_transactions, open_writes
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Session, named_sql, open_ledger, open_ledger_at, transaction
+from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, ordered_by
 from offset_ledger.model.batch import Origin, current_origin
 from offset_ledger.model.moments import moment_or_none
 
@@ -87,8 +88,9 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False, write: bool = True) 
             pipeline=pipeline.name,
             event_id_is_key=not pipeline.record.append
             and all(each.key is not None for each in pipeline.record.key_columns),
-            publish_at_is_timestamp=pipeline.record.publish_at is None,
-            newest_wins=pipeline.target.merge is Merge.NEWEST_WINS,
+            publish_at_is_timestamp=ordered_by(pipeline.record) == KAFKA_TIMESTAMP,
+            # Where the log orders, the record written last is the newest.
+            newest_wins=pipeline.target.merge is Merge.NEWEST_WINS and not pipeline.record.log_orders,
             value_bytes=pipeline.limits.value_bytes,
             last_commit=last_commit,
             deletes_by_tombstone=pipeline.record.tombstone is Tombstone.DELETE,

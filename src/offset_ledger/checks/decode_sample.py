@@ -9,11 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from offset_ledger.config.envelope import notes_on_order
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, with_texts
 from offset_ledger.decoding.connect_schema import null_as_default
+from offset_ledger.decoding.envelope import connector_of
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.presence import GROUPS
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetExpired, TerminalError
@@ -212,7 +214,7 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
         tuple(sorted(rows, key=lambda row: (row.partition, row.offset))),
         tuple(sorted(refusals, key=lambda refusal: (refusal.partition, refusal.offset))),
         sum(each.skipped for each in decoded),
-        tuple(null_as_default(first, record.all_columns)),
+        (*null_as_default(first, record.all_columns), *notes_on_order(record, connector_of(first))),
     )
 
 

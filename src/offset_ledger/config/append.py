@@ -21,6 +21,9 @@ def check_append(file: Value, pipeline: Pipeline) -> None:
             f"{_KEEP}, or drop envelope and read paths such as $.after.id",
         ),
     }
+    if record.log_orders:
+        wrong = "with merge: append no row is newer than another"
+        never["record", "publish_at"] = (wrong, "write kafka_timestamp, or drop it")
     if record.tombstone is Tombstone.DELETE:
         never["record", "tombstone"] = (_NO_DELETE[0], "write quarantine or skip")
     if target.on_conflict is OnConflict.QUARANTINE:

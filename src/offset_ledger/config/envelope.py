@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from offset_ledger.config.json_path import format_path
 from offset_ledger.config.located import Refused, Value
 from offset_ledger.config.model import Column, ColumnsFrom, FieldCondition, JsonPath, Pipeline, RecordShape, Tombstone
 from offset_ledger.config.source import Format
@@ -47,11 +48,37 @@ def notes_on(record: RecordShape) -> list[str]:
         or each.encoding.startswith("unscaled")
     ]
     if record.unavailable is None or not (names := ", ".join(lost)):
-        return []
+        return notes_on_order(record)
     return [
         f"{names}: from Postgres, an unchanged large value of these types arrives as null, as NULL does, and replaces "
-        "what the row has: run ALTER TABLE … REPLICA IDENTITY FULL at the source"
+        "what the row has: run ALTER TABLE … REPLICA IDENTITY FULL at the source",
+        *notes_on_order(record),
     ]
+
+
+_CLOCKS = {
+    "ts": "what an incremental snapshot reads has the connector's clock, and wins over later changes",
+    "lsn": "what an incremental snapshot reads has none, and is quarantined",
+}
+_WAITED = "it is the time of a statement, and what a transaction changed that waited for another loses"
+_OF_STATEMENT = {
+    "": f"; from MariaDB, and from MySQL without GTIDs, {_WAITED}",
+    "mysql": f"; without GTIDs {_WAITED}",
+    "mariadb": f"; {_WAITED}",
+}
+
+
+def notes_on_order(record: RecordShape, connector: str = "") -> list[str]:
+    """What an order of change events that is not the log's gets wrong, in lines; of that connector, or of any."""
+    path = record.publish_at or ("",)
+    clock = path[-1].removeprefix("__source_").split("_")[0]
+    of_source = path[-1].startswith("__source_") or (record.envelope and path[0] == "source")
+    if not of_source or clock not in _CLOCKS:
+        return []
+    wrong = _CLOCKS[clock]
+    if clock == "ts" and connector in _OF_STATEMENT:
+        wrong += _OF_STATEMENT[connector]
+    return [f"publish_at: {format_path(path)} is not the order of the changes: {wrong}; write publish_at: log"]
 
 
 def _inside(path: JsonPath) -> JsonPath:

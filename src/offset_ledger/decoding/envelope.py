@@ -19,6 +19,19 @@ _string = msgspec.json.Decoder(str).decode
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
+def connector_of(document: bytes) -> str:
+    """The connector that the change event names; empty where it names none."""
+    try:
+        source = _object(unwrapped(document)).get("source", b"{}")
+        return msgspec.json.decode(bytes(source), type=_Source).connector
+    except msgspec.DecodeError:
+        return ""
+
+
+class _Source(msgspec.Struct):
+    connector: str = ""
+
+
 def without_row(op: object) -> Refusal | Skip | None:
     """What becomes of a record that has no row, by its operation; None of one that has, or that deletes one."""
     match op:

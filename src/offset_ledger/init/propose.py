@@ -44,6 +44,10 @@ _OTHERS = 3
 _NUMBER = "the event id as a number: event_id is a text"
 
 
+_OF_CHANGES = {(f"__{name}",) for name in ("op", "deleted", "source_ts_ms", "source_lsn", "lsn")}
+"""What Debezium's ExtractNewRecordState adds to the row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A path, or None for what Kafka has, with the reason for it and what else there was."""
@@ -205,8 +209,9 @@ def propose(
     of_kafka_key = event_id.path is None and all(each.key is not None for each in key)
     deletes = sample.tombstones > 0 and of_kafka_key and source.envelope is None
     read = {event_id.path, *(each.column.path for each in matched.columns), *(each.path for each in key)}
-    if source.envelope:
-        publish_at = Choice(("source", "ts_ms"), "when the source made the change")
+    by_log = source.envelope is not None or any(each.column.path in _OF_CHANGES for each in everything)
+    if by_log:
+        publish_at = Choice(None, "a change is newer than those before it in its partition, whatever the clocks say")
     elif deletes:
         publish_at = Choice(None, "tombstones have no other moment than Kafka's")
     else:
@@ -230,7 +235,7 @@ def propose(
         schema_ids=source.registry is not None,
         event_id_aliases=_with_aliases(everything, event_id),
         publish_at_aliases=_with_aliases(everything, publish_at),
-        publish_at_encoding="epoch_ms" if source.envelope else "rfc3339",
+        log_orders=by_log,
         key=key,
     )
     key_format = source.key_format if of_kafka_key else Source().key_format
@@ -383,8 +388,8 @@ def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str
     else:
         yield f"  event_id: {_place(record.event_id, record.event_id_aliases, 'key')}"
     yield _comment(publish_at.why, 2)
-    encoding = record.publish_at_encoding if record.publish_at_encoding.startswith("epoch") else ""
-    yield f"  publish_at: {_place(record.publish_at, record.publish_at_aliases, 'kafka_timestamp', encoding)}"
+    otherwise = "log" if record.log_orders else "kafka_timestamp"
+    yield f"  publish_at: {_place(record.publish_at, record.publish_at_aliases, otherwise)}"
     if record.tombstone is not Tombstone.QUARANTINE:
         yield f"  tombstone: {record.tombstone}"
     if record.schemas:
@@ -407,9 +412,8 @@ def _column(column: Column) -> str:
     return type_ if len(parts) == 1 else f"{{{', '.join(parts)}}}"
 
 
-def _place(path: JsonPath | None, aliases: tuple[JsonPath, ...], otherwise: str, encoding: str = "") -> str:
+def _place(path: JsonPath | None, aliases: tuple[JsonPath, ...], otherwise: str) -> str:
     parts = [f"path: {_path(path, otherwise)}", *_aliases(aliases)]
-    parts += [f"encoding: {encoding}"] if encoding else []
     return f"{{{', '.join(parts)}}}" if len(parts) > 1 else _path(path, otherwise)
 
 

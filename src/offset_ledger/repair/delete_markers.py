@@ -13,7 +13,7 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
-from offset_ledger.ledger.row_order import row_formats, table_of
+from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, ordered_by, row_formats, table_of
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.table import row_counts
@@ -61,13 +61,13 @@ def delete_markers(
 def _before_all_that_may_come(cursor: Cursor, pipeline: Pipeline, before: datetime) -> datetime | None:
     """The moment, or an earlier one that is no later than any record which may still be merged; None if any may be.
 
-    Nobody knows the moment of a record in quarantine where it is a value of the record.
+    Nobody knows how old a record in quarantine is where its moment is a value of the record, or the log orders.
     """
     oldest: datetime | None
     batches, records, oldest = cursor.run("prune/yet_to_come", file=pipeline.file).one()
     if not batches and not records:
         return before
-    if not batches and pipeline.record.publish_at is None and oldest:
+    if not batches and ordered_by(pipeline.record) == KAFKA_TIMESTAMP and oldest:
         return min(before, oldest)
     what = counted(batches, "open batch") if batches else f"{counted(records, 'record')} in quarantine"
     log.warning("delete markers of %s stay: %s may have older records of their events", pipeline.file, what)

@@ -14,8 +14,8 @@ import pytest
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Session, rows, transaction
+from offset_ledger.ledger import pipelines, row_order
+from offset_ledger.ledger.database import Session, named_sql, rows, transaction
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.states import BatchKind
 from offset_ledger.repair.verify import verify
@@ -213,3 +213,49 @@ def test_a_key_of_two_partitions_is_that_of_the_later_moment_and_never_stale_in_
             assert offset == max(c.offset for c in every if (c.id, c.partition) == (key, partition)), (seed, key)
         assert verify(pipeline)[0] == []
         empty(session)
+
+
+def unique_states(session: Session, pipeline: Pipeline) -> None:
+    commit_raw(session, pipeline, [Change(1, 0, "z", 0).raw()])
+    with transaction(session) as cursor:
+        cursor.execute("ALTER TABLE public.accounts ADD UNIQUE (note)")
+
+
+def test_conflicts_are_those_of_the_records_that_the_log_lets_win(session: Session, tmp_path: Path) -> None:
+    pipeline = written(tmp_path, "on_conflict")
+    unique_states(session, pipeline)
+    commit_raw(session, pipeline, [Change(0, 0, "a", 9, note="taken").raw(), Change(0, 1, "b", 9, note="free").raw()])
+    # Each has an older clock than the row that it replaces: the first takes a value that is another's.
+    late = [Change(0, 2, "b", 1, note="taken"), Change(0, 3, "a", 1, note="given up")]
+    commit_raw(session, pipeline, [change.raw() for change in late])
+    refused = rows(session, 'SELECT "offset" FROM offset_ledger.quarantine')
+    assert [row[0] for row in refused] == [2]
+    assert stands(session, beside=False) == {"a": ("0:3", "given up"), "b": ("0:1", "free"), "z": ("1:0", None)}
+
+
+BROKEN = {
+    "moments before offsets": (
+        "WHEN _same AND _stored_offset {beyond} _last THEN _stored_moment ELSE _last_at",
+        "ELSE s.publish_at",
+    ),
+    "the stored row never gives way": (
+        "max(_last_at) FILTER (WHERE _same AND _last > _stored_offset) OVER (PARTITION BY {key})",
+        "NULL",
+    ),
+    "the stored row always gives way": (
+        "WHEN _same AND _stored_offset {beyond} _last THEN _stored_moment",
+        "WHEN false THEN NULL",
+    ),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_another_order_is_found(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    """The histories of the first test tell the order of the log from others."""
+    before, after = BROKEN[broken]
+    text = named_sql("log_order/staged")
+    assert before in text
+    changed = {"log_order/staged": text.replace(before, after)}
+    monkeypatch.setattr(row_order, "named_sql", lambda name: changed.get(name) or named_sql(name))
+    with pytest.raises(AssertionError):
+        test_the_table_is_that_of_the_source_whatever_the_clocks_say(session, tmp_path, "columns")

@@ -47,6 +47,11 @@ MISTAKES = {
     },
 }
 PARSER_ONLY = {
+    "  columns:\n": {
+        "  publish_at: log\n  columns:\n": (
+            "5: record.publish_at: with merge: append no row is newer than another; write kafka_timestamp, or drop it"
+        ),
+    },
     "nullable: true}": {
         "nullable: true, absent: keep}": (
             "7: record.columns.b: with merge: append no record leaves a row as it is; write merge: newest_wins, or "

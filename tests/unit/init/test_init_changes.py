@@ -13,7 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offset_ledger.config.envelope import notes_on, notes_on_order
+from offset_ledger.config.model import RecordShape
 from offset_ledger.config.source import Envelope, Format, KeyFormat, Source
+from offset_ledger.decoding.envelope import connector_of
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.init.changes import changes_of, key_members, members_by_schema, rows_by_schema
 from offset_ledger.init.propose import Proposal, Wanted, propose
@@ -53,7 +56,7 @@ def test_a_recorded_topic_of_postgres() -> None:
     text = proposal(recorded("postgresql")).text
     assert "  envelope: debezium\n  key_format: json\n" in text
     assert "  key:\n    id: {type: bigint, key: $.id}\n    region: {type: text, key: $.region}\n" in text
-    assert "  publish_at: {path: $.source.ts_ms, encoding: epoch_ms}\n" in text
+    assert "  publish_at: log\n" in text
     assert "    notes: {type: text, nullable: true, absent: keep}\n" in text
     assert "    picture: {type: text, nullable: true, absent: keep}\n" in text
     assert "  bookkeeping: beside\n" in text
@@ -287,3 +290,38 @@ def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -
     ):
         assert f"    {line}\n" in text, (line, text)
     assert "quarantined" not in text
+
+
+def test_events_that_were_unwrapped_are_ordered_by_the_log_too() -> None:
+    row = {"id": 1, "email": "a", "__deleted": "false", "__source_ts_ms": 1_767_268_800_000}
+    assert "  publish_at: log\n" in proposal(sample((b"1", json.dumps(row).encode()))).text
+
+
+@pytest.mark.parametrize(
+    ("path", "connector", "says"),
+    [
+        (("source", "ts_ms"), "postgresql", "wins over later changes; write"),
+        (("source", "ts_us"), "mariadb", "wins over later changes; it is the time of a statement"),
+        (("source", "ts_ms"), "mysql", "; without GTIDs it is the time of a statement"),
+        (("source", "ts_ns"), "", "; from MariaDB, and from MySQL without GTIDs, it is the time of a statement"),
+        (("source", "lsn"), "postgresql", "has none, and is quarantined; write publish_at: log"),
+        (("__source_ts_ms",), "mariadb", "$.__source_ts_ms is not the order of the changes"),
+    ],
+)
+def test_what_another_order_of_changes_gets_wrong_is_said(path: tuple[str, ...], connector: str, says: str) -> None:
+    record = RecordShape(None, path, (), envelope=path[0] == "source")
+    (line,) = notes_on_order(record, connector)
+    assert says in line
+    assert notes_on(record) == notes_on_order(record)
+
+
+@pytest.mark.parametrize("path", [None, ("after", "source"), ("after", "ts_ms"), ("ts_ms",), ("after", "lsn")])
+def test_nothing_is_said_of_other_moments(path: tuple[str, ...] | None) -> None:
+    assert notes_on_order(RecordShape(None, path, (), envelope=True)) == []
+
+
+@pytest.mark.parametrize("file", ["postgresql", "mariadb", "postgresql_wrapped"])
+def test_the_connector_is_read_in_the_event(file: str) -> None:
+    values = [each.value for each in recorded(file).records if each.value]
+    assert {connector_of(value) for value in values} == {file.removesuffix("_wrapped")}
+    assert [connector_of(value) for value in (b"", b"1", b'{"source": 1}', b"{}", b"\xff")] == [""] * 5
