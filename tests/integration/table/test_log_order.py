@@ -32,6 +32,7 @@ record:
     state: {{type: text, nullable: true}}
     note: {{type: text, nullable: true{note}}}
 target: {{table: public.accounts{target}}}
+quality: {{max_quarantined_share: 1.0}}
 """
 GROUPS = ", absent: keep"
 BESIDE = ", bookkeeping: beside"
@@ -215,15 +216,11 @@ def test_a_key_of_two_partitions_is_that_of_the_later_moment_and_never_stale_in_
         empty(session)
 
 
-def unique_states(session: Session, pipeline: Pipeline) -> None:
+def test_conflicts_are_those_of_the_records_that_the_log_lets_win(session: Session, tmp_path: Path) -> None:
+    pipeline = written(tmp_path, "on_conflict")
     commit_raw(session, pipeline, [Change(1, 0, "z", 0).raw()])
     with transaction(session) as cursor:
         cursor.execute("ALTER TABLE public.accounts ADD UNIQUE (note)")
-
-
-def test_conflicts_are_those_of_the_records_that_the_log_lets_win(session: Session, tmp_path: Path) -> None:
-    pipeline = written(tmp_path, "on_conflict")
-    unique_states(session, pipeline)
     commit_raw(session, pipeline, [Change(0, 0, "a", 9, note="taken").raw(), Change(0, 1, "b", 9, note="free").raw()])
     # Each has an older clock than the row that it replaces: the first takes a value that is another's.
     late = [Change(0, 2, "b", 1, note="taken"), Change(0, 3, "a", 1, note="given up")]
