@@ -259,10 +259,8 @@ def _of_order(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str],
     values = {**_values(kept), "_batch_id": batch_id}
     updated, inserted = dict(values), dict(values)
     for place, group in enumerate(pipeline.record.groups):
-        given = {"gives": sql.Identifier("s", f"_gives_{place}"), "order": _group_value(pipeline, batch_id)}
-        stored = sql.Identifier("t", group)
-        updated[group] = sql.SQL("CASE WHEN {gives} THEN {order} ELSE {stored} END").format(**given, stored=stored)
-        inserted[group] = sql.SQL("CASE WHEN {gives} THEN {order} END").format(**given)
+        inserted[group] = _if_given(place, _group_value(pipeline, batch_id))
+        updated[group] = _if_given(place, _group_value(pipeline, batch_id), sql.Identifier("t", group))
     if of_rows:
         updated |= dict.fromkeys(emptied, sql.NULL)
     newer = "s._class = 'u' AND ({order}) > ({stored_order}) OR s._class = 'f' AND ({state}) = ({stored_state})"
@@ -285,10 +283,8 @@ def _of_rows(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
     updated, inserted = {**values, **own}, {**values, **own}
     for name, value in values.items():
         if group := _group(pipeline, name):
-            given = {"gives": sql.Identifier("s", f"_gives_{groups.index(group)}"), "value": value}
-            stored = sql.Identifier("t", name)
-            updated[name] = sql.SQL("CASE WHEN {gives} THEN {value} ELSE {stored} END").format(**given, stored=stored)
-            inserted[name] = sql.SQL("CASE WHEN {gives} THEN {value} END").format(**given)
+            inserted[name] = _if_given(groups.index(group), value)
+            updated[name] = _if_given(groups.index(group), value, sql.Identifier("t", name))
     updated |= dict.fromkeys(emptied, sql.NULL)
     gone = sql.SQL("s._class IN ('i', 'u') AND s._deleted AND s._known")
     statement = sql.SQL(named_sql("commit/delete_rows"))
@@ -300,6 +296,11 @@ def _of_rows(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
     for place, group in enumerate(groups):  # a row that somebody has deleted is not there to get them
         given = {name: value for name, value in values.items() if _group(pipeline, name) == group}
         yield _update(pipeline, formats, given, _alone(place), exact=False)
+
+
+def _if_given(place: int, value: sql.Composable, otherwise: sql.Composable = sql.NULL) -> sql.Composable:
+    gives = sql.Identifier("s", f"_gives_{place}")
+    return sql.SQL("CASE WHEN {} THEN {} ELSE {} END").format(gives, value, otherwise)
 
 
 def _batch_id(tables: StagingTables) -> sql.Composable:

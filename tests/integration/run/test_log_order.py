@@ -16,6 +16,7 @@ from offset_ledger.decisions.accept_topic import accept_topic
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger.database import transaction
 from offset_ledger.model.batch import Origin
+from offset_ledger.plan.topics import find_pipelines
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic
 from offset_ledger.repair.verify import verify
@@ -29,7 +30,7 @@ KEEP = {"retention.ms": "-1"}
 NOON = 1_767_268_800_000
 PIPELINE = """
 pipeline: orders
-source: {{connection: kafka_default, topic: {topic}}}
+source: {{connection: kafka_default, {source}: {topic}}}
 record:
   event_id: key
   publish_at: {order}
@@ -51,7 +52,9 @@ class Bench(TopicBench):
     """A topic of two partitions that the log orders."""
 
     TEMPLATE = PIPELINE
-    DEFAULTS = MappingProxyType({"order": "log", "deletes": "tombstone: delete", "note": "", "target": ""})
+    DEFAULTS = MappingProxyType(
+        {"source": "topic", "order": "log", "deletes": "tombstone: delete", "note": "", "target": ""}
+    )
 
     def put(self, key: str, seconds: int, state: str | None, partition: int = 0, **more: Any) -> None:
         value = None if state is None else json.dumps({"state": state, **more}).encode()
@@ -129,3 +132,24 @@ def test_rows_of_another_order_are_remerged_into_that_of_the_log(bench: Bench, s
     bench.ingest()
     assert [row[1] for row in bench.live()] == ["last", "only", "new"]
     bench.check()
+
+
+@IN_SHAPES
+def test_of_several_topics_each_orders_its_own_and_moments_order_them(bench: Bench, shape: str) -> None:
+    bench.settings |= SHAPES[shape]
+    one, other = bench.topic, f"{bench.topic}.b"
+    create_topic(dict(bench.servers.kafka.extra), other, 2, 1, KEEP)
+    for topic, key, seconds, state in (
+        *((one, "a", 9, "1"), (one, "a", 5, "2"), (other, "a", 7, "3"), (other, "a", 6, "4")),
+        *((one, "b", 1, "5"), (other, "b", 9, "6"), (other, "b", 2, "7")),
+    ):
+        bench.topic = topic
+        bench.put(key, seconds, state, note=state)
+    bench.topic = f"[{one}, {other}]"
+    bench.settings["source"] = "topics"
+    bench.ingest()
+    # Of a, 2 and 4 are the last of their topics, and 4 is the later one; of b it is 7.
+    assert bench.live() == [("a", "4", "4"), ("b", "7", "7")]
+    assert verify(bench.pipeline)[0] == []
+    for each in find_pipelines(bench.pipeline):
+        assert compare_with_topic(each).violations == ()
