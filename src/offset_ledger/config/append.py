@@ -21,6 +21,8 @@ def check_append(file: Value, pipeline: Pipeline) -> None:
             f"{_KEEP}, or drop envelope and read paths such as $.after.id",
         ),
     }
+    if not (record.columns or record.sampled):
+        never["record", "columns"] = ("with merge: append a row has no key, only its columns", "declare one, or auto")
     if record.tombstone is Tombstone.DELETE:
         never["record", "tombstone"] = (_NO_DELETE[0], "write quarantine or skip")
     if target.on_conflict is OnConflict.QUARANTINE:

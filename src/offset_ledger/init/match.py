@@ -51,7 +51,7 @@ def match(
     key = tuple(replace(each, nullable=False) for each in _key(table, columns, has_keys))
     in_key, read = {each.name for each in key}, {each.path for each in columns.values()}
     others = [each for name, each in columns.items() if name not in in_key]
-    if not others:
+    if not others and any(each.name not in in_key for each in own):
         raise ConfigurationError(
             f"table {table.name} has no column beside its key that is named like a value of the records; the records "
             f"have {', '.join(format_path(each.column.path) for each in inferred[:5])}"

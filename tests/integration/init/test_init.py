@@ -19,6 +19,7 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
+from offset_ledger.repair.verify_against_topic import compare_with_topic
 from offset_ledger.run.ingest import ingest
 from offset_ledger.schema_registry.client import connect_registry
 from offset_ledger.validate.step import read_suite
@@ -269,6 +270,29 @@ def test_a_table_with_one_text_as_its_key_is_known_by_the_kafka_key(
     assert '  key:\n    code: {type: "varchar(9)", key: $}\n' in capsys.readouterr().out
 
 
+def test_a_table_of_nothing_but_a_key_is_filled(servers: Servers, topic: str, here: Path) -> None:
+    with connect(servers.postgres) as session, transaction(session) as cursor:
+        cursor.execute("CREATE TABLE public.orders (user_id bigint, group_id bigint, PRIMARY KEY (user_id, group_id))")
+    joins = [{"userId": n % 7, "groupId": n % 3, "joined_at": NOON + n} for n in range(20)]
+    send(servers, topic, *(json.dumps(each).encode() for each in joins))
+    assert main(["init", "--topic", topic, "--table", "public.orders", "--output", "dags/pipelines/orders.yaml"]) == 0
+    path = here / "dags/pipelines/orders.yaml"
+    key = "    user_id: {type: bigint, path: $.userId}\n    group_id: {type: bigint, path: $.groupId}\n"
+    assert f"  key:\n{key}" in path.read_text()
+    assert "  columns: {}\n\n" in path.read_text()
+    list(ingest(pipeline := parse_pipeline(path), Origin("test"), True, quiet))
+    with connect(servers.postgres) as session:
+        stored = {tuple(row) for row in rows(session, "SELECT user_id, group_id FROM public.orders")}
+    assert stored == {(each["userId"], each["groupId"]) for each in joins}
+    assert main(["verify", str(path), "--against-topic"]) == 0
+    compared = compare_with_topic(pipeline)
+    assert (compared.records, compared.violations, compared.notes) == (20, (), ())
+    with connect(servers.postgres) as session, transaction(session) as cursor:
+        cursor.execute("DELETE FROM offset_ledger_rows.orders WHERE (user_id, group_id) = (1, 1)")
+    (gone,) = compare_with_topic(pipeline).violations
+    assert "event 1, 1: the table does not have this event id" in gone
+
+
 CUSTOMERS = """
 CREATE TABLE public.customers (
   id bigint, region text, email text, born date, credit numeric(12,2) NOT NULL, notes text, tags text[], active boolean,
@@ -319,7 +343,7 @@ def comparable(row: str) -> tuple[Any, ...]:
     [
         ("(a bigint PRIMARY KEY, n integer)", r"knows its rows by \(a\), and no sampled record has values"),
         ("(n integer)", "knows its rows by no primary key or unique index"),
-        ("(n integer PRIMARY KEY)", "has no column beside its key"),
+        ("(n integer PRIMARY KEY, m integer)", "has no column beside its key"),
     ],
 )
 def test_a_table_that_the_records_do_not_fit_is_one_line(

@@ -47,6 +47,9 @@ MISTAKES = {
     },
 }
 PARSER_ONLY = {
+    "\n    a: text\n    b: {type: integer, nullable: true}\n": {
+        " {}\n": ("5: record.columns: with merge: append a row has no key, only its columns; declare one, or auto"),
+    },
     "nullable: true}": {
         "nullable: true, absent: keep}": (
             "7: record.columns.b: with merge: append no record leaves a row as it is; write merge: newest_wins, or "

@@ -559,7 +559,7 @@ def test_1589_columns_are_the_most(tmp_path: Path) -> None:
     most, more = ("\n".join([*start.splitlines(), *columns[first:], rest]) for first in (1, 0))
     assert problems(written(tmp_path, most)) == []
     assert problems(written(tmp_path, more)) == [
-        "13: record.columns: 1590 columns, where a table takes 1 to 1589; declare that many"
+        "13: record.columns: 1590 columns, where a table takes 0 to 1589; declare that many"
     ]
     declared = PIPELINE["properties"]["record"]["properties"]["columns"]
     assert declared["anyOf"][1]["maxProperties"] == 1589
