@@ -157,7 +157,7 @@ def _conflicts(
     """The unique constraints that rows would break which no finding quarantines."""
     if not rows or pipeline is None or pipeline.target.on_conflict is OnConflict.FAIL:
         return
-    refused = [sql.SQL(each.quarantine_sql) for each in findings if each.quarantine_sql]
+    refused = [sql.SQL(f"({each.quarantine_sql})") for each in findings if each.quarantine_sql]
     valid: sql.Composable = staging
     if refused:
         query = sql.SQL(named_sql("conflicts/valid_rows"))
