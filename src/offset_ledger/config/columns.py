@@ -42,6 +42,7 @@ ALIASES_KEY = Key(
 TYPE: Kind[ColumnType] = Kind(lambda value: parse_type(text(value)), TYPE_SCHEMA)
 
 
+NAME: Kind[str] = Kind(lambda value: check_column_name(text(value), ()), {"type": "string", "pattern": COLUMN_PATTERN})
 PLACES = ("path", "key", "header", "value")
 _CONSTANTS = {  # as JSON, by type; the decoder knows which are exact
     "boolean": ("true|false", "true or false"),
@@ -198,7 +199,7 @@ LONG_FORM: Kind[Column | None] = section(
         ),
         "absent": Key(word("keep"), "keep: a record without the value leaves what the row has.", ("keep",)),
         "group": Key(
-            matching(COLUMN_PATTERN, "the name of a group", "write a-z, 0-9 and _, such as address"),
+            NAME,
             "Columns of one group are kept together, where a record has none of them, or else all written.",
             ("address",),
         ),

@@ -41,8 +41,11 @@ def match(
     """
     named, columns, doubts = _by_name(inferred), dict[str, Column](), list[str]()
     own = [each for each in table.columns if each.name not in OWN_COLUMNS and not each.name.startswith("_")]
+    of_column = {each.name: named.get(each.name) or named.get(column_name((each.name,))) for each in own}
+    taken = {of.column.path for name, of in of_column.items() if of and of.column.path[-1] == name}
     for each in own:
-        if of := named.get(each.name):
+        if (of := of_column[each.name]) and (of.column.path[-1] == each.name or of.column.path not in taken):
+            taken.add(of.column.path)
             try:
                 check_column_name(each.name)
                 columns[each.name] = _declared(each, of.column, values[of.column.name])
@@ -64,12 +67,17 @@ def match(
 
 
 def _by_name(inferred: Sequence[Proposed]) -> dict[str, Proposed]:
-    """The values by their names, and by the last part of their paths where that is of one alone."""
+    """The values by their names, and by the last part of their paths where that is of one alone; as they are written,
+    and as columns are named by default.
+    """
     by_last = defaultdict(list)
     for each in inferred:
-        by_last[column_name(each.column.path[-1:])].append(each)
-    last = {name: those[0] for name, those in by_last.items() if len(those) == 1}
-    return last | {each.column.name: each for each in inferred}
+        last = each.column.path[-1]
+        for name in {last, column_name((last,))}:
+            by_last[name].append(each)
+    of_one = {name: those[0] for name, those in by_last.items() if len(those) == 1}
+    of_one |= {each.column.name: each for each in inferred}
+    return of_one | {each.column.path[0]: each for each in inferred if len(each.column.path) == 1}
 
 
 def _declared(column: ExistingColumn, inferred: Column, values: Sequence[object]) -> Column:

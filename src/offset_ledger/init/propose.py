@@ -430,6 +430,8 @@ def _scalar(text: str) -> str:
     """The text as YAML reads it back, in quotes where it may have to be."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
+    if '"' in text and "'" not in text and text.isprintable():  # as a name in SQL
+        return f"'{text}'"
     flow = yaml.safe_dump([text], default_style='"', allow_unicode=text.isprintable(), width=inf)
     return str(flow).strip()[2:]
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 import psycopg2
 from psycopg2 import errors as pg
 from psycopg2.extras import DictCursor
-from psycopg2.sql import Composable
+from psycopg2.sql import Composable, Composed, Identifier, Literal
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
@@ -36,6 +36,8 @@ class Cursor(DictCursor):
     def execute(  # type: ignore[override]
         self, query: str | bytes | Composable, arguments: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> Self:
+        if arguments is not None and isinstance(query, Composable):
+            query = _with_percents(query)
         super().execute(query, arguments)  # type: ignore[no-untyped-call]
         return self
 
@@ -48,6 +50,17 @@ class Cursor(DictCursor):
         row = self.fetchone()
         assert row is not None
         return row
+
+
+def _with_percents(query: Composable) -> Composable:
+    """The query, in which a % of a name or a text is one also beside arguments."""
+    if isinstance(query, Composed):
+        return Composed(map(_with_percents, query.seq))
+    if isinstance(query, Literal) and isinstance(query.wrapped, str):
+        return Literal(query.wrapped.replace("%", "%%"))
+    if isinstance(query, Identifier):
+        return Identifier(*(name.replace("%", "%%") for name in query.strings))
+    return query
 
 
 def clock(cursor: Cursor) -> datetime:

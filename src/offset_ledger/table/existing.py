@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from offset_ledger.config.model import in_sql
 from offset_ledger.ledger.database import Cursor
 
 
@@ -33,4 +34,4 @@ def read_existing(cursor: Cursor, schema: str, table: str) -> ExistingTable | No
         if not row["generated"] and not row["always_identity"]
     )
     keys = tuple(tuple(row["columns"]) for row in cursor.run("table/keys", **place).fetchall())
-    return ExistingTable(f"{schema}.{table}", columns, keys) if columns else None
+    return ExistingTable(in_sql(schema, table), columns, keys) if columns else None

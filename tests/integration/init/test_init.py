@@ -293,6 +293,43 @@ def test_a_table_of_nothing_but_a_key_is_filled(servers: Servers, topic: str, he
     assert "event 1, 1: the table does not have this event id" in gone
 
 
+def test_a_table_and_columns_of_any_name_are_found_filled_redriven_and_compared(
+    servers: Servers, topic: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = '"orderId" bigint, "Line No" integer, "unitPrice" numeric NOT NULL, unit_price text, "%" text'
+    with connect(servers.postgres) as session, transaction(session) as cursor:
+        cursor.execute(f'CREATE SCHEMA "Sales"; CREATE TABLE "Sales"."Order Lines" ({columns})')
+        cursor.execute('ALTER TABLE "Sales"."Order Lines" ADD PRIMARY KEY ("orderId", "Line No")')
+    lines = [{"orderId": n, "line_no": n % 3, "unitPrice": n + 0.5, "%": "5%", "at": NOON + n} for n in range(30)]
+    wrong = {**lines[0], "orderId": 99, "unitPrice": None}
+    send(servers, topic, *(json.dumps(each).encode() for each in lines))
+    name = '"Sales"."Order Lines"'
+    path = here / "dags/pipelines/lines.yaml"
+    assert main(["init", "--topic", topic, "--table", name, "--output", str(path)]) == 0
+    capsys.readouterr()
+    send(servers, topic, json.dumps(wrong).encode())
+    text = path.read_text()
+    assert f"  table: '{name}'\n" in text
+    assert '  key:\n    orderId: bigint\n    "Line No": {type: integer, path: $.line_no}\n' in text
+    assert '  columns:\n    unitPrice: numeric\n    "%": {type: text, nullable: true}\n' in text
+    path.write_text(text + "\nquality: {max_quarantined_share: 1}\n")
+    list(ingest(pipeline := parse_pipeline(path), Origin("test"), True, quiet))
+    with connect(servers.postgres) as session:
+        stored = rows(session, f'SELECT "orderId", "Line No", "unitPrice"::float8, "%%" FROM {name}', {})
+    assert {tuple(row) for row in stored} == {(n, n % 3, n + 0.5, "5%") for n in range(30)}
+    compared = compare_with_topic(pipeline)
+    assert (compared.records, compared.violations, compared.notes) == (31, (), ())
+    path.write_text(path.read_text().replace("unitPrice: numeric", "unitPrice: {type: numeric, default: 0}"))
+    for verb in (["check"], ["check", "--data"], ["redrive"], ["verify", "--against-topic"], ["audit"], ["status"]):
+        assert main([*verb, str(path)]) == 0, capsys.readouterr()
+    with connect(servers.postgres) as session:
+        assert rows(session, f'SELECT "unitPrice"::int FROM {name} WHERE "orderId" = 99') == [[0]]
+        with transaction(session) as cursor:
+            cursor.execute(f'UPDATE {name} SET "unitPrice" = 7 WHERE "orderId" = 99')
+    (changed,) = compare_with_topic(parse_pipeline(path)).violations
+    assert "unitPrice is 7 in the table and 0 in the topic" in changed
+
+
 CUSTOMERS = """
 CREATE TABLE public.customers (
   id bigint, region text, email text, born date, credit numeric(12,2) NOT NULL, notes text, tags text[], active boolean,
