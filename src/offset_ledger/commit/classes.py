@@ -22,7 +22,7 @@ from offset_ledger.ledger.row_order import (
     staged_values,
     table_of,
 )
-from offset_ledger.ledger.staging import StagingTables, row_columns
+from offset_ledger.ledger.staging import StagingTables, row_columns, typed_keys
 
 Formats = Mapping[str, sql.Composable]
 
@@ -114,7 +114,7 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
     formats: dict[str, sql.Composable] = {
         **row_formats(record),
         "classes": tables.identifier(tables.classes),
-        "staging": tables.identifier(tables.rows),
+        "staging": typed_keys(record, tables.identifier(tables.rows)),
         "target": table_of(pipeline.bookkeeping),
         "batch_id": _batch_id(tables),
         "joined": _NOTHING,

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -51,8 +52,11 @@ def match(
                 columns[each.name] = _declared(each, of.column, values[of.column.name])
             except Refused as refused:
                 doubts.append(f"column {each.name} of {table.name} is left out: {refused}")
-    key = tuple(replace(each, nullable=False) for each in _key(table, columns, has_keys))
-    in_key, read = {each.name for each in key}, {each.path for each in columns.values()}
+    key = tuple(replace(each, nullable=False) for each in _key(table, columns, has_keys, doubts))
+    in_key = {each.name for each in key}
+    own = [each for each in own if each.name in in_key or not each.always]
+    columns = {each.name: columns[each.name] for each in own if each.name in columns}
+    read = {each.path for each in columns.values()}
     others = [each for name, each in columns.items() if name not in in_key]
     if not others and any(each.name not in in_key for each in own):
         raise ConfigurationError(
@@ -108,19 +112,30 @@ def _doubt(column: Column) -> str:
     return "numbers of the sample, read as moments" if column.encoding.startswith("epoch") else ""
 
 
-def _key(table: ExistingTable, columns: Mapping[str, Column], has_keys: bool) -> Sequence[Column]:
+def _key(
+    table: ExistingTable, columns: Mapping[str, Column], has_keys: bool, left_out: Sequence[str]
+) -> Sequence[Column]:
     for key in table.keys:
         if key == ("event_id",):
             return ()
         of_key = [columns[name] for name in key if name in columns]
-        if len(of_key) == len(key) and all(each.type.single and not each.type.judged for each in of_key):
+        if len(of_key) == len(key) and all(each.type.single for each in of_key):
             return of_key
-    texts = {each.name: each.type for each in table.columns if each.type.startswith(("text", "character varying"))}
+    texts = {}
+    for each in table.columns:
+        with suppress(Refused):
+            if (type_ := parse_type(each.type)).judged or type_.name in ("text", "varchar"):
+                texts[each.name] = type_
     for key in table.keys:
-        if has_keys and len(key) == 1 and key[0] in texts:
-            return [Column(key[0], parse_type(texts[key[0]]), (), key=())]
+        if has_keys and len(key) == 1 and key[0] in texts and texts[key[0]].single:
+            return [Column(key[0], texts[key[0]], (), key=())]
     there = " or ".join(f"({', '.join(key)})" for key in table.keys) or "no primary key or unique index"
+    named = {name for key in table.keys for name in key} & columns.keys()
+    lists = [
+        f"a key of {columns[name].type.sql} would have many texts" for name in named if not columns[name].type.single
+    ]
+    why = "; ".join([*left_out, *lists]) or "no sampled record has values of these names"
     raise ConfigurationError(
-        f"table {table.name} knows its rows by {there}, and no sampled record has values of these names; create a "
-        "unique index on columns that the records have, or write record.key yourself, with the path of each"
+        f"table {table.name} knows its rows by {there}, and {why}; create a unique index on columns that the records "
+        "have, or write record.key yourself, with the path of each"
     )

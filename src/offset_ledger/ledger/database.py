@@ -334,7 +334,8 @@ def _missing(applied: Set[int]) -> list[int]:
 def open_ledger(pipeline: Pipeline, session: Session | None = None) -> Iterator[Session]:
     """Open a session with the database of the pipeline's target, which holds its ledger; closed afterwards.
 
-    With ``session`` it is that one, which stays open; one that was lost meanwhile is replaced.
+    With ``session`` it is that one, which stays open; one that was lost meanwhile is replaced. In both the search_path
+    finds the operators of the types that the key has.
 
     Raises:
         ConfigurationError: the ledger lacks a migration.
@@ -343,10 +344,18 @@ def open_ledger(pipeline: Pipeline, session: Session | None = None) -> Iterator[
     connection = get_connection(pipeline.target.connection)
     if session is None or session.closed:
         with open_ledger_at(connection) as opened:
+            _find_operators(opened, pipeline)
             yield opened
     else:
         with package_errors(connection):
+            _find_operators(session, pipeline)
             yield session
+
+
+def _find_operators(session: Session, pipeline: Pipeline) -> None:
+    if types := [column.type.sql for column in pipeline.record.key if column.type.judged]:
+        with transaction(session) as cursor:
+            cursor.run("table/find_operators", types=types)
 
 
 @contextmanager

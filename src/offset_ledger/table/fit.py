@@ -235,7 +235,7 @@ def _of_column(row: Mapping[str, Any], kind: str, pipeline: Pipeline) -> Iterato
     if row["generated"]:
         change = f"ALTER COLUMN {quoted} DROP EXPRESSION" if row["generated"] == "s" else f"DROP COLUMN {quoted}"
         yield Misfit(f"column {name} is generated, and the pipeline writes it", change)
-    if row["always_identity"]:
+    if row["always_identity"] and name not in record.key_names:
         change = f"ALTER COLUMN {quoted} DROP IDENTITY"
         yield Misfit(f"column {name} is GENERATED ALWAYS, and the pipeline writes it", change)
     if name in nullable_columns(pipeline):

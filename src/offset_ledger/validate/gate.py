@@ -119,7 +119,7 @@ def _judged(
     session: Session, staging: sql.Identifier, pipeline: Pipeline | None, rows: int
 ) -> list[tuple[ExpectationResult, str]]:
     """The columns of which Postgres refuses texts, each with why in SQL; without such a column nothing is asked."""
-    if pipeline is None or not any(column.type.judged for column in pipeline.record.columns):
+    if pipeline is None or not any(column.type.judged for column in pipeline.record.all_columns):
         return []
     with transaction(session) as cursor:
         judged = judge(cursor, staging, pipeline.record)

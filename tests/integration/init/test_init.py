@@ -330,6 +330,35 @@ def test_a_table_and_columns_of_any_name_are_found_filled_redriven_and_compared(
     assert "unitPrice is 7 in the table and 0 in the topic" in changed
 
 
+@pytest.mark.parametrize(
+    ("type_", "declared", "values"),
+    [
+        ("bigint GENERATED ALWAYS AS IDENTITY", "bigint", ["7", "9"]),
+        ("public.mood", "public.mood", ['"ok"', '"sad"']),
+        ("inet", "inet", ['"10.0.0.0/8"', '"::1/64"']),
+        ("public.code", "public.code", ['"abc"', '"x"']),
+    ],
+)
+def test_a_key_of_any_type_is_proposed_and_filled(
+    servers: Servers, topic: str, here: Path, type_: str, declared: str, values: list[str]
+) -> None:
+    with connect(servers.postgres) as session, transaction(session) as cursor:
+        cursor.execute("CREATE TYPE public.mood AS ENUM ('ok', 'sad'); CREATE DOMAIN public.code AS varchar(3)")
+        cursor.execute(f"CREATE TABLE public.orders (k {type_} PRIMARY KEY, total integer)")
+        cursor.execute("ALTER TABLE public.orders ADD number bigint GENERATED ALWAYS AS IDENTITY")
+    send(servers, topic, *(f'{{"k": {k}, "total": {n}, "number": {n}}}'.encode() for n, k in enumerate(values)))
+    path = here / "dags/pipelines/orders.yaml"
+    assert main(["init", "--topic", topic, "--table", "public.orders", "--output", str(path)]) == 0
+    assert f"  key:\n    k: {declared}\n" in path.read_text()
+    assert "  columns:\n    total: {type: integer, nullable: true}\n\n" in path.read_text()
+    list(ingest(pipeline := parse_pipeline(path), Origin("test"), True, quiet))
+    with connect(servers.postgres) as session:
+        stored = rows(session, "SELECT k::text, total FROM public.orders ORDER BY total")
+    assert [tuple(row) for row in stored] == [(json.loads(f'"{k.strip(chr(34))}"'), n) for n, k in enumerate(values)]
+    compared = compare_with_topic(pipeline)
+    assert (compared.records, compared.violations, compared.notes) == (2, (), ())
+
+
 CUSTOMERS = """
 CREATE TABLE public.customers (
   id bigint, region text, email text, born date, credit numeric(12,2) NOT NULL, notes text, tags text[], active boolean,
@@ -381,6 +410,8 @@ def comparable(row: str) -> tuple[Any, ...]:
         ("(a bigint PRIMARY KEY, n integer)", r"knows its rows by \(a\), and no sampled record has values"),
         ("(n integer)", "knows its rows by no primary key or unique index"),
         ("(n integer PRIMARY KEY, m integer)", "has no column beside its key"),
+        ("(n timestamp PRIMARY KEY)", r"by \(n\), and column n of public.orders is left out: timestamp.*has no zone"),
+        ("(n integer[] PRIMARY KEY)", r"by \(n\), and a key of integer\[\] would have many texts"),
     ],
 )
 def test_a_table_that_the_records_do_not_fit_is_one_line(
