@@ -40,7 +40,7 @@ def match(
     Raises:
         ConfigurationError: the table has no key that the records have.
     """
-    named, columns, doubts = _by_name(inferred), dict[str, Column](), list[str]()
+    named, columns, left_out = _by_name(inferred), dict[str, Column](), dict[str, str]()
     own = [each for each in table.columns if each.name not in OWN_COLUMNS and not each.name.startswith("_")]
     of_column = {each.name: named.get(each.name) or named.get(column_name((each.name,))) for each in own}
     taken = {of.column.path for name, of in of_column.items() if of and of.column.path[-1] == name}
@@ -51,8 +51,8 @@ def match(
                 check_column_name(each.name)
                 columns[each.name] = _declared(each, of.column, values[of.column.name])
             except Refused as refused:
-                doubts.append(f"column {each.name} of {table.name} is left out: {refused}")
-    key = tuple(replace(each, nullable=False) for each in _key(table, columns, has_keys, doubts))
+                left_out[each.name] = f"column {each.name} of {table.name} is left out: {refused}"
+    key = tuple(replace(each, nullable=False) for each in _key(table, columns, has_keys, left_out))
     in_key = {each.name for each in key}
     own = [each for each in own if each.name in in_key or not each.always]
     columns = {each.name: columns[each.name] for each in own if each.name in columns}
@@ -65,6 +65,7 @@ def match(
         )
     needed = [each.name for each in own if not (each.nullable or each.filled or each.name in {*columns, *in_key})]
     unread = [format_path(each.column.path) for each in inferred if each.column.path not in read]
+    doubts = [*left_out.values()]
     doubts += [f"{', '.join(needed)} of {table.name} may not be NULL, and no value is named so"] if needed else []
     doubts += [f"{table.name} has no column for {', '.join(unread)}"] if unread else []
     return Matched(key, tuple(Proposed(each, _doubt(each)) for each in others), tuple(doubts))
@@ -113,7 +114,7 @@ def _doubt(column: Column) -> str:
 
 
 def _key(
-    table: ExistingTable, columns: Mapping[str, Column], has_keys: bool, left_out: Sequence[str]
+    table: ExistingTable, columns: Mapping[str, Column], has_keys: bool, left_out: Mapping[str, str]
 ) -> Sequence[Column]:
     for key in table.keys:
         if key == ("event_id",):
@@ -130,12 +131,14 @@ def _key(
         if has_keys and len(key) == 1 and key[0] in texts and texts[key[0]].single:
             return [Column(key[0], texts[key[0]], (), key=())]
     there = " or ".join(f"({', '.join(key)})" for key in table.keys) or "no primary key or unique index"
-    named = {name for key in table.keys for name in key} & columns.keys()
-    lists = [
-        f"a key of {columns[name].type.sql} would have many texts" for name in named if not columns[name].type.single
-    ]
-    why = "; ".join([*left_out, *lists]) or "no sampled record has values of these names"
+    wrong = dict(left_out) | {
+        name: f"a key of {column.type.sql} would have many texts"
+        for name, column in columns.items()
+        if not column.type.single
+    }
+    in_keys = dict.fromkeys(name for key in table.keys for name in key)
+    why = "; ".join(wrong[name] for name in in_keys if name in wrong)
     raise ConfigurationError(
-        f"table {table.name} knows its rows by {there}, and {why}; create a unique index on columns that the records "
-        "have, or write record.key yourself, with the path of each"
+        f"table {table.name} knows its rows by {there}, and {why or 'no sampled record has values of these names'}; "
+        "create a unique index on columns that the records have, or write record.key yourself, with the path of each"
     )

@@ -355,6 +355,7 @@ def test_a_key_of_any_type_is_proposed_and_filled(
     with connect(servers.postgres) as session:
         stored = rows(session, "SELECT k::text, total FROM public.orders ORDER BY total")
     assert [tuple(row) for row in stored] == [(json.loads(f'"{k.strip(chr(34))}"'), n) for n, k in enumerate(values)]
+    assert main(["check", "--data", str(path)]) == 0
     compared = compare_with_topic(pipeline)
     assert (compared.records, compared.violations, compared.notes) == (2, (), ())
 
