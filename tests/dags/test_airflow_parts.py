@@ -66,6 +66,18 @@ asyncio.run(callbacks.late("orders", 60, context={"dag_run": {"dag_run_id": "sch
 print(json.dumps(said))
 """
 
+_ASSETS = """
+import json, os, sys
+from pathlib import Path
+from offset_ledger.airflow.assets import table_asset
+from offset_ledger.config.parse import parse_pipeline
+pipeline = parse_pipeline(Path(sys.argv[1]))
+made = [table_asset(pipeline)]
+os.environ["AIRFLOW_CONN_POSTGRES_DEFAULT"] = "postgres://db:5433/shop"
+made.append(table_asset(pipeline))
+print(json.dumps([[each.name, each.uri] for each in made]))
+"""
+
 _TRIGGER = """
 import asyncio, json, sys
 from offset_ledger.airflow.triggers import NewRecords
@@ -112,6 +124,21 @@ def test_the_names_of_before_are_not_sent_where_airflow_sends_none_of_its_own(
 ) -> None:
     monkeypatch.setenv("AIRFLOW__METRICS__LEGACY_NAMES_ON", "False")
     assert run(_METRICS, tmp_path) == TAGGED
+
+
+@pytest.mark.parametrize(
+    ("table", "uri"),
+    [("shop.orders", "shop/orders"), ('"Sales/EU"."Order Lines?"', "Sales%2FEU/Order%20Lines%3F")],
+)
+def test_the_asset_of_a_table_of_any_name_has_a_uri(tmp_path: Path, table: str, uri: str) -> None:
+    path = tmp_path / "orders.yaml"
+    record = "{event_id: $.id, publish_at: $.at, columns: {}}"
+    path.write_text(f"pipeline: orders\nsource: {{topic: orders}}\nrecord: {record}\ntarget: {{table: '{table}'}}\n")
+    environment = {name: value for name, value in os.environ.items() if name != "AIRFLOW_CONN_POSTGRES_DEFAULT"}
+    without, known = answer_of(_ASSETS, tmp_path, str(path), as_task=True, **environment)
+    assert without[0] == known[0] == f"postgres_default/{table}"
+    assert without[1].startswith("offset-ledger://postgres_default/")
+    assert known[1] == f"postgres://db:5433/shop/{uri}"
 
 
 def test_a_late_run_is_one_line(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Topic and table as Airflow assets, with URIs that OpenLineage understands where the connections are known."""
 
 import os
+from urllib.parse import quote
 
 from airflow.sdk import Asset
 
@@ -27,11 +28,12 @@ def table_asset(pipeline: Pipeline) -> Asset:
     """``postgres://host:port/database/schema/table``."""
     target = pipeline.target
     connection = _connection(target.connection)
-    name = f"{target.connection}/{target.schema}.{target.table}"
+    name = f"{target.connection}/{target.name}"
+    path = f"{quote(target.schema, safe='')}/{quote(target.table, safe='')}"
     if not (connection and connection.schema):
-        return Asset(name=name, uri=_unknown(name))
+        return Asset(name=name, uri=_unknown(quote(name)))
     database = f"{postgres_namespace(connection)}/{connection.schema}"
-    return Asset(name=name, uri=f"{database}/{target.schema}/{target.table}")
+    return Asset(name=name, uri=f"{database}/{path}")
 
 
 def kafka_namespace(connection: Connection) -> str:

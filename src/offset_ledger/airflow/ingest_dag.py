@@ -84,7 +84,7 @@ def build_ingest_dag(pipeline: Pipeline) -> DAG:
             description=pipeline.description,
             topic=pipeline.source.topic_names,
             more=SEVERAL if pipeline.source.several else AHEAD,
-            table=f"{pipeline.target.schema}.{pipeline.target.table}",
+            table=pipeline.target.name,
             suite=pipeline.quality.suite,
         ),
         tags=["offset-ledger", *pipeline.tags],

@@ -87,7 +87,7 @@ PARAMS = {
 
 def build_redrive_dag(pipeline: Pipeline) -> DAG:
     """The redrive DAG of one pipeline."""
-    path, table = pipeline.path, f"{pipeline.target.schema}.{pipeline.target.table}"
+    path, table = pipeline.path, pipeline.target.name
     with DAG(
         dag_id=ids.redrive_dag(pipeline.name),
         schedule=None,

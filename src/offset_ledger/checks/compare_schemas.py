@@ -233,7 +233,7 @@ def unread_lines(pipeline: Pipeline, batch_id: int, unread_fields: UnreadCounts)
 
 
 def _mark(pipeline: Pipeline, misfit: Misfit) -> Mark:
-    name = f"{pipeline.target.schema}.{pipeline.target.table}"
+    name = pipeline.target.name
     run = remedy(name, [misfit])
     if may_change(pipeline, misfit):
         return Mark(f"{misfit.text}: the next commit runs {run}", matters=False)

@@ -64,7 +64,7 @@ def diff(pipeline: Pipeline) -> Diff:
         RegistryUnavailable: the registry does not answer.
         UnusableSchema: a schema cannot be read.
     """
-    name, known = f"table {pipeline.target.schema}.{pipeline.target.table}", pipeline
+    name, known = f"table {pipeline.target.name}", pipeline
     follower: Follower | None = None
     try:
         database = get_connection(pipeline.target.connection)
@@ -74,7 +74,7 @@ def diff(pipeline: Pipeline) -> Diff:
             followed = followed_columns.read(cursor, pipeline.name) if pipeline.has_more_columns else ()
             known = with_columns(cursor, pipeline)
             table, kept = Table(False, {}), schema_boundaries.all_writer_schemas(cursor, pipeline.name)
-            if is_there(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
+            if is_there(cursor, pipeline.target.name):
                 table = Table(True, column_types(cursor, known), (*misfits(cursor, known), *to_be_made(cursor, known)))
             unread = staging.latest_unread(cursor, pipeline.name)
         note = "" if table.exists else f"{name} does not exist yet; the first batch creates it"
@@ -112,7 +112,7 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
         TargetMismatch: the table does not fit.
         ConfigurationError: another pipeline fills it.
     """
-    table = f"table {pipeline.target.schema}.{pipeline.target.table}"
+    table = f"table {pipeline.target.name}"
     try:
         database = get_connection(pipeline.target.connection)
         with open_ledger_at(database, timeout=_TIMEOUT):

@@ -125,7 +125,7 @@ def run_accept_table(arguments: Namespace) -> Outcome:
 
     pipeline = pipeline_of(arguments)
     event_ids = accept_table(pipeline, current_origin(), arguments.why)
-    table = f"{pipeline.target.schema}.{pipeline.target.table}"
+    table = pipeline.target.name
     text = f"{pipeline.name} accepted {table} with {event_ids:,} event ids, rows and delete markers together"
     return Outcome({"table": table, "event_ids": event_ids}, text)
 

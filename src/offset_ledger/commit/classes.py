@@ -27,7 +27,7 @@ from offset_ledger.ledger.row_order import (
     stored_log,
     table_of,
 )
-from offset_ledger.ledger.staging import StagingTables, row_columns
+from offset_ledger.ledger.staging import StagingTables, row_columns, typed_keys
 
 Formats = Mapping[str, sql.Composable]
 
@@ -116,7 +116,7 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
     columns = [*(name for name, _ in row_columns(record)), "_deleted", *(LOG_COLUMNS if record.log_orders else ())]
     staged = staged_values(record, dict.fromkeys(columns))
     order = [LOG_MOMENT, *order_columns(record)[1:]] if record.log_orders else order_columns(record)
-    staging = tables.identifier(tables.rows)
+    staging = typed_keys(record, tables.identifier(tables.rows))
     whole = {name: value for name, value in _values(pipeline).items() if not _group(pipeline, name)}
     direction = sql.SQL("ASC" if first_wins else "DESC")
     formats: dict[str, sql.Composable] = {

@@ -14,7 +14,7 @@ from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.commit.classes import Write, at_once, read_before, statements
-from offset_ledger.config.model import OnConflict, Pipeline
+from offset_ledger.config.model import OnConflict, Pipeline, in_sql
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import IncompleteStaging, LedgerViolation, OffsetLedgerError, TargetMismatch, TransientError
 from offset_ledger.ledger.database import Cursor, connect, named_sql, set_local, transaction
@@ -77,7 +77,7 @@ def merge(
             if all_new:  # nothing else was asked about them
                 raise _other_rows(tables)
             raise TransientError(
-                f"another writer changed {pipeline.target.schema}.{pipeline.target.table} during the merge "
+                f"another writer changed {pipeline.target.name} during the merge "
                 f"({sum(expected):,} rows were to be written, {sum(written):,} were); nothing was committed; let only "
                 "its pipeline write this table, and try again"
             )
@@ -106,7 +106,7 @@ def _check_rows(
         return
     if any(n > staged.get(p, 0) for p, n in classified.items()):  # only a partitioned table lets it
         raise LedgerViolation(
-            f"{tables.attempt}: an event stands more than once in {pipeline.target.schema}.{pipeline.target.table}; "
+            f"{tables.attempt}: an event stands more than once in {pipeline.target.name}; "
             f"nothing was committed; offset-ledger verify {pipeline.name} names it: delete all but its newest row"
         )
     raise _other_rows(tables)
@@ -157,7 +157,7 @@ def _violated(
     )
     return LedgerViolation(
         f"{tables.attempt}: {'an event' if event is None else f'event {event!r}'} does not stand in "
-        f"{pipeline.target.schema}.{pipeline.target.table} as it was staged, and has not lost to another record "
+        f"{pipeline.target.name} as it was staged, and has not lost to another record "
         f"either; nothing was committed; {advice}"
     )
 
@@ -175,7 +175,7 @@ def explained(pipeline: Pipeline, tables: StagingTables, triggers: Collection[st
     try:
         yield
     except psycopg2.Error as error:
-        target = f"{pipeline.target.schema}.{pipeline.target.table}"
+        target = pipeline.target.name
         lost = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
         may_be_raised = not lost and not isinstance(error, pg.InsufficientPrivilege)
         # A function raises any code; what a table with triggers gives a context comes of them.
@@ -184,7 +184,8 @@ def explained(pipeline: Pipeline, tables: StagingTables, triggers: Collection[st
             raise refusal(RAISED, error, f"table {target}{names}") from error
         # Other unique constraints are the table's own; that of the key may have partition columns too.
         columns = re.search(r"\((.*?)\)=\(", error.diag.message_detail or "")
-        named = {name.strip('"') for name in columns[1].split(", ")} if columns else set()
+        quoted = re.findall(r'"((?:[^"]|"")+)"|([^", ]+)', columns[1]) if columns else []
+        named = {name.replace('""', '"') or plain for name, plain in quoted}
         of_key = isinstance(error, pg.UniqueViolation) and named.issuperset(pipeline.record.key_names)
         if (of_key and not pipeline.record.append) or isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected)):
             raise TransientError(
@@ -275,7 +276,7 @@ _PARTITION_KEY = re.compile(r"\((.*?)\) = \((.*)\)")
 
 def _no_partition(pipeline: Pipeline, error: psycopg2.Error) -> str:
     """The partition that a row lacks, and what creates it."""
-    table = f"{error.diag.schema_name}.{error.diag.table_name}"
+    table = in_sql(error.diag.schema_name or "", error.diag.table_name or "")
     values = _PARTITION_KEY.search(error.diag.message_detail or "")
 
     def ask(cursor: Cursor) -> str:

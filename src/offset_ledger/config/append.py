@@ -24,6 +24,8 @@ def check_append(file: Value, pipeline: Pipeline) -> None:
     if record.log_orders:
         wrong = "with merge: append no row is newer than another"
         never["record", "publish_at"] = (wrong, "write kafka_timestamp, or drop it")
+    if not (record.columns or record.sampled):
+        never["record", "columns"] = ("with merge: append a row has no key, only its columns", "declare one, or auto")
     if record.tombstone is Tombstone.DELETE:
         never["record", "tombstone"] = (_NO_DELETE[0], "write quarantine or skip")
     if target.on_conflict is OnConflict.QUARANTINE:

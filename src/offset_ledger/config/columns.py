@@ -42,6 +42,7 @@ ALIASES_KEY = Key(
 TYPE: Kind[ColumnType] = Kind(lambda value: parse_type(text(value)), TYPE_SCHEMA)
 
 
+NAME: Kind[str] = Kind(lambda value: check_column_name(text(value), ()), {"type": "string", "pattern": COLUMN_PATTERN})
 PLACES = ("path", "key", "header", "value")
 _CONSTANTS = {  # as JSON, by type; the decoder knows which are exact
     "boolean": ("true|false", "true or false"),
@@ -198,7 +199,7 @@ LONG_FORM: Kind[Column | None] = section(
         ),
         "absent": Key(word("keep"), "keep: a record without the value leaves what the row has.", ("keep",)),
         "group": Key(
-            matching(COLUMN_PATTERN, "the name of a group", "write a-z, 0-9 and _, such as address"),
+            NAME,
             "Columns of one group are kept together, where a record has none of them, or else all written.",
             ("address",),
         ),
@@ -247,7 +248,7 @@ def _columns(value: Value) -> Attributes:
     entries = dict(read_mapping(value, COLUMNS.schema["examples"][0]))
     if others := entries.pop(OTHERS, None):
         read_or_note(word(AUTO), others)
-    return Attributes(columns=_declared(value, entries, 0 if others else 1), sampled=others is not None)
+    return Attributes(columns=_declared(value, entries, 0), sampled=others is not None)
 
 
 def _declared(
@@ -258,7 +259,7 @@ def _declared(
     own: Collection[str] = OWN_COLUMNS,
 ) -> tuple[Column, ...]:
     if not least <= len(entries) <= most:
-        raise Refused(f"{len(entries)} columns, where a table takes 1 to {most}", "declare that many", value.line)
+        raise Refused(f"{len(entries)} columns, where a table takes {least} to {most}", "declare that many", value.line)
     kind = Kind(lambda each: _column(each, own), _COLUMN_SCHEMA)
     return tuple(column for entry in entries.values() for column in read_or_note(kind, entry) if column)
 
@@ -269,19 +270,18 @@ COLUMNS: Kind[Attributes] = Kind(
     _columns,
     {
         "description": "The declared columns in table order: name: type, or name: with a mapping of the keys below; or "
-        "auto: the first plan takes them from a sample of the topic.",
+        "auto: the first plan takes them from a sample of the topic. {} for a table with nothing but a key.",
         "anyOf": [
             {"const": AUTO},
             {
                 "type": "object",
-                "minProperties": 1,
                 "maxProperties": MAX_COLUMNS,
                 "properties": {OTHERS: _OTHERS},
                 "propertyNames": {"anyOf": [{"const": OTHERS}, _NAMES]},
                 "additionalProperties": _COLUMN_SCHEMA,
             },
         ],
-        "examples": [{"carrier": "text"}, AUTO],
+        "examples": [{"carrier": "text"}, AUTO, {}],
     },
 )
 _MAX_KEY_COLUMNS = 32  # of an index of Postgres

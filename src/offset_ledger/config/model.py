@@ -5,6 +5,7 @@ A file that reads several topics declares a pipeline for each of them, into one 
 Frozen values, made once by :mod:`offset_ledger.config.parse`; nothing reads a configuration dictionary later.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -14,6 +15,13 @@ from typing import Any, Self
 
 from offset_ledger.config.source import Source
 from offset_ledger.ids import file_of
+
+PLAIN_NAME = r"[a-z_][a-z0-9_]{0,62}"
+
+
+def in_sql(*parts: str) -> str:
+    """The name of a table or a column as SQL has it: parts that need double quotes are in these."""
+    return ".".join(each if re.fullmatch(PLAIN_NAME, each) else '"' + each.replace('"', '""') + '"' for each in parts)
 
 
 class Unusual(StrEnum):
@@ -431,6 +439,11 @@ class Target:
     deletes: Deletes = Deletes.SOFT
     beside: bool = False
     copied: tuple[tuple[str, str], ...] = ()  # (bookkeeping column, its name in the table)
+
+    @property
+    def name(self) -> str:
+        """The table as SQL names it, with its schema."""
+        return in_sql(self.schema, self.table)
 
     def name_of(self, column: str) -> str | None:
         """The name that a bookkeeping column has in the table; None where it is only beside it."""

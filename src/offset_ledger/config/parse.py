@@ -270,7 +270,7 @@ def _shared(parsed: list[Pipeline]) -> list[str]:
             ("target", tables.setdefault(table, pipeline.path), "give each pipeline its own table"),
         ):
             if other != pipeline.path:
-                shown = pipeline.name if key == "pipeline" else f"{target.schema}.{target.table}"
+                shown = pipeline.name if key == "pipeline" else target.name
                 line = line_of(lines[key]) if key in lines else 1
                 problems.append(f"{pipeline.path}:{line}: {other} has the {key} {shown} too; {right}")
     return problems

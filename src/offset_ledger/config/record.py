@@ -87,9 +87,6 @@ def _check_key(said: Section, record: RecordShape) -> None:
         if not column.type.single:
             wrong = f"a key of {column.type.sql} would have many texts"
             entries[column.name].note(Refused(wrong, "read a single value of it"))
-        elif column.type.judged:
-            wrong = f"Postgres reads {column.type.sql} when a batch is validated, and has to know the key before"
-            entries[column.name].note(Refused(wrong, "write text"))
         if column.nullable:
             entries[column.name].note(Refused("a key is never NULL", "drop nullable, or write a default"))
         if column.group:

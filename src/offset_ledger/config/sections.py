@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from offset_ledger.config import model, names
+from offset_ledger.config.columns import NAME
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, read_mapping, read_or_note, section
 from offset_ledger.config.located import Refused, Value, describe, is_null, is_text, quoted
 from offset_ledger.config.source import (
@@ -264,11 +265,10 @@ def _bookkeeping(value: Value) -> Attributes:
             right = f"the columns are {', '.join(names.BOOKKEEPING)}"
             each.note(Refused(f"{quoted(name)} is no bookkeeping column", right))
         elif not is_null(each.node):
-            copied += [(name, own) for own in read_or_note(COLUMN_NAME, each)]
+            copied += [(name, own) for own in read_or_note(NAME, each)]
     return Attributes(beside=True, copied=tuple(copied))
 
 
-COLUMN_NAME = matching(names.COLUMN_PATTERN, "the name of a column", "write a-z, 0-9 and _, such as updated_at")
 BOOKKEEPING: Kind[Attributes] = Kind(
     _bookkeeping,
     {
@@ -355,7 +355,9 @@ TARGET: Kind[model.Target] = section(
         ),
         "partitions": PARTITIONS,
         "view": Key(
-            or_null(matching(names.COLUMN_PATTERN, "the name of a view", "write a-z, 0-9 and _, such as orders_now")),
+            or_null(
+                Kind(lambda value: names.view_name(text(value)), {"type": "string", "pattern": names.VIEW_PATTERN})
+            ),
             "A view beside the table, without deleted rows and without columns that begin with _.",
             ("flights_now",),
         ),

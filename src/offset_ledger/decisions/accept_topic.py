@@ -273,7 +273,7 @@ def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
         pipelines.lock_pipeline(cursor, known.name)
         pipelines.lock_table(cursor, known)
         keep_key_places(cursor, known)
-        if is_there(cursor, f"{known.target.schema}.{known.target.table}"):
+        if is_there(cursor, known.target.name):
             accept_rows(cursor, known)
         ensure_target(cursor, known)
         return row_counts.count(cursor, known, origin, why)

@@ -113,7 +113,7 @@ def check_postgres(conn_id: str, pipelines: Sequence[Pipeline]) -> Iterator[Find
                 place = {"schema": target.schema, "table": target.table, "file": pipeline.file}
                 cursor.run("doctor/missing_rights", **place, hard=hard, beside=pipeline.bookkeeping is not pipeline)
                 missing = [row[0] for row in cursor.fetchall()]
-            name = f"{subject}: rights for {target.schema}.{target.table}"
+            name = f"{subject}: rights for {target.name}"
             if missing:
                 remedy = "grant them as in docs/production.md#rights-in-postgres"
                 yield problem(name, f"missing: {listed(missing)}", remedy)

@@ -51,7 +51,7 @@ class Sample:
 def pipeline_samples(pipeline: Pipeline, known: LedgerReading, topic: BrokerAnswer, now: datetime) -> Iterator[Sample]:
     """Every sample of a pipeline, without those of a server that did not answer, and the age of a retired topic."""
     standing = assess(pipeline, known.ledger, topic, now)
-    yield Sample("pipeline_info", 1, {"table": f"{pipeline.target.schema}.{pipeline.target.table}"})
+    yield Sample("pipeline_info", 1, {"table": pipeline.target.name})
     yield Sample("condition", 1, {"level": standing.condition.level, "state": standing.condition.state})
     if not standing.retired:
         yield Sample("topic_readable", float(topic.snapshot is not None))

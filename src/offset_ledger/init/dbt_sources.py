@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 from typing import Any
 
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import Pipeline, in_sql
 from offset_ledger.ledger.staging import catalog_type
 from offset_ledger.table.fit import has_markers, target_columns
 from offset_ledger.validate.step import read_suite
@@ -69,7 +69,13 @@ def _columns(pipeline: Pipeline) -> Iterator[dict[str, Any]]:
 
 
 def _column(name: str, kind: str, description: str, *tests: Any) -> dict[str, Any]:
-    column = {"name": name, "description": description, "data_type": kind, "data_tests": [*tests]}
+    column = {
+        "name": name,
+        "quote": in_sql(name) != name,
+        "description": description,
+        "data_type": kind,
+        "data_tests": [*tests],
+    }
     return {key: value for key, value in column.items() if value}
 
 

@@ -17,7 +17,7 @@ import yaml
 from offset_ledger.config.column_types import encodings_of
 from offset_ledger.config.envelope import in_envelope, notes_on
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Column, ColumnType, JsonPath, Limits, RecordShape, Tombstone, spelled
+from offset_ledger.config.model import Column, JsonPath, Limits, RecordShape, Tombstone, spelled
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding.connect_schema import null_as_default
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
@@ -217,15 +217,16 @@ def propose(
     else:
         publish_at = choose_publish_at([each for each in everything if each.column.path not in read])
     taken = {event_id.path, publish_at.path}
-    proposed = matched.columns or tuple(
-        replace(each, doubt=_NUMBER if each.column.path in taken else each.doubt)
-        for each in everything
-        if each.column.name not in {column.name for column in key}
-        and (each.column.path not in taken or each.column.type.name in ("bigint", "numeric"))
+    proposed = (
+        matched.columns
+        if wanted.existing
+        else tuple(
+            replace(each, doubt=_NUMBER if each.column.path in taken else each.doubt)
+            for each in everything
+            if each.column.name not in {column.name for column in key}
+            and (each.column.path not in taken or each.column.type.name in ("bigint", "numeric"))
+        )
     )
-    if not proposed:
-        first = replace(everything[0].column, type=ColumnType("jsonb"), encoding="")
-        proposed = (Proposed(first, "a table needs one column besides event_id and publish_at"),)
     record = RecordShape(
         event_id.path,
         publish_at.path,
@@ -352,7 +353,7 @@ def render(
 ) -> str:
     """The file; ``head`` are the comments above it, ``choices`` the reasons for event_id and publish_at."""
     lines = [*(_comment(each) for each in head), f"pipeline: {_scalar(name)}", "", *_source(source), ""]
-    lines += ["record:", *_record(record, choices), "  columns:"]
+    lines += ["record:", *_record(record, choices), "  columns:" if proposed else "  columns: {}"]
     for each in proposed:
         lines += [_comment(each.doubt, 4)] if each.doubt else []
         lines.append(f"    {_scalar(each.column.name)}: {_column(each.column)}")
@@ -433,6 +434,8 @@ def _scalar(text: str) -> str:
     """The text as YAML reads it back, in quotes where it may have to be."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
+    if '"' in text and "'" not in text and text.isprintable():  # as a name in SQL
+        return f"'{text}'"
     flow = yaml.safe_dump([text], default_style='"', allow_unicode=text.isprintable(), width=inf)
     return str(flow).strip()[2:]
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 import psycopg2
 from psycopg2 import errors as pg
 from psycopg2.extras import DictCursor
-from psycopg2.sql import Composable
+from psycopg2.sql import Composable, Composed, Identifier, Literal
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
@@ -36,6 +36,8 @@ class Cursor(DictCursor):
     def execute(  # type: ignore[override]
         self, query: str | bytes | Composable, arguments: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> Self:
+        if arguments is not None and isinstance(query, Composable):
+            query = _with_percents(query)
         super().execute(query, arguments)  # type: ignore[no-untyped-call]
         return self
 
@@ -48,6 +50,17 @@ class Cursor(DictCursor):
         row = self.fetchone()
         assert row is not None
         return row
+
+
+def _with_percents(query: Composable) -> Composable:
+    """The query, in which a % of a name or a text is one also beside arguments."""
+    if isinstance(query, Composed):
+        return Composed(map(_with_percents, query.seq))
+    if isinstance(query, Literal) and isinstance(query.wrapped, str):
+        return Literal(query.wrapped.replace("%", "%%"))
+    if isinstance(query, Identifier):
+        return Identifier(*(name.replace("%", "%%") for name in query.strings))
+    return query
 
 
 def clock(cursor: Cursor) -> datetime:
@@ -321,7 +334,8 @@ def _missing(applied: Set[int]) -> list[int]:
 def open_ledger(pipeline: Pipeline, session: Session | None = None) -> Iterator[Session]:
     """Open a session with the database of the pipeline's target, which holds its ledger; closed afterwards.
 
-    With ``session`` it is that one, which stays open; one that was lost meanwhile is replaced.
+    With ``session`` it is that one, which stays open; one that was lost meanwhile is replaced. In both the search_path
+    finds the operators of the types that the key has.
 
     Raises:
         ConfigurationError: the ledger lacks a migration.
@@ -330,10 +344,18 @@ def open_ledger(pipeline: Pipeline, session: Session | None = None) -> Iterator[
     connection = get_connection(pipeline.target.connection)
     if session is None or session.closed:
         with open_ledger_at(connection) as opened:
+            _find_operators(opened, pipeline)
             yield opened
     else:
         with package_errors(connection):
+            _find_operators(session, pipeline)
             yield session
+
+
+def _find_operators(session: Session, pipeline: Pipeline) -> None:
+    if types := [column.type.sql for column in pipeline.record.key if column.type.judged]:
+        with transaction(session) as cursor:
+            cursor.run("table/find_operators", types=types)
 
 
 @contextmanager

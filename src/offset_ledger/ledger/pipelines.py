@@ -28,7 +28,7 @@ def lock_file(cursor: Cursor, file: str) -> list[str]:
 def lock_table(cursor: Cursor, pipeline: Pipeline) -> None:
     """Let no other pipeline of the same file commit into the table until the transaction ends."""
     query = "SELECT FROM offset_ledger.target_table WHERE target = %s FOR UPDATE"
-    cursor.execute(query, [f"{pipeline.target.schema}.{pipeline.target.table}"])
+    cursor.execute(query, [pipeline.target.name])
 
 
 def lock_planning(session: Session, pipeline: str, seconds: int) -> None:
@@ -77,7 +77,7 @@ def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
     Raises:
         ConfigurationError: another one does, or has a batch that is about to.
     """
-    target = f"{pipeline.target.schema}.{pipeline.target.table}"
+    target = pipeline.target.name
     owner = cursor.run("pipelines/table_owner", target=target, file=pipeline.file).fetchone()
     if owner is None:
         return target

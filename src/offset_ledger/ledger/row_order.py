@@ -65,7 +65,7 @@ def check_appended(cursor: Cursor, pipeline: Pipeline) -> None:
     """Raise TargetMismatch where the table has rows of a key and the file appends, or the other way round."""
     known, append = read_orders(cursor, pipeline), pipeline.record.append
     if known and (APPENDED in known) != append and has_rows(cursor, table_of(pipeline)):
-        name = f"{pipeline.target.schema}.{pipeline.target.table}"
+        name = pipeline.target.name
         rows, merge = ("merged by a key", "append") if append else ("appended", str(pipeline.target.merge))
         raise TargetMismatch(
             f"pipeline {pipeline.name}: the pipeline file says merge: {merge}, and the rows of table {name} were "
@@ -90,7 +90,7 @@ def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> No
     else:
         rows += " and do not have that moment"
         change = f"write publish_at: {moments}, or start a pipeline with another name and table"
-    name = f"{pipeline.target.schema}.{pipeline.target.table}"
+    name = pipeline.target.name
     raise TargetMismatch(
         f"pipeline {pipeline.name}: the pipeline file says publish_at: {wanted}, and table {name} has {rows}; nothing "
         f"was changed; {change}"

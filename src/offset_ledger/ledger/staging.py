@@ -13,7 +13,7 @@ from typing import Any, Literal
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from offset_ledger.config.model import Pipeline, RecordShape
+from offset_ledger.config.model import Column, Pipeline, RecordShape
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 from offset_ledger.ledger.row_order import TOPIC, has_strays, moment_of, row_formats
@@ -80,14 +80,18 @@ def row_columns(record: RecordShape, staged: bool = False) -> list[tuple[str, st
     # A text sorts bytewise in a key: the merge needs an order, not a language's.
     texts = ("event_id", "text", "varchar")
     key = [
-        (column.name, column.type.sql + (' COLLATE "C"' if column.type.name in texts else ""))
+        (column.name, _type(column, staged) + (' COLLATE "C"' if column.type.name in texts else ""))
         for column in record.key_columns
     ]
-    declared = [(column.name, column.type.staged if staged else column.type.sql) for column in record.columns]
+    declared = [(column.name, _type(column, staged)) for column in record.columns]
     topic = [TOPIC] if record.topic_names else []
     deleted = [] if record.append and not staged else [_DELETED]
     groups = [_GROUPS] if staged and record.groups else []
     return [*key, _PUBLISH_AT, *declared, *topic, *_of_kafka(record), *deleted, *groups]
+
+
+def _type(column: Column, staged: bool) -> str:
+    return column.type.staged if staged else column.type.sql
 
 
 def row_types(record: RecordShape) -> dict[str, str]:
@@ -155,7 +159,7 @@ def create(cursor: Cursor, tables: StagingTables, pipeline: Pipeline) -> None:
         cursor.execute(statement.format(tables.identifier(table), definitions(columns, topic)))
     comment = sql.SQL("COMMENT ON TABLE {} IS {}")
     cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(_staged_as(record))))
-    for column in record.columns:
+    for column in record.all_columns:
         if column.type.judged:  # the type that the text was taken for
             name, type_ = sql.Identifier(SCHEMA, tables.rows, column.name), sql.Literal(column.type.sql)
             cursor.execute(sql.SQL("COMMENT ON COLUMN {} IS {}").format(name, type_))
@@ -165,15 +169,27 @@ def staged_columns(cursor: Cursor, pipeline: Pipeline) -> list[tuple[str, str]]:
     """The columns as they are staged, the texts of the key with the collation of the target, which exists: what is
     equal there is equal here.
     """
-    collated = key_collations(cursor, pipeline)
+    collated = key_collations(cursor, pipeline, staged=True)
     return [(name, collated.get(name, kind)) for name, kind in row_columns(pipeline.record, staged=True)]
 
 
-def key_collations(cursor: Cursor, pipeline: Pipeline) -> dict[str, str]:
+def typed_keys(record: RecordShape, staging: sql.Composable) -> sql.Composable:
+    """The staged rows, which were judged, with values in their key where that is staged as texts."""
+    casts = {column.name: f"::{column.type.sql}" for column in record.key if column.type.judged}
+    if not casts:
+        return staging
+    values = (
+        sql.SQL("{0}{1} AS {0}").format(sql.Identifier(name), sql.SQL(casts.get(name, "")))
+        for name, _ in row_columns(record, staged=True)
+    )
+    return sql.SQL("(SELECT {} FROM {} AS s)").format(sql.SQL(", ").join(values), staging)
+
+
+def key_collations(cursor: Cursor, pipeline: Pipeline, staged: bool = False) -> dict[str, str]:
     """The types of those columns of the key that have a collation, with that of the target, which exists."""
     place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
     there = cursor.run("staging/collations", **place, columns=[column.name for column in pipeline.record.key_columns])
-    types = row_types(pipeline.record)
+    types = {column.name: _type(column, staged) for column in pipeline.record.key_columns}
     return {name: f"{types[name]} COLLATE {collation}" for name, collation in there}
 
 

@@ -157,7 +157,7 @@ def _summary(
         "name": pipeline.name,
         "description": pipeline.description,
         "topic": pipeline.source.topic_names,
-        "target": f"{pipeline.target.schema}.{pipeline.target.table}",
+        "target": pipeline.target.name,
         "max_quarantined_share": pipeline.quality.max_quarantined_share,
         "totals": asdict(standing.totals),
         "dated_long_ago": standing.totals.dated_long_ago(now),

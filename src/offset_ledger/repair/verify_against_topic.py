@@ -276,6 +276,10 @@ def read_again(
         topic_rows = sql.Identifier("topic_rows")
         refused_inputs = [each.failing_rows(0) for each in judge(cursor, topic_rows, record)]
         move_refused(cursor, refused_inputs, topic_rows, sql.Identifier("topic_refused"))
+        for column in record.key:
+            if column.type.judged:
+                parts = {"name": sql.Identifier(column.name), "type": sql.SQL(column.type.sql)}
+                cursor.execute(sql.SQL(named_sql("repair/type_topic_key")).format(**parts))
         cursor.run("repair/analyze_topic_tables")
     return tuple(remaining), count
 

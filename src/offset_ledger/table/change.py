@@ -114,7 +114,7 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int, staging: sq
         return
     columns = [change for change in changes if change.clause]
     clauses = ", ".join(change.clause for change in columns)
-    table, name = table_of(pipeline), f"{pipeline.target.schema}.{pipeline.target.table}"
+    table, name = table_of(pipeline), pipeline.target.name
     needed = f"ALTER TABLE {name} {clauses}" if columns else "the view, comments or partitions of the pipeline file"
     try:
         cursor.execute("SET LOCAL lock_timeout = %s", [LOCK_TIMEOUT])
@@ -171,9 +171,8 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
 
 
 def is_there(cursor: Cursor, table: str) -> bool:
-    """Return whether there is a table of that name, ``schema.table``."""
-    schema, name = table.split(".")
-    return bool(cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{schema}"."{name}"']).one()[0])
+    """Return whether there is a table of that name, ``schema.table`` as in SQL."""
+    return bool(cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).one()[0])
 
 
 def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bool) -> None:
@@ -203,7 +202,7 @@ def check_tables(cursor: Cursor, pipeline: Pipeline) -> None:
     Raises:
         TargetMismatch: one of them is gone, or elsewhere than the pipeline file says.
     """
-    target = f"{pipeline.target.schema}.{pipeline.target.table}"
+    target = pipeline.target.name
     _check_committed(cursor, pipeline, target, is_there(cursor, target))
     _check_bookkeeping(cursor, pipeline)
 
@@ -342,7 +341,7 @@ def _partitioned_by(pipeline: Pipeline) -> list[str]:
         return []
     if wanted.by is None:
         raise ConfigurationError(
-            f"pipeline {pipeline.name}: table {pipeline.target.schema}.{pipeline.target.table} does not exist, and the "
+            f"pipeline {pipeline.name}: table {pipeline.target.name} does not exist, and the "
             "pipeline file does not say what it is partitioned by; add target.partitions.by, or create the table"
         )
     return [wanted.by]
@@ -355,7 +354,7 @@ def _check_fit(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
         cursor.execute("SELECT format('%%I.%%I', %s, %s)", [pipeline.target.schema, pipeline.target.table])
         run = remedy(cursor.one()[0], problems)
         raise TargetMismatch(
-            f"pipeline {pipeline.name}: table {pipeline.target.schema}.{pipeline.target.table} does not fit: "
+            f"pipeline {pipeline.name}: table {pipeline.target.name} does not fit: "
             f"{'; '.join(problem.text for problem in problems)}; {f'run: {run}; or change' if run else 'change'} the"
             " pipeline file"
         )

@@ -8,7 +8,7 @@ from psycopg2 import sql
 from offset_ledger.config.model import Merge, Pipeline
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.row_order import by_log, order_columns, row_formats, table_of
-from offset_ledger.ledger.staging import catalog_type, row_columns
+from offset_ledger.ledger.staging import catalog_type, row_columns, typed_keys
 from offset_ledger.table.fit import Unique, no_longer_declared, own_uniques, target_columns
 
 _COMMA, _AND = sql.SQL(", "), sql.SQL(" AND ")
@@ -41,6 +41,7 @@ def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable, 
     if not uniques:
         return []
     target = table_of(pipeline)
+    staging = typed_keys(pipeline.record, staging)
     names = {"staging": staging, **row_formats(shape := replace(pipeline.record, log_orders=False))}
     is_newer = "({order}) > ({stored_order})"
     if pipeline.record.log_orders:

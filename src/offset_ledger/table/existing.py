@@ -2,17 +2,21 @@
 
 from dataclasses import dataclass
 
+from offset_ledger.config.model import in_sql
 from offset_ledger.ledger.database import Cursor
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingColumn:
-    """A column and its Postgres type; ``filled`` where a default or an identity stands in for a value."""
+    """A column and its Postgres type; ``filled`` where a default or an identity stands in for a value, and ``always``
+    where only a key may have another.
+    """
 
     name: str
     type: str
     nullable: bool
     filled: bool
+    always: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +32,15 @@ def read_existing(cursor: Cursor, schema: str, table: str) -> ExistingTable | No
     """Read the table; None where there is none."""
     place = {"schema": schema, "table": table}
     columns = tuple(
-        ExistingColumn(row["name"], row["type"], not (row["not_null"] or row["domain_not_null"]), row["filled"])
+        ExistingColumn(
+            row["name"],
+            row["type"],
+            not (row["not_null"] or row["domain_not_null"]),
+            row["filled"],
+            row["always_identity"],
+        )
         for row in cursor.run("table/columns", **place, columns=[]).fetchall()
-        if not row["generated"] and not row["always_identity"]
+        if not row["generated"]
     )
     keys = tuple(tuple(row["columns"]) for row in cursor.run("table/keys", **place).fetchall())
-    return ExistingTable(f"{schema}.{table}", columns, keys) if columns else None
+    return ExistingTable(in_sql(schema, table), columns, keys) if columns else None

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from offset_ledger.config.model import Evolve, OnConflict, Pipeline, RecordShape
+from offset_ledger.config.model import Evolve, OnConflict, Pipeline, RecordShape, in_sql
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.staging import catalog_type, row_columns
 from offset_ledger.model.followed_columns import widens
@@ -211,7 +211,7 @@ def _of_relation(row: Mapping[str, Any], record: RecordShape) -> Iterator[Misfit
         statement = f"DROP RULE {rule} ON {row['name']}"
         yield Misfit(f"it has the rule {rule}, and rules rewrite what a commit writes", statement=statement)
     if not row["unique_key"] and not record.append:
-        unique = ", ".join(dict.fromkeys([*record.key_names, *filter(None, row["parted_by"])]))
+        unique = ", ".join(dict.fromkeys(map(in_sql, [*record.key_names, *filter(None, row["parted_by"])])))
         yield Misfit(f"{key} has no primary key or unique index of its own", f"ADD UNIQUE ({unique})")
 
 
@@ -235,7 +235,7 @@ def _of_column(row: Mapping[str, Any], kind: str, pipeline: Pipeline) -> Iterato
     if row["generated"]:
         change = f"ALTER COLUMN {quoted} DROP EXPRESSION" if row["generated"] == "s" else f"DROP COLUMN {quoted}"
         yield Misfit(f"column {name} is generated, and the pipeline writes it", change)
-    if row["always_identity"]:
+    if row["always_identity"] and name not in record.key_names:
         change = f"ALTER COLUMN {quoted} DROP IDENTITY"
         yield Misfit(f"column {name} is GENERATED ALWAYS, and the pipeline writes it", change)
     if name in nullable_columns(pipeline):

@@ -2,8 +2,8 @@
 
 from psycopg2 import sql
 
-from offset_ledger.config.model import Period, Pipeline, Target
-from offset_ledger.config.names import POSTGRES_NAME_BYTES
+from offset_ledger.config.model import Period, Pipeline, Target, in_sql
+from offset_ledger.config.names import cut_name
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.table.fit import RANGE_TYPES, Misfit
@@ -34,7 +34,7 @@ def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Composab
         type=sql.SQL(row["type"]),
         range=sql.SQL(kind),
         ranges=sql.SQL(kind.replace("range", "multirange")),
-        rest=sql.SQL(row["rest"]) if row["rest"] else none,
+        rest=sql.SQL(row["rest"].replace("%", "%%")) if row["rest"] else none,
         every=sql.Literal(wanted.every),
         period=sql.SQL("{}::interval").format(sql.Literal(f"1 {wanted.every}")),
         ahead=sql.Literal(wanted.ahead),
@@ -47,14 +47,14 @@ def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Composab
     target_name = sql.Identifier(target.schema, target.table)
     made = []
     for suffix, first_day, first, end in cursor.execute(query, dict(row)).fetchall():
-        partition = f"{target.table[: POSTGRES_NAME_BYTES - len(suffix) - 2]}_p{suffix}"
+        partition = cut_name(target.table, f"_p{suffix}")
         names = {"partition": sql.Identifier(target.schema, partition), "target": target_name}
         bounds = {"first": sql.Literal(first), "end": sql.Literal(end)}
         if cursor.execute("SELECT to_regclass(%s)", [names["partition"].as_string(cursor)]).one()[0]:
             raise TargetMismatch(
-                f"pipeline {pipeline.name}: table {target.schema}.{target.table} needs a partition from {first} to "
-                f"{end}, and {target.schema}.{partition} exists and is none of its; nothing was changed; if it was "
-                "detached, ATTACH it again, else move it to another schema or rename it"
+                f"pipeline {pipeline.name}: table {target.name} needs a partition from {first} to "
+                f"{end}, and {in_sql(target.schema, partition)} exists and is none of its; nothing was changed; if it "
+                "was detached, ATTACH it again, else move it to another schema or rename it"
             )
         # Unlike CREATE TABLE ... PARTITION OF, it lets others read and write the table until the COMMIT.
         in_one_line = " ".join(named_sql("table/create_partition").split())

@@ -94,7 +94,7 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
         if error.diag.constraint_name:
             raise
         raise TargetMismatch(
-            f"pipeline {pipeline.name}: table {pipeline.target.schema}.{pipeline.target.table} has no partition for a "
+            f"pipeline {pipeline.name}: table {pipeline.target.name} has no partition for a "
             f"row that Kafka's timestamp orders ({error.diag.message_detail}); nothing was changed; create it, or let "
             "target.partitions do so"
         ) from error

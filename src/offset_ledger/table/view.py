@@ -2,7 +2,7 @@
 
 from psycopg2 import sql
 
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import Pipeline, in_sql
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.row_order import table_of
@@ -46,8 +46,8 @@ def _view(cursor: Cursor, pipeline: Pipeline, name: str) -> list[Misfit]:
     view = cursor.run("table/view", file=pipeline.file, schema=target.schema, view=name).fetchone()
     if view and not view["ours"]:
         raise TargetMismatch(
-            f"pipeline {pipeline.name}: {target.schema}.{name} exists and is no view that this pipeline made; give "
-            "target.view another name, or rename or drop what has it"
+            f"pipeline {pipeline.name}: {in_sql(target.schema, name)} exists and is no view that this pipeline "
+            "made; give target.view another name, or rename or drop what has it"
         )
     columns = view["columns"] if view else []
     own = [name for _, name in target.copied] if target.beside else ["publish_at"]

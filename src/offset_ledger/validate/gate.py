@@ -121,7 +121,7 @@ def _judged(
     session: Session, staging: sql.Identifier, pipeline: Pipeline | None, rows: int
 ) -> list[tuple[ExpectationResult, str]]:
     """The columns of which Postgres refuses texts, each with why in SQL; without such a column nothing is asked."""
-    if pipeline is None or not any(column.type.judged for column in pipeline.record.columns):
+    if pipeline is None or not any(column.type.judged for column in pipeline.record.all_columns):
         return []
     with transaction(session) as cursor:
         judged = judge(cursor, staging, pipeline.record)
@@ -160,7 +160,7 @@ def _conflicts(
     """The unique constraints that rows would break which no finding quarantines."""
     if not rows or pipeline is None or pipeline.target.on_conflict is OnConflict.FAIL:
         return
-    refused = [sql.SQL(each.quarantine_sql) for each in findings if each.quarantine_sql]
+    refused = [sql.SQL(f"({each.quarantine_sql})") for each in findings if each.quarantine_sql]
     valid: sql.Composable = staging
     if refused:
         query = sql.SQL(named_sql("conflicts/valid_rows"))

@@ -19,6 +19,7 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
+from offset_ledger.repair.verify_against_topic import compare_with_topic
 from offset_ledger.run.ingest import ingest
 from offset_ledger.schema_registry.client import connect_registry
 from offset_ledger.validate.step import read_suite
@@ -269,6 +270,96 @@ def test_a_table_with_one_text_as_its_key_is_known_by_the_kafka_key(
     assert '  key:\n    code: {type: "varchar(9)", key: $}\n' in capsys.readouterr().out
 
 
+def test_a_table_of_nothing_but_a_key_is_filled(servers: Servers, topic: str, here: Path) -> None:
+    with connect(servers.postgres) as session, transaction(session) as cursor:
+        cursor.execute("CREATE TABLE public.orders (user_id bigint, group_id bigint, PRIMARY KEY (user_id, group_id))")
+    joins = [{"userId": n % 7, "groupId": n % 3, "joined_at": NOON + n} for n in range(20)]
+    send(servers, topic, *(json.dumps(each).encode() for each in joins))
+    assert main(["init", "--topic", topic, "--table", "public.orders", "--output", "dags/pipelines/orders.yaml"]) == 0
+    path = here / "dags/pipelines/orders.yaml"
+    key = "    user_id: {type: bigint, path: $.userId}\n    group_id: {type: bigint, path: $.groupId}\n"
+    assert f"  key:\n{key}" in path.read_text()
+    assert "  columns: {}\n\n" in path.read_text()
+    list(ingest(pipeline := parse_pipeline(path), Origin("test"), True, quiet))
+    with connect(servers.postgres) as session:
+        stored = {tuple(row) for row in rows(session, "SELECT user_id, group_id FROM public.orders")}
+    assert stored == {(each["userId"], each["groupId"]) for each in joins}
+    assert main(["verify", str(path), "--against-topic"]) == 0
+    compared = compare_with_topic(pipeline)
+    assert (compared.records, compared.violations, compared.notes) == (20, (), ())
+    with connect(servers.postgres) as session, transaction(session) as cursor:
+        cursor.execute("DELETE FROM offset_ledger_rows.orders WHERE (user_id, group_id) = (1, 1)")
+    (gone,) = compare_with_topic(pipeline).violations
+    assert "event 1, 1: the table does not have this event id" in gone
+
+
+def test_a_table_and_columns_of_any_name_are_found_filled_redriven_and_compared(
+    servers: Servers, topic: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = '"orderId" bigint, "Line No" integer, "unitPrice" numeric NOT NULL, unit_price text, "%" text'
+    with connect(servers.postgres) as session, transaction(session) as cursor:
+        cursor.execute(f'CREATE SCHEMA "Sales"; CREATE TABLE "Sales"."Order Lines" ({columns})')
+        cursor.execute('ALTER TABLE "Sales"."Order Lines" ADD PRIMARY KEY ("orderId", "Line No")')
+    lines = [{"orderId": n, "line_no": n % 3, "unitPrice": n + 0.5, "%": "5%", "at": NOON + n} for n in range(30)]
+    wrong = {**lines[0], "orderId": 99, "unitPrice": None}
+    send(servers, topic, *(json.dumps(each).encode() for each in lines))
+    name = '"Sales"."Order Lines"'
+    path = here / "dags/pipelines/lines.yaml"
+    assert main(["init", "--topic", topic, "--table", name, "--output", str(path)]) == 0
+    capsys.readouterr()
+    send(servers, topic, json.dumps(wrong).encode())
+    text = path.read_text()
+    assert f"  table: '{name}'\n" in text
+    assert '  key:\n    orderId: bigint\n    "Line No": {type: integer, path: $.line_no}\n' in text
+    assert '  columns:\n    unitPrice: numeric\n    "%": {type: text, nullable: true}\n' in text
+    path.write_text(text + "\nquality: {max_quarantined_share: 1}\n")
+    list(ingest(pipeline := parse_pipeline(path), Origin("test"), True, quiet))
+    with connect(servers.postgres) as session:
+        stored = rows(session, f'SELECT "orderId", "Line No", "unitPrice"::float8, "%%" FROM {name}', {})
+    assert {tuple(row) for row in stored} == {(n, n % 3, n + 0.5, "5%") for n in range(30)}
+    compared = compare_with_topic(pipeline)
+    assert (compared.records, compared.violations, compared.notes) == (31, (), ())
+    path.write_text(path.read_text().replace("unitPrice: numeric", "unitPrice: {type: numeric, default: 0}"))
+    for verb in (["check"], ["check", "--data"], ["redrive"], ["verify", "--against-topic"], ["audit"], ["status"]):
+        assert main([*verb, str(path)]) == 0, capsys.readouterr()
+    with connect(servers.postgres) as session:
+        assert rows(session, f'SELECT "unitPrice"::int FROM {name} WHERE "orderId" = 99') == [[0]]
+        with transaction(session) as cursor:
+            cursor.execute(f'UPDATE {name} SET "unitPrice" = 7 WHERE "orderId" = 99')
+    (changed,) = compare_with_topic(parse_pipeline(path)).violations
+    assert "unitPrice is 7 in the table and 0 in the topic" in changed
+
+
+@pytest.mark.parametrize(
+    ("type_", "declared", "values"),
+    [
+        ("bigint GENERATED ALWAYS AS IDENTITY", "bigint", ["7", "9"]),
+        ("public.mood", "public.mood", ['"ok"', '"sad"']),
+        ("inet", "inet", ['"10.0.0.0/8"', '"::1/64"']),
+        ("public.code", "public.code", ['"abc"', '"x"']),
+    ],
+)
+def test_a_key_of_any_type_is_proposed_and_filled(
+    servers: Servers, topic: str, here: Path, type_: str, declared: str, values: list[str]
+) -> None:
+    with connect(servers.postgres) as session, transaction(session) as cursor:
+        cursor.execute("CREATE TYPE public.mood AS ENUM ('ok', 'sad'); CREATE DOMAIN public.code AS varchar(3)")
+        cursor.execute(f"CREATE TABLE public.orders (k {type_} PRIMARY KEY, total integer)")
+        cursor.execute("ALTER TABLE public.orders ADD number bigint GENERATED ALWAYS AS IDENTITY")
+    send(servers, topic, *(f'{{"k": {k}, "total": {n}, "number": {n}}}'.encode() for n, k in enumerate(values)))
+    path = here / "dags/pipelines/orders.yaml"
+    assert main(["init", "--topic", topic, "--table", "public.orders", "--output", str(path)]) == 0
+    assert f"  key:\n    k: {declared}\n" in path.read_text()
+    assert "  columns:\n    total: {type: integer, nullable: true}\n\n" in path.read_text()
+    list(ingest(pipeline := parse_pipeline(path), Origin("test"), True, quiet))
+    with connect(servers.postgres) as session:
+        stored = rows(session, "SELECT k::text, total FROM public.orders ORDER BY total")
+    assert [tuple(row) for row in stored] == [(json.loads(f'"{k.strip(chr(34))}"'), n) for n, k in enumerate(values)]
+    assert main(["check", "--data", str(path)]) == 0
+    compared = compare_with_topic(pipeline)
+    assert (compared.records, compared.violations, compared.notes) == (2, (), ())
+
+
 CUSTOMERS = """
 CREATE TABLE public.customers (
   id bigint, region text, email text, born date, credit numeric(12,2) NOT NULL, notes text, tags text[], active boolean,
@@ -319,7 +410,9 @@ def comparable(row: str) -> tuple[Any, ...]:
     [
         ("(a bigint PRIMARY KEY, n integer)", r"knows its rows by \(a\), and no sampled record has values"),
         ("(n integer)", "knows its rows by no primary key or unique index"),
-        ("(n integer PRIMARY KEY)", "has no column beside its key"),
+        ("(n integer PRIMARY KEY, m integer)", "has no column beside its key"),
+        ("(n timestamp PRIMARY KEY)", r"by \(n\), and column n of public.orders is left out: timestamp.*has no zone"),
+        ("(n integer[] PRIMARY KEY)", r"by \(n\), and a key of integer\[\] would have many texts"),
     ],
 )
 def test_a_table_that_the_records_do_not_fit_is_one_line(

@@ -52,6 +52,9 @@ PARSER_ONLY = {
             "5: record.publish_at: with merge: append no row is newer than another; write kafka_timestamp, or drop it"
         ),
     },
+    "\n    a: text\n    b: {type: integer, nullable: true}\n": {
+        " {}\n": ("5: record.columns: with merge: append a row has no key, only its columns; declare one, or auto"),
+    },
     "nullable: true}": {
         "nullable: true, absent: keep}": (
             "7: record.columns.b: with merge: append no record leaves a row as it is; write merge: newest_wins, or "

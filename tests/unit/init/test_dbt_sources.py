@@ -98,6 +98,12 @@ def test_sets_of_the_suite_are_accepted_values(tmp_path: Path) -> None:
     assert data_tests(document, "stars") == [{"accepted_values": of_numbers}]
 
 
+def test_columns_that_need_quotes_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "PIPELINE", PIPELINE.replace("stars:", "starsOf:"))
+    (table, _) = sources(tmp_path)["sources"][0]["tables"]
+    assert [each["name"] for each in table["columns"] if each.get("quote")] == ["starsOf"]
+
+
 def test_delete_markers_are_left_out_of_the_tests(tmp_path: Path) -> None:
     document = sources(tmp_path, deletes="delete_when: {path: $.op, equals: d}")
     where = {"where": "not _deleted"}

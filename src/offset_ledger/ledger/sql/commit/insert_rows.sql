@@ -1,1 +1,1 @@
-INSERT INTO {table} ({columns}) SELECT {values} FROM {classes} AS s WHERE {wanted}
+INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {values} FROM {classes} AS s WHERE {wanted}

@@ -1,0 +1,1 @@
+ALTER TABLE topic_rows ALTER {name} TYPE {type} USING {name}::{type}
