@@ -570,11 +570,7 @@ def committed(rules: Rules, state: State, a: Attempt, blindly: bool = False) -> 
     if rules.defect is Defect.GROUPS_BY_COMMENT and rules.is_spent(state, "lose comments"):
         return None, "the groups are not known"
     db = beside.regrouped(rules, db, state.file)
-    rewritten = state.file.columns > db.columns
-    merged = merge(rules, db, batch, tables.rows, rewritten)
-    if merged is None:
-        return None, "a row is not accounted for"
-    table, counts = merged
+    table, counts = merge(rules, db, batch, tables.rows)
     lost = any(n["fresh"] < n["standing"] + n["same state"] + n["older"] for n in counts.values())
     if lost and rules.defect is Defect.CLASSES_LOST and rules.is_spent(state, "fail to classify"):
         return None, "a row is not accounted for"

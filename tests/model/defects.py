@@ -96,7 +96,6 @@ CAUGHT: dict[Defect, Caught] = {
     Defect.SLICE_WITHOUT_SEAL: Caught(FENCED, BELOW_A_CURSOR),
     Defect.ORDER_PER_PIPELINE: Caught(PAIRS, BELOW_A_CURSOR),
     Defect.UNPLANNED_IS_OLD: Caught(PAIRS, PROGRESS),
-    Defect.REWRITE_IS_WRITTEN: Caught(WIDENED, PROGRESS),
     Defect.AHEAD_STAYS: Caught(TWO_BATCHES, "a_batch_ahead_begins_where_the_open_one_ends"),
     Defect.LETTERS_FORGOTTEN: Caught(GONE_BACK, "a_letter_is_sent_once"),
     Defect.GROUPS_BY_NAME: Caught(LEFT_ONCE, "every_value_below_a_cursor_has_its_effect"),

@@ -22,7 +22,6 @@ class Defect(Enum):
     SLICE_WITHOUT_SEAL = "the seal believes acknowledged slices, and does not read the manifest"
     ORDER_PER_PIPELINE = "each pipeline of a file keeps the order of its rows, not the table"
     UNPLANNED_IS_OLD = "a pipeline that was never planned is taken for one from before orders were recorded"
-    REWRITE_IS_WRITTEN = "rows of a table that was rewritten count as written by the batch"
     AHEAD_STAYS = "a batch that is claimed again keeps the one that was planned from its ends"
     LETTERS_FORGOTTEN = "letters of a commit that the database has lost are skipped"
     GROUPS_BY_NAME = "a group that was known once has its order of then, whatever columns it had meanwhile"
