@@ -169,7 +169,10 @@ class Bench:
     def database(self) -> Database:
         """The real database, as the model has it."""
         reader = LedgerReader(self.query, len(self.state.topics), self.world, self.numbers, self.state.time)
-        db = reader.database()
+        try:
+            db = reader.database()
+        except AssertionError as error:
+            raise self._diverged(f"the table has what no state of the model can: {error}") from error
         before, self.spellings = self.spellings, reader.spellings
         if any(before[key] != text for key, text in reader.spellings.items() if key in before):
             raise self._diverged(f"keys were {before}, and are {reader.spellings}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.model.rules import Table, World
 from tests.model.table_worlds import (
+    APPENDED,
     BESIDE,
     BESIDE_FIRST,
     CLASSIFIED,
@@ -117,6 +118,14 @@ STORIES: dict[str, Story] = {
     ),
     "a child moves before its parent goes": (FAMILIES, run((0, 0, 3)), run((0, 3, 5))),
     "a child moves to a parent that comes with it": (FAMILIES, run((0, 0, 2)), run((0, 2, 4)), run((0, 4, 5))),
+    "what was appended is not appended again": (
+        APPENDED, run((0, 0, 2)), ("edit", ("decodes", "all")), ("replay", (0, 0, 0, 2)), "ingest", "redrive", "ingest",
+        ("replay", (0, 0, 0, 2)), "ingest",
+    ),
+    "what a replay appended ahead is not appended by a run": (
+        APPENDED, run((0, 0, 1)), ("replay", (0, 0, 1, 2)), "ingest", run((0, 1, 2)), "dismiss", "prune",
+        ("replay", (0, 0, 0, 2)), "ingest",
+    ),
     "a delete marker that a record of another partition contradicts": (
         of_logs(MARKERS, [gone(0, 2)], [of(0, 1)]), run(0), "expire", prune(), run(1),
     ),

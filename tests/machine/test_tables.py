@@ -222,6 +222,10 @@ PUT_BACK: dict[Defect, tuple[Callable[[MONKEY], None], tuple[str, ...]]] = {
         Text(classes, "_of_rows", "_alone(place), exact=False", "_alone(place)"),
         ("a group of a row that was deleted by hand",),
     ),
+    Defect.APPENDED_AGAIN: (
+        Text(classes, "append/read_before", "WHERE from_offset < until_offset GROUP BY", "WHERE false GROUP BY"),
+        ("what was appended is not appended again", "what a replay appended ahead is not appended by a run"),
+    ),
     Defect.MARKERS_BY_AGE: (
         markers_by_age,
         (

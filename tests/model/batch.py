@@ -12,7 +12,7 @@ from offset_ledger.model.states import CLAIMABLE, BatchKind
 from offset_ledger.model.states import State as BatchState
 from tests.model import beside
 from tests.model.conflicts import find_conflicts
-from tests.model.merge import close, merge
+from tests.model.merge import append, close, merge, read_before
 from tests.model.rules import Defect, Rules, Step, decodes
 from tests.model.state import (
     COMMITTING,
@@ -570,7 +570,7 @@ def committed(rules: Rules, state: State, a: Attempt, blindly: bool = False) -> 
     if rules.defect is Defect.GROUPS_BY_COMMENT and rules.is_spent(state, "lose comments"):
         return None, "the groups are not known"
     db = beside.regrouped(rules, db, state.file)
-    table, counts = merge(rules, db, batch, tables.rows)
+    table, counts = (append if rules.world.append else merge)(rules, db, batch, tables.rows)
     lost = any(n["fresh"] < n["standing"] + n["same state"] + n["older"] for n in counts.values())
     if lost and rules.defect is Defect.CLASSES_LOST and rules.is_spent(state, "fail to classify"):
         return None, "a row is not accounted for"
@@ -632,6 +632,8 @@ def _with_quarantine(rules: Rules, db: Database, batch: Batch, tables: Staging) 
     """With the refusals in quarantine, once; and those of a redrive settled."""
     refused = {(each.partition, each.offset): each for each in tables.refused}
     there = {each.position for each in db.quarantine} | set(db.forgotten)
+    if rules.world.append:
+        there |= {(batch.topic, batch.log, *place) for place in read_before(db, batch)}
     letter = WAITING if rules.world.letters else ""
     new = tuple(
         Quarantined(batch.topic, batch.log, p, offset, each.record, batch.number, letter=letter, against=each.against)

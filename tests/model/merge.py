@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from offset_ledger.model.states import BatchKind
+from offset_ledger.model.states import State as BatchState
 from tests.model.rules import Defect, Rules
 from tests.model.state import DELETE, Batch, Database, Range, Row, Sheet, Slice, Staged, is_live
 
@@ -39,6 +41,33 @@ def merge(
         lost_to = "same state" if first_stays or there.at == row.at else "older"
         counts[row.partition]["standing" if there.place == row.place else lost_to] += 1
     return tuple(table), counts
+
+
+def append(
+    rules: Rules, db: Database, batch: Batch, staged: tuple[Staged, ...]
+) -> tuple[tuple[Row | None, ...], Counts]:
+    """The same where each record is a row: it is added, unless a batch has read its offset before."""
+    known = read_before(db, batch) if rules.defect is not Defect.APPENDED_AGAIN else set()
+    table, counts = list(db.table), {s.partition: Counter[str]() for s in staged}
+    for s in staged:
+        counts[s.partition]["standing"] += 1
+        if (s.partition, s.offset) not in known:
+            table[s.record.key] = Row(s.at, batch.topic, s.partition, s.offset, s.record, batch.number)
+            counts[s.partition].update(("inserted", "fresh", "added"))
+    return tuple(table), counts
+
+
+def read_before(db: Database, batch: Batch) -> set[tuple[int, int]]:
+    """The offsets that batches of the same log have committed; a redrive brings in what was refused among them."""
+    if batch.kind is BatchKind.REDRIVE:
+        return set()
+    ranges = (
+        r
+        for b in db.of(batch.topic)
+        if b.log == batch.log and b.state is BatchState.COMMITTED and b.kind is not BatchKind.REDRIVE
+        for r in (*b.ranges, *b.rereads)
+    )
+    return {(r.partition, offset) for r in ranges for offset in range(r.start, r.end)}
 
 
 def _is_users(rules: Rules, db: Database, key: int) -> bool:

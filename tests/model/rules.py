@@ -37,6 +37,7 @@ class Defect(Enum):
     GROUPS_BY_COMMENT = "the groups of before are known by a comment"
     DELETES_FIRST = "rows are deleted before those that refer to them are changed"
     LONE_GROUP_STOPS = "a group of a row that somebody deleted by hand stops the commit"
+    APPENDED_AGAIN = "what is appended is never compared with what was read before"
     MARKERS_BY_AGE = "a delete marker is pruned where the log of its own partition begins behind it"
 
 
@@ -75,7 +76,8 @@ class Table:
 class World:
     """A small world. Faults, and what people do without need, are bounded; steps of recovery are not.
 
-    ``left`` says how often something may happen, "this or that" together; ``scripts`` are topics to start with.
+    ``left`` says how often something may happen, "this or that" together; ``scripts`` are topics to start with. Where
+    rows are appended, each record has a key of its own, which stands for its coordinates.
     """
 
     name: str
@@ -90,6 +92,7 @@ class World:
     transactional: bool = False
     compacted: bool = False
     skip_existing: bool = False
+    append: bool = False
     rejects: bool = False
     letters: bool = False
     file: File = field(default_factory=File)
