@@ -668,11 +668,10 @@ def _at_work(state: State) -> Attempt | None:
 
 
 def commit_at_once(rules: Rules, state: State) -> Iterator[Step]:
-    """An attempt commits a validated batch; one of another file is staged again first."""
-    files = {each.number: each.file for each in state.db.batches}
+    """An attempt commits a validated batch; one of another file is staged again first, unless it was approved."""
+    usable = {each.number: each.approved or each.file == state.file for each in state.db.batches}
     for step in take_up(rules, state):
-        same = files[step.parameters[0]] == state.file
-        if same and step.parameters[-1] == COMMITTING and (a := _at_work(step.state)):
+        if usable[step.parameters[0]] and step.parameters[-1] == COMMITTING and (a := _at_work(step.state)):
             db, _ = committed(rules, state, a)
             if db is not None:
                 yield Step("commit", step.parameters[:2], state._replace(db=db))
