@@ -2,7 +2,7 @@
 
 After each step mapping.py reads ledger, target and quarantine into the ``db`` of the model.
 
-- worlds: those of the model, and two in which everything may happen, too large to be walked (worlds.py)
+- worlds: those of the model, and four in which everything may happen, too large to be walked (worlds.py)
 - Kafka: a value behind ``connect_kafka`` and the ``Reader`` of ``stage`` (kafka.py), in some walks a real broker whose
   logs are not truncated (broker.py); decoding, COPY and all that follows are real
 - attempts: threads, of which one runs at a time. They stop at failpoints, before the transactions of gate, commit and
@@ -19,5 +19,5 @@ After each step mapping.py reads ledger, target and quarantine into the ``db`` o
 Not compared, because only one side has it: moments within a day, ``moved_by``, the columns of an empty table, slices of
 older epochs, the pipeline file of a batch that nobody decoded, and what exactly was approved. Ranges that a prune has
 summed up are compared by their offsets and the sum of their sheets, and staging by the manifest alone. The machine has
-no ``--fill``, no retired topics, no schema boundaries, no views and comments, and no two transactions at one moment.
+no retired topics, no schema boundaries, no views, and no two transactions at one moment.
 """

@@ -51,7 +51,9 @@ def main() -> int:
     print(f"{walks:,} walks, {taken.total():,} steps, {seconds:.0f} s")
     print("  " + ", ".join(f"{name} {taken[name]:,}" for name in COUNTED))
     print("  stops: " + ", ".join(f"{name} {count:,}" for name, count in sorted(reached.items())), flush=True)
-    return 1 if any(each.divergence for each in walked) else 0
+    if rare := [name for name in COUNTED if taken[name] < asked.times]:
+        print(f"  taken fewer than {asked.times:,} times: {', '.join(rare)}")
+    return 1 if rare or any(each.divergence for each in walked) else 0
 
 
 @contextmanager

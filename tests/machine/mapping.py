@@ -55,7 +55,7 @@ from tests.model.state import (
 
 Query = Callable[..., list[Mapping[str, Any]]]
 """Runs a statement and returns its rows."""
-_ORDERS = {"$.at": PATH, "kafka_timestamp": TIMESTAMP, None: None}
+_ORDERS = {"$.at": PATH, "append": PATH, "kafka_timestamp": TIMESTAMP, None: None}
 _SHEET = Sheet._fields
 SEVERAL = "several"  # pipeline files of the batches that a pruned one stands for
 
@@ -65,7 +65,7 @@ class LedgerReader:
 
     def __init__(self, query: Query, topics: int, world: World, numbers: dict[int, int], time: int) -> None:
         self.query, self.topics, self.numbers, self.time = query, topics, numbers, time
-        self.keys, self.special, self.shape = world.keys, world.table, world.file.shape
+        self.keys, self.special, self.shape, self.append = world.keys, world.table, world.file.shape, world.append
         self.spellings: dict[int, str] = {}
         names = [topic_name(t) for t in range(topics)]
         self.topic = {f"{FILE}@{name}" if topics > 1 else FILE: t for t, name in enumerate(names)}
@@ -123,13 +123,13 @@ class LedgerReader:
             if row.get("_group"):
                 continue
             record = self._record(row, "_timestamp", "_headers")
-            if self.special == Table():
+            if self.special == Table() and not self.append:
                 assert row["event_id"] == f"k{record.key}", row
-            else:
+            elif not self.append:
                 assert int(row["k"]) == record.key, row
-            assert row["_deleted"] == (record.what == DELETE), row
-            assert row.get("state") == (None if row["_deleted"] or self.special.beside else text_of(record)), row
-            assert rows[record.key] is None
+            assert row.get("_deleted", False) == (record.what == DELETE), row
+            assert row.get("state") == (None if record.what == DELETE or self.special.beside else text_of(record)), row
+            assert rows[record.key] is None, f"{row} twice"
             topic = int(row["_topic"][1:]) if self.topics > 1 else 0
             place = (moment_of(row["publish_at"]), topic, row["_partition"], row["_offset"])
             rows[record.key] = Row(*place, record, self.numbers[row["_batch_id"]])

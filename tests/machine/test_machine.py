@@ -144,6 +144,9 @@ STORIES = {
         LAST_COPY, "plan", "claim", "stage slice", "seal", "reject", "approve", "crash", "claim", "stage slice", "seal",
         "recreate", ("edit", ("decodes", "all")), "reject",
     ),
+    "an approved batch is committed although the file has changed": (
+        QUARANTINE, ("plan", (0, (0, 0, 2))), "load", "approve", ("edit", ("decodes", "all")), "commit",
+    ),
     "another attempt validates, and then the file changes": (
         EVERYTHING, "produce", ("look", (0,)), "plan", "claim", "stage slice", "seal", "take up", "validate",
         ("edit", ("order", "timestamp")), "take up", "end",

@@ -17,10 +17,10 @@ from tests.model.stories import OF_AN_ATTEMPT, OTHERS
 
 OF_DEFECTS = {"move cursor", "commit again"}
 NAMES = tuple(sorted({*OF_AN_ATTEMPT, *OTHERS} - OF_DEFECTS))
-BESIDE, FIRST_BESIDE, GROUPED, CONFLICT = (
-    "commit beside", "commit beside with skip_existing", "commit with groups", "conflict"
+BESIDE, FIRST_BESIDE, GROUPED, APPENDED, CONFLICT = (
+    "commit beside", "commit beside with skip_existing", "commit with groups", "commit that appends", "conflict"
 )  # fmt: skip
-EVENTS = (BESIDE, FIRST_BESIDE, GROUPED, CONFLICT)
+EVENTS = (BESIDE, FIRST_BESIDE, GROUPED, APPENDED, CONFLICT)
 """What a step may do besides what its name says, which is counted too."""
 COUNTED = (*NAMES, *EVENTS)
 
@@ -46,6 +46,8 @@ def _may_show(world: World) -> Iterator[str]:
         yield FIRST_BESIDE if world.skip_existing else BESIDE
     if groups_of(world.file.shape):
         yield GROUPED
+    if world.append:
+        yield APPENDED
     if world.table.unique:
         yield CONFLICT
 

@@ -16,7 +16,7 @@
   (validate/step.py)
 - ``commit``: _commit (commit/step.py): lock_cursors (commit/step.py), sealed_counts (ledger/completeness.py),
   classify.sql, the writes of commit/classes.py, find_wrong.sql, quarantine.sql, settle.sql, close
-  (model/balance_sheet.py), move_cursor.sql
+  (model/balance_sheet.py), move_cursor.sql; with merge: append read_before.sql and append/classes.sql
 - ``fail to classify``: classify.sql ends with an error, for lack of temporary space for example
 - ``lose answer``, ``resolve``: the connection is lost during COMMIT; resolve (commit/step.py)
 - ``end``: a step that raises: Fenced, IncompleteStaging, LostRange and the like

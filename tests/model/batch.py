@@ -12,7 +12,7 @@ from offset_ledger.model.states import CLAIMABLE, BatchKind
 from offset_ledger.model.states import State as BatchState
 from tests.model import beside
 from tests.model.conflicts import find_conflicts
-from tests.model.merge import close, merge
+from tests.model.merge import append, close, merge, read_before
 from tests.model.rules import Defect, Rules, Step, decodes
 from tests.model.state import (
     COMMITTING,
@@ -570,11 +570,7 @@ def committed(rules: Rules, state: State, a: Attempt, blindly: bool = False) -> 
     if rules.defect is Defect.GROUPS_BY_COMMENT and rules.is_spent(state, "lose comments"):
         return None, "the groups are not known"
     db = beside.regrouped(rules, db, state.file)
-    rewritten = state.file.columns > db.columns
-    merged = merge(rules, db, batch, tables.rows, rewritten)
-    if merged is None:
-        return None, "a row is not accounted for"
-    table, counts = merged
+    table, counts = (append if rules.world.append else merge)(rules, db, batch, tables.rows)
     lost = any(n["fresh"] < n["standing"] + n["same state"] + n["older"] for n in counts.values())
     if lost and rules.defect is Defect.CLASSES_LOST and rules.is_spent(state, "fail to classify"):
         return None, "a row is not accounted for"
@@ -636,6 +632,8 @@ def _with_quarantine(rules: Rules, db: Database, batch: Batch, tables: Staging) 
     """With the refusals in quarantine, once; and those of a redrive settled."""
     refused = {(each.partition, each.offset): each for each in tables.refused}
     there = {each.position for each in db.quarantine} | set(db.forgotten)
+    if rules.world.append:
+        there |= {(batch.topic, batch.log, *place) for place in read_before(db, batch)}
     letter = WAITING if rules.world.letters else ""
     new = tuple(
         Quarantined(batch.topic, batch.log, p, offset, each.record, batch.number, letter=letter, against=each.against)
@@ -670,11 +668,10 @@ def _at_work(state: State) -> Attempt | None:
 
 
 def commit_at_once(rules: Rules, state: State) -> Iterator[Step]:
-    """An attempt commits a validated batch; one of another file is staged again first."""
-    files = {each.number: each.file for each in state.db.batches}
+    """An attempt commits a validated batch; one of another file is staged again first, unless it was approved."""
+    usable = {each.number: each.approved or each.file == state.file for each in state.db.batches}
     for step in take_up(rules, state):
-        same = files[step.parameters[0]] == state.file
-        if same and step.parameters[-1] == COMMITTING and (a := _at_work(step.state)):
+        if usable[step.parameters[0]] and step.parameters[-1] == COMMITTING and (a := _at_work(step.state)):
             db, _ = committed(rules, state, a)
             if db is not None:
                 yield Step("commit", step.parameters[:2], state._replace(db=db))

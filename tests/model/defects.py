@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tests.model.explore import PROGRESS
 from tests.model.rules import Defect, World
 from tests.model.table_worlds import (
+    APPENDED,
     BESIDE_FIRST,
     CLASSIFIED,
     CONFLICTS,
@@ -72,9 +73,12 @@ COPIED = replace(TOGETHER, name="together, two records", scripts=LONE.scripts)
 CLAIMED = replace(CONFLICTS, name="conflicts of two records", scripts=tuple(that_bring("0u1 1u1")))
 DEFAULTED = replace(RACES, name="races of two records", scripts=tuple(that_bring("0u1 1u1")))
 FREED = replace(CONFLICTS_BESIDE, name="a value that is freed", scripts=tuple(that_bring("0u1 0d 1u1", "0u0 / 1u0 0d")))
+AGAIN = replace(
+    APPENDED, name="appended, one replay", left={"replay": 1, "redrive or dismiss": 1, "fix": 1, "prune": 1}
+)
 SMALL_WORLDS = (
     FENCED, PAIRS, WIDENED, GONE_BACK, TWO_BATCHES,
-    LONE, LEFT_ONCE, CAME, FIRST_OF_TWO, COPIED, CLAIMED, DEFAULTED, FREED, CLASSIFIED, FAMILY, OVERTAKEN,
+    LONE, LEFT_ONCE, CAME, FIRST_OF_TWO, COPIED, CLAIMED, DEFAULTED, FREED, CLASSIFIED, FAMILY, OVERTAKEN, AGAIN,
 )  # fmt: skip
 
 
@@ -96,7 +100,6 @@ CAUGHT: dict[Defect, Caught] = {
     Defect.SLICE_WITHOUT_SEAL: Caught(FENCED, BELOW_A_CURSOR),
     Defect.ORDER_PER_PIPELINE: Caught(PAIRS, BELOW_A_CURSOR),
     Defect.UNPLANNED_IS_OLD: Caught(PAIRS, PROGRESS),
-    Defect.REWRITE_IS_WRITTEN: Caught(WIDENED, PROGRESS),
     Defect.AHEAD_STAYS: Caught(TWO_BATCHES, "a_batch_ahead_begins_where_the_open_one_ends"),
     Defect.LETTERS_FORGOTTEN: Caught(GONE_BACK, "a_letter_is_sent_once"),
     Defect.GROUPS_BY_NAME: Caught(LEFT_ONCE, "every_value_below_a_cursor_has_its_effect"),
@@ -112,5 +115,6 @@ CAUGHT: dict[Defect, Caught] = {
     Defect.GROUPS_BY_COMMENT: Caught(LONE, PROGRESS),
     Defect.DELETES_FIRST: Caught(FAMILY, PROGRESS),
     Defect.LONE_GROUP_STOPS: Caught(LONE, PROGRESS),
+    Defect.APPENDED_AGAIN: Caught(AGAIN, "the_table_has_what_was_added"),
     Defect.MARKERS_BY_AGE: Caught(MARKERS, "a_pruned_delete_is_not_contradicted"),
 }

@@ -1,10 +1,12 @@
-"""The merge and the account of it: what a commit does to the table, and the balance sheet that closes."""
+"""The merge: what a commit does to the table, what becomes of each staged row, and the balance sheet that closes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from offset_ledger.model.states import BatchKind
+from offset_ledger.model.states import State as BatchState
 from tests.model.rules import Defect, Rules
 from tests.model.state import DELETE, Batch, Database, Range, Row, Sheet, Slice, Staged, is_live
 
@@ -12,9 +14,9 @@ Counts = Mapping[int, Counter[str]]
 
 
 def merge(
-    rules: Rules, db: Database, batch: Batch, staged: tuple[Staged, ...], rewritten: bool
-) -> tuple[tuple[Row | None, ...], Counts] | None:
-    """The table afterwards, and what was counted by partition; None where a row is not accounted for."""
+    rules: Rules, db: Database, batch: Batch, staged: tuple[Staged, ...]
+) -> tuple[tuple[Row | None, ...], Counts]:
+    """The table afterwards, and what was counted by partition."""
     rows = [Row(s.at, batch.topic, s.partition, s.offset, s.record, batch.number) for s in staged]
     first_stays = rules.world.skip_existing
     table = list(db.table)
@@ -22,7 +24,6 @@ def merge(
     for row in [row for row in rows if _is_users(rules, db, row.record.key)]:
         rows.remove(row)
         counts[row.partition]["same state"] += 1
-    written = set()
     for key in {row.record.key for row in rows}:
         of_key = [row for row in rows if row.record.key == key]
         row = (min if first_stays else max)(of_key, key=lambda each: each.place)
@@ -30,18 +31,43 @@ def merge(
         blind = rules.defect is Defect.LAST_WRITE_WINS
         if before is None or (not first_stays and (row.place > before.place or blind)):
             table[key] = row
-            written.add(key)
             verb = "deleted" if row.record.what == DELETE else "inserted" if before is None else "updated"
             counts[row.partition][verb] += 1
             counts[row.partition]["fresh"] += 1
             counts[row.partition]["added"] += before is None
-    staged_rows = Counter(row.partition for row in rows)
-    if all(counts[p]["fresh"] == n for p, n in staged_rows.items()):
-        for p, n in staged_rows.items():
-            counts[p]["standing"] = n
-        return tuple(table), counts
-    just_written = set(range(len(table))) if rewritten and rules.defect is Defect.REWRITE_IS_WRITTEN else written
-    return _account(tuple(table), counts, rows, just_written, first_stays)
+    for row in rows:
+        there = table[row.record.key]
+        assert there is not None
+        lost_to = "same state" if first_stays or there.at == row.at else "older"
+        counts[row.partition]["standing" if there.place == row.place else lost_to] += 1
+    return tuple(table), counts
+
+
+def append(
+    rules: Rules, db: Database, batch: Batch, staged: tuple[Staged, ...]
+) -> tuple[tuple[Row | None, ...], Counts]:
+    """The same where each record is a row: it is added, unless a batch has read its offset before."""
+    known = read_before(db, batch) if rules.defect is not Defect.APPENDED_AGAIN else set()
+    table, counts = list(db.table), {s.partition: Counter[str]() for s in staged}
+    for s in staged:
+        counts[s.partition]["standing"] += 1
+        if (s.partition, s.offset) not in known:
+            table[s.record.key] = Row(s.at, batch.topic, s.partition, s.offset, s.record, batch.number)
+            counts[s.partition].update(("inserted", "fresh", "added"))
+    return tuple(table), counts
+
+
+def read_before(db: Database, batch: Batch) -> set[tuple[int, int]]:
+    """The offsets that batches of the same log have committed; a redrive brings in what was refused among them."""
+    if batch.kind is BatchKind.REDRIVE:
+        return set()
+    ranges = (
+        r
+        for b in db.of(batch.topic)
+        if b.log == batch.log and b.state is BatchState.COMMITTED and b.kind is not BatchKind.REDRIVE
+        for r in (*b.ranges, *b.rereads)
+    )
+    return {(r.partition, offset) for r in ranges for offset in range(r.start, r.end)}
 
 
 def _is_users(rules: Rules, db: Database, key: int) -> bool:
@@ -50,33 +76,6 @@ def _is_users(rules: Rules, db: Database, key: int) -> bool:
     if not (world.skip_existing and world.table.beside) or rules.defect is Defect.USERS_ROW_IS_NONE:
         return False
     return db.table[key] is None and is_live(db.values[key])
-
-
-def _account(
-    table: tuple[Row | None, ...],
-    counts: dict[int, Counter[str]],
-    rows: Iterable[Row],
-    just_written: set[int],
-    first_stays: bool,
-) -> tuple[tuple[Row | None, ...], Counts] | None:
-    """As account.sql: every staged row stands, or has lost to the row that does, by the whole order."""
-    for row in rows:
-        there, fresh = table[row.record.key], row.record.key in just_written
-        if there is None:
-            return None
-        if there.place == row.place:
-            became = "standing"
-            counts[row.partition]["standing and fresh"] += fresh
-        elif first_stays and (not fresh or there.place < row.place):
-            became = "same state"
-        elif not first_stays and there.place > row.place:
-            became = "same state" if there.at == row.at else "older"
-        else:
-            return None
-        counts[row.partition][became] += 1
-    if any(each["standing and fresh"] != each["fresh"] for each in counts.values()):
-        return None
-    return table, counts
 
 
 def close(r: Range, staged: Iterable[Slice], counts: Mapping[str, int], gaps: bool, moved: int = 0) -> Range | None:

@@ -22,7 +22,6 @@ class Defect(Enum):
     SLICE_WITHOUT_SEAL = "the seal believes acknowledged slices, and does not read the manifest"
     ORDER_PER_PIPELINE = "each pipeline of a file keeps the order of its rows, not the table"
     UNPLANNED_IS_OLD = "a pipeline that was never planned is taken for one from before orders were recorded"
-    REWRITE_IS_WRITTEN = "rows of a table that was rewritten count as written by the batch"
     AHEAD_STAYS = "a batch that is claimed again keeps the one that was planned from its ends"
     LETTERS_FORGOTTEN = "letters of a commit that the database has lost are skipped"
     GROUPS_BY_NAME = "a group that was known once has its order of then, whatever columns it had meanwhile"
@@ -38,6 +37,7 @@ class Defect(Enum):
     GROUPS_BY_COMMENT = "the groups of before are known by a comment"
     DELETES_FIRST = "rows are deleted before those that refer to them are changed"
     LONE_GROUP_STOPS = "a group of a row that somebody deleted by hand stops the commit"
+    APPENDED_AGAIN = "what is appended is never compared with what was read before"
     MARKERS_BY_AGE = "a delete marker is pruned where the log of its own partition begins behind it"
 
 
@@ -76,7 +76,8 @@ class Table:
 class World:
     """A small world. Faults, and what people do without need, are bounded; steps of recovery are not.
 
-    ``left`` says how often something may happen, "this or that" together; ``scripts`` are topics to start with.
+    ``left`` says how often something may happen, "this or that" together; ``scripts`` are topics to start with. Where
+    rows are appended, each record has a key of its own, which stands for its coordinates.
     """
 
     name: str
@@ -91,6 +92,7 @@ class World:
     transactional: bool = False
     compacted: bool = False
     skip_existing: bool = False
+    append: bool = False
     rejects: bool = False
     letters: bool = False
     file: File = field(default_factory=File)

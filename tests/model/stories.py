@@ -21,7 +21,7 @@ OF_AN_ATTEMPT = {
     "lose answer": "loses the answer to its COMMIT; batch {0} is {2}",
     "resolve": "asks the ledger about batch {0}, which is {2}",
     "end": "ends: {2}",
-    "fail to classify": "has no room to classify batch {0}, which is {2}",
+    "fail to classify": "has no room to classify batch {0}, which is not committed",
     "take up": "goes on with batch {0}",
     "load": "takes batch {0} from its claim (epoch {1}) through the gate",
     "ingest": "takes batch {0} (epoch {1}) through all its steps",

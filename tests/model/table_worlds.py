@@ -221,7 +221,23 @@ MARKERS = World(
     left={"expire": 3, "redrive or replay": 1, "dismiss": 2, "fix": 1, "prune deletes": 1},
     cuts=True,
 )
+APPENDED = World(
+    "appended",
+    "records that are rows of their own: some are refused, some come again by a replay, while history is pruned",
+    (
+        *RUNS,
+        repair.redrive,
+        repair.dismiss,
+        repair.edit,
+        repair.prune,
+    ),
+    scripts=((topic([bad(0, 1), of(1, 1)]),),),
+    left={"replay": 2, "redrive or dismiss": 1, "fix": 1, "prune": 1},
+    keys=2,
+    cuts=True,
+    append=True,
+)
 TABLE_WORLDS = (
     GROUPS, TOGETHER, LEFT, MOVED, OVERTAKEN, FILLED, BESIDE, BESIDE_FIRST,
-    CONFLICTS, CONFLICTS_BESIDE, CONFLICTS_FIRST, RACES, CLASSIFIED, FAMILY, MARKERS,
+    CONFLICTS, CONFLICTS_BESIDE, CONFLICTS_FIRST, RACES, CLASSIFIED, FAMILY, MARKERS, APPENDED,
 )  # fmt: skip

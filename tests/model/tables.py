@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from tests.model.batch import committed
 from tests.model.repair import replay
 from tests.model.rules import Defect, Rules, Step
 from tests.model.state import (
@@ -55,16 +54,12 @@ def lose_comments(rules: Rules, state: State) -> Iterator[Step]:
 
 
 def fail_to_classify(rules: Rules, state: State) -> Iterator[Step]:
-    """The server has no room to classify the rows of a batch: the commit fails, or has another way that needs none."""
+    """The server has no room to classify the rows of a batch: the commit fails, and may be tried again."""
     if rules.may(state, "fail to classify"):
         for a in set(state.attempts):
             if a.doing == COMMITTING and (tables := state.tables(a.batch, a.epoch)) and tables.rows:
                 spent = rules.spend(state, "fail to classify")
-                yield Step("fail to classify", (a.batch, a.epoch, "not committed"), spent.with_attempt(a, None))
-                db, _ = committed(rules, spent, a)
-                if db is not None:
-                    after = spent._replace(db=db).with_attempt(a, None)
-                    yield Step("fail to classify", (a.batch, a.epoch, "committed"), after)
+                yield Step("fail to classify", (a.batch, a.epoch), spent.with_attempt(a, None))
 
 
 def prune_deletes(rules: Rules, state: State) -> Iterator[Step]:
