@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -460,3 +461,39 @@ def test_a_table_that_the_login_cannot_read_is_named_before_anything_is_staged(
         ensure_target(cursor, pipeline)
     with transaction(session) as cursor:
         ensure_target(cursor, written(tmp_path, on_conflict="fail"))
+
+
+def test_random_batches_are_never_refused_and_only_orphans_wait(session: Session, tmp_path: Path, few: bool) -> None:
+    """Each record is the state of its key, older than that, or refers to a row that is not there in the end."""
+    pipeline = written(tmp_path)
+    for seed in range(3 if few else 12):
+        rng = random.Random(seed)
+        do(session, "DROP TABLE IF EXISTS public.items, public.parents; SELECT tests.empty_ledger()")
+        do(session, "CREATE TABLE public.parents (b text PRIMARY KEY); INSERT INTO public.parents VALUES ('x'), ('y')")
+        keys = "FOREIGN KEY (a) REFERENCES public.items (up), FOREIGN KEY (b) REFERENCES public.parents"
+        create(session, "up integer UNIQUE GENERATED ALWAYS AS (id) STORED, " + keys, parent="")
+        sent = list[Item]()
+        for _ in range(3):
+            batch = [
+                Item(
+                    rng.randrange(8),
+                    rng.choice([None, rng.randrange(8)]),
+                    rng.choice([None, "x", "y", "z"]),
+                    rng.random() < 0.1,
+                    rng.randrange(20),
+                )
+                for _ in range(rng.randint(1, 9))
+            ]
+            send(session, pipeline, *batch, start=len(sent))
+            sent += batch
+            waiting = refused(session)
+            there = {row[0]: row[1] for row in rows(session, "SELECT id, _offset FROM public.items")}
+            left = sorted((i.seconds, n, i.id) for n, i in enumerate(sent) if n not in waiting)
+            assert there == {id: n for _, n, id in left}, seed
+            for n in waiting:
+                if n >= len(sent) - len(batch):
+                    lacks = {"a": sent[n].a not in there, "b": sent[n].b == "z"}
+                    assert all(lacks[path] for _, path, _ in waiting[n]), (seed, n)
+        if refused(session):
+            redrive(pipeline)
+        assert verify(pipeline)[0] == []
