@@ -35,7 +35,7 @@ from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.schema_registry.client import Registry, connect_registry
 from offset_ledger.stage.schemas import SchemaNeeds
 from offset_ledger.table.change import check_target, is_there
-from offset_ledger.table.fit import column_types, enabled_triggers, misfits, own_uniques
+from offset_ledger.table.fit import column_types, enabled_triggers, misfits, own_references, own_uniques
 from offset_ledger.table.infer import sampled_columns
 from offset_ledger.table.view import to_be_made
 from offset_ledger.units import counted
@@ -133,6 +133,7 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
         fails = pipeline.target.on_conflict is OnConflict.FAIL
         uniques = [each for each in own_uniques(cursor, pipeline) if fails or each.excludes]
         extras += [f"the {'exclusion constraint' if each.excludes else 'unique index'} {each.name}" for each in uniques]
+        extras += [f"the foreign key {each.name}" for each in own_references(cursor, pipeline) if fails]
         note = f", and has {', '.join(extras)}: a row that these change or refuse stops a commit" if extras else ""
         return "fits", f"{table} fits{note}"
 

@@ -213,7 +213,9 @@ def explained(pipeline: Pipeline, tables: StagingTables, triggers: Collection[st
                 why = "another log of the topic has the same offsets" if of_key else "merge: append writes each record"
                 known = replace(REFUSED, advice=f"drop the constraint: {why}")
             else:
-                known, hint = _conflict(pipeline, tables)
+                known, hint = _conflict(pipeline, tables, error)
+        elif isinstance(error, (pg.ForeignKeyViolation, pg.RestrictViolation)):
+            known, hint = _conflict(pipeline, tables, error)
         elif isinstance(error, pg.ExclusionViolation):
             known = replace(known, advice=f"{known.advice}; target.on_conflict is about unique constraints alone")
         raise refusal(known, error, f"table {target}", hint) from error
@@ -254,21 +256,30 @@ def _ask_beside(pipeline: Pipeline, ask: Callable[[Cursor], str]) -> str:
     return ""
 
 
-def _conflict(pipeline: Pipeline, tables: StagingTables) -> tuple[Meaning, str]:
-    """What to do about values that another row has, and the records that bring them."""
+def _conflict(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) -> tuple[Meaning, str]:
+    """What to do about values that another row has, or a row that is not there, and the records that bring them."""
 
     def ask(cursor: Cursor) -> str:
-        if not find_conflicts(cursor, pipeline, tables.identifier(tables.rows), tables.batch_id):
+        conflicts = find_conflicts(cursor, pipeline, tables.identifier(tables.rows), tables.batch_id)
+        named = [each.place for each in conflicts if each.name.strip('"') == error.diag.constraint_name]
+        records = cursor.run("conflicts/first_records", places=named or [each.place for each in conflicts]).fetchall()
+        if not records or (of_keys and not named):
             return ""
-        records = cursor.run("conflicts/first_records").fetchall()
         listed = ", ".join(f"{pipeline.source.topic} {row[0]}:{row[1]}" for row in records)
         return f"{counted(records[0][2], 'record')}: {listed}{', ...' if records[0][2] > len(records) else ''}"
 
-    advice = "correct the row that has the values, drop the constraint, or write target.on_conflict: quarantine"
+    of_keys = not isinstance(error, pg.UniqueViolation)
+    hint = _ask_beside(pipeline, ask)
+    if of_keys and not hint:  # a row of another table refers to one that goes, or to a value that it had
+        table, constraint = f"{error.diag.schema_name}.{error.diag.table_name}", error.diag.constraint_name
+        advice = f"rows of {table} refer to it: delete those first, or drop the constraint {constraint}"
+        return replace(REFUSED, advice=advice), ""
+    what = "insert the row that they refer to" if of_keys else "correct the row that has the values"
+    advice = f"{what}, drop the constraint, or write target.on_conflict: quarantine"
     if pipeline.target.on_conflict is OnConflict.QUARANTINE:
         abandon = f"offset-ledger batch abandon {tables.batch_id} --why ..."
         advice = f"the table has changed since the batch was validated: {abandon}, and its offsets are planned again"
-    return replace(REFUSED, advice=advice), _ask_beside(pipeline, ask)
+    return replace(REFUSED, advice=advice), hint
 
 
 _PARTITION_KEY = re.compile(r"\((.*?)\) = \((.*)\)")

@@ -338,8 +338,8 @@ TARGET: Kind[model.Target] = section(
         ),
         "on_conflict": Key(
             choice(model.OnConflict),
-            "What a record leads to that would break a unique constraint besides the key: the batch fails, or the "
-            "record is quarantined.",
+            "What a record leads to that would break a foreign key, or a unique constraint besides the key: the batch "
+            "fails, or the record is quarantined.",
         ),
         "deletes": Key(
             choice(model.Deletes),

@@ -121,7 +121,7 @@ def refusal(known: Meaning, error: psycopg2.Error, where: str, hint: str = "") -
     diag = error.diag
     # The message, the key that it names, and the function that raised it: never a whole row.
     parts = [diag.message_primary or str(error)]
-    if (diag.sqlstate or "") in ("23505", "23503") and diag.message_detail:
+    if (diag.sqlstate or "") in ("23505", "23503", "23001") and diag.message_detail:
         parts.append(diag.message_detail)
     parts += [line for line in (diag.context or "").splitlines() if "function" in line][:1]
     detail = ", ".join(" ".join(part.split()).rstrip(".") for part in parts)[:400]

@@ -1,9 +1,12 @@
 """Status: where a pipeline stands, what it needs from a person, and its recent batches; nothing is changed."""
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+
+import psycopg2
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
@@ -11,7 +14,17 @@ from offset_ledger.decisions.tombstones import tombstone_question
 from offset_ledger.errors import OffsetLedgerError, UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, dead_letters, staging
-from offset_ledger.ledger.database import Session, named_sql, open_ledger, rows, transaction
+from offset_ledger.ledger.database import (
+    Cursor,
+    Session,
+    named_sql,
+    open_ledger,
+    rows,
+    savepoint,
+    set_local,
+    transaction,
+)
+from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import total_width
@@ -19,6 +32,7 @@ from offset_ledger.model.states import State
 from offset_ledger.standing.brokers import ask_registry, ask_topic
 from offset_ledger.standing.pipeline import BrokerAnswer, Standing, assess
 from offset_ledger.standing.reader import read_ledger
+from offset_ledger.table.conflicts import find_conflicts
 from offset_ledger.table.restate import read_unfinished
 from offset_ledger.units import counted
 
@@ -62,8 +76,8 @@ class PipelineStatus:
     """Where a pipeline stands.
 
     ``head`` is ``open_batch`` in values; ``state`` is that of the ledger page. ``waits_for`` is the decision that the
-    open batch needs, and why. ``remerge`` says what an unfinished remerge still has to replay. ``retired`` says since
-    when a topic that is gone is left out, by whom and why; it has no partitions.
+    open batch needs and why, or what of it the table refuses. ``remerge`` says what an unfinished remerge still has to
+    replay. ``retired`` says since when a topic that is gone is left out, by whom and why; it has no partitions.
     """
 
     pipeline: str
@@ -91,6 +105,7 @@ def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus
     except UnknownTopic as error:
         topic, unknown = BrokerAnswer(gone=True), error
     topic = replace(topic, registry_problem=ask_registry(pipeline).registry_problem)
+    refused = None
     with open_ledger(pipeline, session) as session, transaction(session) as cursor:
         standing = assess(pipeline, read_ledger(cursor, [pipeline.name]), topic, datetime.now(UTC))
         if unknown and not standing.retired:
@@ -98,6 +113,8 @@ def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus
         head = batches.open_head(cursor, pipeline.name)
         letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
         unfinished = read_unfinished(cursor, pipeline.name, topic.snapshot.snapshot) if topic.snapshot else ()
+        with suppress(psycopg2.Error), savepoint(cursor):  # the commit says what keeps it from writing
+            refused = refused_by_table(cursor, pipeline, head)
     offsets = counted(sum(total_width(part.ranges) for part in unfinished), "offset")
     remerge = (
         f"unfinished, {offsets} in {counted(len(unfinished), 'batch')} still to replay; finish it with: "
@@ -108,7 +125,7 @@ def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus
         partitions=partition_statuses(standing) if topic.snapshot else (),
         open_batch=str(head) if head else None,
         dead_letters_waiting=letters,
-        waits_for=waits_for(head),
+        waits_for=waits_for(head) or refused,
         remerge=remerge if unfinished else None,
         retired=standing.retired,
         state=standing.condition.state,
@@ -143,6 +160,28 @@ def waits_for(head: Batch | None) -> str | None:
     return (
         f"{head.reasons}; decide with: offset-ledger batch approve {head.batch_id} --why ..., or "
         f"offset-ledger batch abandon {head.batch_id} --why ..."
+    )
+
+
+def refused_by_table(cursor: Cursor, pipeline: Pipeline, head: Batch | None) -> str | None:
+    """Return the records of a validated batch that a unique constraint or a foreign key of the table would refuse now;
+    None if there are none.
+    """
+    if head is None or head.state is not State.VALIDATED or pipeline.record.append:
+        return None
+    tables = StagingTables(head.attempt)
+    if not staging.are_there(cursor, tables):
+        return None
+    set_local(cursor, "lock_timeout", "5s")
+    pipeline = with_columns(cursor, pipeline, head.batch_id)
+    conflicts = find_conflicts(cursor, pipeline, tables.identifier(tables.rows), tables.batch_id)
+    if not conflicts:
+        return None
+    first, *_ = cursor.run("conflicts/first_records", places=[each.place for each in conflicts]).fetchall()
+    return (
+        f"the table refuses {counted(first['records'], 'record')} of it, first {pipeline.source.topic} "
+        f"{first['_partition']}:{first['_offset']}: {first['detail']}; correct the table and run the pipeline again, "
+        f"write target.on_conflict: quarantine, or run offset-ledger batch abandon {head.batch_id} --why ..."
     )
 
 

@@ -79,6 +79,7 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
         problems += [replace(misfit, column=name) for misfit in misfits]
     if pipeline.target.on_conflict is OnConflict.QUARANTINE:
         problems += _of_uniques(cursor, pipeline, set(kinds))
+        problems += _of_references(cursor, pipeline)
     return problems
 
 
@@ -92,6 +93,17 @@ def _of_uniques(cursor: Cursor, pipeline: Pipeline, written: set[str]) -> Iterat
             yield Misfit(
                 f"{unique.name} keeps rows apart by column {names}, whose value nobody knows before a row is written, "
                 "so on_conflict: quarantine cannot find its conflicts: write on_conflict: fail, or declare that column"
+            )
+
+
+def _of_references(cursor: Cursor, pipeline: Pipeline) -> Iterator[Misfit]:
+    """The foreign keys that refer to a table of which this login does not see every row."""
+    for reference in own_references(cursor, pipeline):
+        if not reference.is_readable:
+            yield Misfit(
+                f"foreign key {reference.name} refers to {reference.table}, whose rows this login cannot read, so "
+                f"on_conflict: quarantine cannot find its conflicts: GRANT SELECT ON {reference.table} (with row level "
+                "security, a policy for all rows too), or write on_conflict: fail"
             )
 
 
@@ -147,6 +159,32 @@ class Unique:
 def own_uniques(cursor: Cursor, pipeline: Pipeline) -> list[Unique]:
     """The unique and exclusion constraints and indexes of the target that rows of different keys may break."""
     return [Unique(*row) for row in cursor.run("table/uniques", **_place(pipeline), key=_key(pipeline.record))]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A foreign key of the target: its columns, in ``parts`` as its ``operators`` compare them with ``referenced``."""
+
+    name: str
+    table: str
+    is_partitioned: bool
+    is_self: bool
+    is_full: bool
+    is_readable: bool
+    columns: list[str]
+    parts: list[str]
+    referenced: list[str]
+    operators: list[str]
+
+
+def own_references(cursor: Cursor, pipeline: Pipeline) -> list[Reference]:
+    """The foreign keys that Postgres checks of what the pipeline writes into the target."""
+    written = {name for name, _ in target_columns(pipeline)}
+    return [
+        Reference(**{name: row[name] for name in Reference.__slots__})
+        for row in cursor.run("table/references", **_place(pipeline))
+        if row["is_generated"] or not written.isdisjoint(row["involved"])
+    ]
 
 
 def _key(record: RecordShape) -> list[str]:

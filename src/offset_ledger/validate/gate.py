@@ -157,7 +157,7 @@ def _conflicts(
     rows: int,
     findings: Sequence[ExpectationResult],
 ) -> Iterator[ExpectationResult]:
-    """The unique constraints that rows would break which no finding quarantines."""
+    """The unique constraints and foreign keys that rows would break which no finding quarantines."""
     if not rows or pipeline is None or pipeline.target.on_conflict is OnConflict.FAIL:
         return
     refused = [sql.SQL(f"({each.quarantine_sql})") for each in findings if each.quarantine_sql]
@@ -171,7 +171,7 @@ def _conflicts(
     except psycopg2.DataError:  # an expression of the table refuses a value: the commit says so
         return
     for each in conflicts:
-        yield _by_postgres("conflict", each.columns, f"{each.name} keeps rows of different keys apart", each, rows)
+        yield _by_postgres("conflict", each.columns, each.rule, each, rows)
 
 
 def _findings(session: Session, suite: Suite | None, validation: Validation | None) -> Iterator[ExpectationResult]:

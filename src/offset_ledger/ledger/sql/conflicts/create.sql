@@ -9,4 +9,6 @@ WITH valued AS MATERIALIZED (
     FROM (SELECT {generated}
           FROM (SELECT {image} FROM {staging} AS s LEFT JOIN {joined} WHERE {written}) AS image) AS image
 )
-SELECT *, ARRAY[{runs}] AS _runs FROM valued WHERE ({key}) IN ({contended})
+SELECT *, ARRAY[{runs}] AS _runs FROM valued WHERE ({key}) IN ({contended});
+-- Else Postgres takes a large batch for a small one.
+ANALYZE pg_temp.contender

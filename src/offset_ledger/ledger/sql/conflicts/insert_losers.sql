@@ -3,13 +3,15 @@ WITH winner AS (
     SELECT DISTINCT ON ({key}) * FROM pg_temp.contender ORDER BY {key}, {by_rule}
 ), claim AS MATERIALIZED (
     {claims}
+), loser AS MATERIALIZED (
+    SELECT * FROM claim AS l
+    WHERE _loses AND _rank > 0 AND (_to_stored OR NOT EXISTS (
+        SELECT FROM claim AS f WHERE f._loses AND f._rank > 0 AND (f._partition, f._offset) = (l._to_partition, l._to_offset)))
 )
 INSERT INTO pg_temp.conflicting
 SELECT s._partition, s._offset, _place, jsonb_build_object('path', _path, 'code', 'conflict', 'detail',
-           concat(_name, ' keeps rows apart: ', left(regexp_replace(concat('(', _path, ') = (', _shown, ') is that of event ', _holder) COLLATE "C",
-                                                             '[[:cntrl:]]+', ' ', 'g'), 200))),
+           concat(_detail, left(regexp_replace(concat('(', _path, ') = (', _shown, ')', _of_holder, _holder) COLLATE "C", '[[:cntrl:]]+', ' ', 'g'), 200))),
        CASE WHEN NOT _to_stored THEN _to_partition END, CASE WHEN NOT _to_stored THEN _to_offset END
-FROM claim AS l JOIN unnest({names}, {paths}) WITH ORDINALITY AS u (_name, _path, _place) USING (_place)
+FROM loser AS l JOIN unnest({details}, {paths}, {holders}) WITH ORDINALITY AS u (_detail, _path, _of_holder, _place) USING (_place)
 JOIN pg_temp.contender AS s USING ({key})
-WHERE _loses AND _rank > 0 AND _runs[_place] = _run AND (_to_stored OR NOT EXISTS (
-    SELECT FROM claim AS f WHERE f._loses AND f._rank > 0 AND (f._partition, f._offset) = (l._to_partition, l._to_offset)))
+WHERE _runs[_place] = _run

@@ -1,0 +1,1 @@
+SELECT {key} FROM valued AS v WHERE {doubtful}

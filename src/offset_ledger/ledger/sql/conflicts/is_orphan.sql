@@ -1,0 +1,1 @@
+NOT EXISTS (SELECT FROM (SELECT {referenced} FROM {table}) AS p WHERE {equal})
