@@ -146,7 +146,7 @@ def markers_by_age(monkeypatch: MONKEY) -> None:
 
 
 # The servers of the tests have no ICU, so no collation of theirs is nondeterministic: this pattern fails as one would.
-_SHOWN = "concat('(', _path, ') = (', _shown, ') is that of event ', _holder)"
+_SHOWN = "concat('(', _path, ') = (', _shown, ')', _of_holder, _holder)"
 _FAILS = "date_part('timezone', localtimestamp)::text"  # feature_not_supported
 _PATTERN = f"CASE WHEN pg_collation_for({_SHOWN}) LIKE '%any_case' THEN {_FAILS} ELSE '[[:cntrl:]]+' END"
 _COPY = 'whole | {own: sql.Literal(tables.batch_id) for copied, own in pipeline.target.copied if copied == "_batch_id"}'
@@ -182,7 +182,7 @@ PUT_BACK: dict[Defect, tuple[Callable[[MONKEY], None], tuple[str, ...]]] = {
         ("a unique value where a default counts",),
     ),
     Defect.DELETES_HOLD_VALUES: (
-        Text(conflicts, "_formats", "{} AND NOT _goes AS {}", "{} AS {}"),
+        Text(conflicts, "_unique", "{} AND NOT _goes AS {}", "{} AS {}"),
         ("a delete beside the bookkeeping brings no value",),
     ),
     Defect.FREED_IS_TAKEN: (
@@ -197,7 +197,7 @@ PUT_BACK: dict[Defect, tuple[Callable[[MONKEY], None], tuple[str, ...]]] = {
         Text(
             conflicts,
             "conflicts/insert_losers",
-            f'{_SHOWN} COLLATE "C",\n' + " " * 61 + "'[[:cntrl:]]+'",
+            f"{_SHOWN} COLLATE \"C\", '[[:cntrl:]]+'",
             f"{_SHOWN}, {_PATTERN}",
         ),
         ("values in columns whose collation is nondeterministic",),
