@@ -88,8 +88,8 @@ class StagingAhead:
                 self._thread.join(_STOP_SECONDS if self._stopped.is_set() else None)
         finally:
             self._stopped.set()
-        if self._error:
-            log.warning("the batch ahead: %s", self._error)
+        if error := self._error:
+            log.warning("the batch ahead: %s", error.named if isinstance(error, OffsetLedgerError) else error)
 
     def start(self) -> None:
         """Begin, and return when the batch is planned: the gate locks the one that it is planned after."""

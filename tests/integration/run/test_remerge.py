@@ -165,7 +165,7 @@ def test_what_an_open_batch_has_staged_is_not_mixed_in(bench: Bench) -> None:
     with pytest.raises(StateConflict, match=f"offset-ledger batch abandon {planned.batch_id} --why"):
         restate_rows(bench.pipeline, ME, "one clock")
     assert bench.fingerprint() == before
-    with pytest.raises(ConfigurationError, match=r"says publish_at: \$\.at.*write publish_at: kafka_timestamp first"):
+    with pytest.raises(ConfigurationError, match=r"\$\.at.*write publish_at: log or kafka_timestamp first"):
         restate_rows(bench.before, ME, "one clock")
     decide(bench.session, planned.batch_id, State.ABANDONED, ME, "remerge")
     assert main(["remerge", str(bench.path), "--why", "one clock"]) == 0

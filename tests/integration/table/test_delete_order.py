@@ -84,7 +84,7 @@ def test_the_later_of_a_row_and_its_delete_wins(
     one_batch: bool,
 ) -> None:
     if (publish_at, deletes) == ("$.at", TOMBSTONE):
-        with pytest.raises(PipelineFileError, match=r"publish_at: kafka_timestamp.*record\.delete_when"):
+        with pytest.raises(PipelineFileError, match=r"publish_at: log or kafka_timestamp.*record\.delete_when"):
             written(tmp_path, publish_at, deletes)
         return
     pipeline = written(tmp_path, publish_at, deletes)
