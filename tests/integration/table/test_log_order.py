@@ -184,7 +184,7 @@ def test_below_a_truncation_offsets_order_and_above_it_the_new_log_is_newer(
     assert verify(pipeline)[0] == []
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if "skip" not in shape])
+@pytest.mark.parametrize("shape", ["columns", "beside", "on_conflict"])
 def test_a_key_of_two_partitions_is_that_of_the_later_moment_and_never_stale_in_its_own(
     session: Session, tmp_path: Path, shape: str
 ) -> None:
@@ -206,7 +206,7 @@ def test_a_key_of_two_partitions_is_that_of_the_later_moment_and_never_stale_in_
         if agree:
             in_time = [replace(c, partition=0, offset=c.seconds) for c in every]
             states = {f"{0}:{c.seconds}": c.state for c in every}
-            expected_then = expected(in_time, first_wins=False, groups=shape == "groups")
+            expected_then = expected(in_time, first_wins=False, groups=False)
             found = {key: (states[state], note) for key, (state, note) in expected_then.items()}
             assert stands(session, pipeline.target.beside) == found, seed
         kept = "offset_ledger_rows.accounts" if pipeline.target.beside else "public.accounts"
