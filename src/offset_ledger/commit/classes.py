@@ -165,7 +165,7 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
 def _appended(pipeline: Pipeline, tables: StagingTables, formats: Formats, fill: bool, again: bool) -> Formats:
     """The parts where each record is a row: it is known by its coordinates in its log, and has no other order."""
     batch_id = _batch_id(tables)
-    logs = (log_at(pipeline, "s", each) for each in (sql.Identifier("t", "_batch_id"), batch_id))
+    logs = (log_at(pipeline, sql.Identifier("s"), each) for each in (sql.Identifier("t", "_batch_id"), batch_id))
     parts: dict[str, sql.Composable] = {
         "same_key": sql.SQL("{} AND {} = {}").format(formats["same_key"], *logs),
         **dict.fromkeys(("state", "order"), formats["place"]),

@@ -47,11 +47,11 @@ def notes_on(record: RecordShape) -> list[str]:
         if (each.type.name.endswith("[]") and each.type.name not in _SENT_AS_WORD)
         or each.encoding.startswith("unscaled")
     ]
-    if record.unavailable is None or not (names := ", ".join(lost)):
+    if record.unavailable is None or not lost:
         return notes_on_order(record)
     return [
-        f"{names}: from Postgres, an unchanged large value of these types arrives as null, as NULL does, and replaces "
-        "what the row has: run ALTER TABLE … REPLICA IDENTITY FULL at the source",
+        f"{', '.join(lost)}: from Postgres, an unchanged large value of these types arrives as null, as NULL does, and "
+        "replaces what the row has: run ALTER TABLE … REPLICA IDENTITY FULL at the source",
         *notes_on_order(record),
     ]
 

@@ -187,11 +187,14 @@ def rows_of(pipeline: Pipeline) -> sql.Composable:
     )
 
 
-def log_at(pipeline: Pipeline, alias: str, batch_id: sql.Composable) -> sql.Composable:
-    """The log that a batch of the pipeline has read at the coordinates of a row."""
-    names = {name: sql.Identifier(alias, f"_{name}") for name in ("partition", "offset")}
-    parts = {"pipeline": sql.Literal(pipeline.name), "batch_id": batch_id, **names}
-    return sql.SQL(named_sql("append/log_at")).format(**parts)
+def log_at(pipeline: Pipeline, of: sql.Composable, batch_id: sql.Composable) -> sql.Composable:
+    """The log that a batch of the pipeline has read at the coordinates of ``of``, a row or the record of a group."""
+    return sql.SQL(named_sql("append/log_at")).format(**_coordinates(pipeline, of, batch_id))
+
+
+def _coordinates(pipeline: Pipeline, of: sql.Composable, batch_id: sql.Composable) -> dict[str, sql.Composable]:
+    place = {name: sql.SQL(f"{{}}._{name}").format(of) for name in ("partition", "offset")}
+    return {"pipeline": sql.Literal(pipeline.name), "batch_id": batch_id, **place}
 
 
 def by_log(pipeline: Pipeline, staging: sql.Composable, batch_id: sql.Composable) -> sql.Composable:
@@ -229,10 +232,10 @@ def stored_log(pipeline: Pipeline, of_batch: sql.Composable, stored: sql.Composa
 def _began(
     pipeline: Pipeline, of_batch: sql.Composable, batch_id: sql.Composable, of: sql.Composable
 ) -> sql.Composable:
-    parts = {"pipeline": sql.Literal(pipeline.name), "batch_id": batch_id}
-    parts |= {name: sql.SQL(f"{{}}._{name}").format(of) for name in ("partition", "offset")}
-    log_at = sql.SQL(named_sql("append/log_at")).format(**parts)
-    return sql.SQL(named_sql("log_order/began")).format(**parts, of_batch=of_batch, log_at=log_at)
+    parts = _coordinates(pipeline, of, batch_id)
+    return sql.SQL(named_sql("log_order/began")).format(
+        **parts, of_batch=of_batch, log_at=log_at(pipeline, of, batch_id)
+    )
 
 
 def staged_values(record: RecordShape, names: Iterable[str]) -> dict[str, sql.Composable]:

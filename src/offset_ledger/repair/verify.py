@@ -45,7 +45,7 @@ def invariants(pipeline: Pipeline) -> dict[str, sql.Composed]:
     queries, append = numbered_queries("verify"), pipeline.record.append
     tables["keyed"] = sql.SQL(named_sql("append/no_rows")) if append else tables["target"]
     tables["counted"] = sql.Literal("rows" if append else "event ids, rows and delete markers together")
-    tables["log_at"] = log_at(pipeline, "t", sql.Identifier("t", "_batch_id"))
+    tables["log_at"] = log_at(pipeline, sql.Identifier("t"), sql.Identifier("t", "_batch_id"))
     if pipeline.bookkeeping is not pipeline:
         queries |= numbered_queries("verify_beside")
     if append and pipeline.has_coordinates:

@@ -171,7 +171,7 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str], groups: Map
     tables["newer"] = sql.SQL(newer).format(**tables)
     tables["newest_first"] = sql.SQL(", ".join(newest_first))
     if record.append:
-        log = log_at(pipeline, "s", sql.Identifier("t", "_batch_id"))
+        log = log_at(pipeline, sql.Identifier("s"), sql.Identifier("t", "_batch_id"))
         tables["same_key"] = sql.SQL("{} AND {} = %(topic_id)s").format(tables["same_key"], log)
         tables["place"] = sql.NULL  # it is the key
     lines = sql.SQL(query).format(**tables, pairs=_COMMA.join(pairs))

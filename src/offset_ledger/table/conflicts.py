@@ -112,7 +112,7 @@ def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable, 
 
 def _in_log_order(pipeline: Pipeline, staging: sql.Composable, batch_id: int) -> sql.Composable:
     record = pipeline.record
-    columns = dict.fromkeys([*(name for name, _ in row_columns(record) if name != "publish_at"), "_deleted"])
+    columns = [name for name, _ in row_columns(record) if name != "publish_at"]
     return sql.SQL(named_sql("log_order/contenders")).format(
         columns=_COMMA.join(sql.Identifier("s", name) for name in columns),
         in_order=by_log(pipeline, staging, sql.Literal(batch_id)),
