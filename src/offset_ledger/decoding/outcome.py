@@ -154,6 +154,10 @@ class Decoder(Protocol):
         """
 
 
+EMPTY = '""'
+"""What messages show of an empty text."""
+
+
 def printable(text: str, limit: int = 80) -> str:
     """The text as it can stand in a jsonb and in a log: cut, and without control characters or lone surrogates."""
     text = text if len(text) <= limit else text[:limit] + "…"
