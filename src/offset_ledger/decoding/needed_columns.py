@@ -279,7 +279,7 @@ Read = dict[str, "Read"]
 
 def read_paths(record: RecordShape) -> tuple[JsonPath, ...]:
     """Every path that the file reads: those of columns with their aliases, of the key, publish_at and conditions."""
-    conditions = [each.path for each in (record.where, record.delete_when) if each]
+    conditions = [each.path for each in (*record.where_in_values, record.delete_when) if each]
     return (*(path for place in places(record) for path in place.paths), *conditions)
 
 

@@ -19,7 +19,7 @@ from offset_ledger.decoding.json.unique import duplicate_path, lone_surrogate
 from offset_ledger.decoding.json.wire import FAILURES, Wire
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, row_of, slot_count, tombstone_outcome
 from offset_ledger.decoding.kinds import kinds
-from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Skip, Timestamp
+from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Timestamp
 from offset_ledger.decoding.shape import Node, places, tree, tree_at
 
 _BOM = b"\xef\xbb\xbf"
@@ -42,7 +42,7 @@ class JsonDecoder:
         self._markers = Trees(record.of_deletes())
         self._readers = [conversion(kind, by_schema).read for kind in kinds(record)]
         self._deletes = Comparison(record.delete_when) if record.delete_when else None
-        self._where = Comparison(record.where) if record.where else None
+        self._where = [Comparison(each) for each in record.where_in_values]
         self._slots = slot_count(record)
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
@@ -57,11 +57,8 @@ class JsonDecoder:
             self._check_whole(value)
             if self.record.envelope and (outcome_of := without_row(_operation(value))):
                 return outcome_of
-            wanted = self._where.check(value) if self._where else True
-            if isinstance(wanted, Reason):
-                return Refusal((wanted,))
-            if not wanted:
-                return Skip()
+            if self._where and (other := outcome.unless_all(each.check(value) for each in self._where)):
+                return other
             deleted = self._deletes.check(value) if self._deletes else False
             if isinstance(deleted, Reason):
                 return Refusal((deleted,))
@@ -201,13 +198,13 @@ class Comparison:
     """Says of the records of one pipeline which delete their event, or which are its records at all."""
 
     def __init__(self, when: FieldCondition) -> None:
-        self._path, self._equals = when.path, when.equals
+        self._path, self._equals, self._negated = when.path, when.equals, when.negated
         equals = when.equals
         number_or_boolean = conversions.boolean if isinstance(equals, bool) else conversions.numeric
         self._read: Callable[[bytes], object] = conversions.string if isinstance(equals, str) else number_or_boolean
 
     def check(self, value: bytes) -> bool | Reason:
-        """Return whether the value is there and equal, or why that is not known; the record is a valid JSON object."""
+        """Return whether the condition holds, or why that is not known; the record is a valid JSON object."""
         raw = value.strip()
         for depth, name in enumerate(self._path):
             if raw[:1] != b"{":
@@ -215,9 +212,9 @@ class Comparison:
                 return Reason(path, Code.TYPE, f"expected object, got {json_kind(raw)}")
             raw = bytes(_object(raw).get(name, b"null"))
             if raw == b"null":
-                return False
+                return self._negated
         try:
-            return self._read(raw) == self._equals
+            return (self._read(raw) == self._equals) is not self._negated
         except Mismatch as mismatch:
             return mismatch.at(format_path(self._path))
 
