@@ -262,8 +262,9 @@ REST = Column("_rest", ColumnType("jsonb"), (), nullable=True)
 
 @dataclass(frozen=True, slots=True)
 class FieldCondition:
-    """Of a record whose value at ``path``, or in the ``header`` of that name, is ``equals`` it holds; where ``negated``,
-    of all others, also those without a value there.
+    """Of a record whose value at ``path``, or in the ``header`` of that name, is ``equals`` it holds.
+
+    Where ``negated`` it holds of all others, also of those without a value there.
     """
 
     path: JsonPath
@@ -312,8 +313,13 @@ class RecordShape:
 
     @property
     def where_in_values(self) -> tuple[FieldCondition, ...]:
-        """Return the conditions of ``where`` on values; the others are on headers."""
+        """Return the conditions of ``where`` that values have to meet."""
         return tuple(each for each in self.where if each.header is None)
+
+    @property
+    def where_in_headers(self) -> tuple[FieldCondition, ...]:
+        """Return those that headers have to meet."""
+        return tuple(each for each in self.where if each.header is not None)
 
     @property
     def key_columns(self) -> tuple[Column, ...]:

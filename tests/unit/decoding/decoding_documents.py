@@ -392,8 +392,8 @@ def oracle(value: bytes, shape: RecordShape = SHAPE) -> tuple[Any, ...] | Skip |
         json.dumps(root, ensure_ascii=False).encode()  # lone surrogates
         if not isinstance(root, dict) or _depth(root) > 500:
             raise Wrong
-        if (wanted := _wanted(root, shape.where)) is not True:
-            return wanted
+        if not _wanted(root, shape.where):
+            return Skip()
         deleted = shape.delete_when is not None and _says(root, shape.delete_when)
         columns = [None if deleted else _read(root, c.path, kind(c), c.nullable) for c in shape.columns]
         return (
@@ -406,16 +406,18 @@ def oracle(value: bytes, shape: RecordShape = SHAPE) -> tuple[Any, ...] | Skip |
         return None
 
 
-def _wanted(root: Any, conditions: Sequence[FieldCondition]) -> bool | Skip | None:
-    """Whether all conditions hold; None where no one certainly does not, and one is in doubt."""
-    certain = True
+def _wanted(root: Any, conditions: Sequence[FieldCondition]) -> bool:
+    """Whether all conditions hold; raises Wrong where no one certainly does not, and one is in doubt."""
+    doubt: Wrong | None = None
     for each in conditions:
         try:
             if _says(root, each) is each.negated:
-                return Skip()
-        except Wrong:
-            certain = False
-    return certain or None
+                return False
+        except Wrong as wrong:
+            doubt = wrong
+    if doubt:
+        raise doubt
+    return True
 
 
 def _says(root: Any, when: FieldCondition) -> bool:
