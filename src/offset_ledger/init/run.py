@@ -19,7 +19,7 @@ from offset_ledger.decoding.inferred import column_name
 from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
-from offset_ledger.init.changes import changes_of, key_members, members_by_schema, rows_by_schema
+from offset_ledger.init.changes import changes_of, key_members, members_by_schema, rows_by_schema, rows_of
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
@@ -85,11 +85,11 @@ def initialize(
     wanted = Wanted(name, table or f"public.{name}", suite is not None, event_id, existing)
     source = Source(connection, topic, registry=registry)
     if source.registry is None:
-        changes = changes_of(sample)
+        changes = changes_of(sample) or rows_of(sample)
         if changes:
-            source, sample = replace(source, envelope=Envelope.DEBEZIUM), changes.sample
+            source, sample = replace(source, envelope=changes.envelope), changes.sample
         columns = changes.columns if changes else json_inferred(sample)
-        proposal = propose(wanted, source, sample, columns, members=key_members(sample))
+        proposal = propose(wanted, source, sample, columns, members=key_members(sample, source.envelope is not None))
     else:
         answering = connect_registry(get_connection(source.registry))
         sample = framed_sample(sample, answering)

@@ -113,7 +113,7 @@ def json_inferred(sample: Sample, where: Sequence[FieldCondition] = ()) -> tuple
         ConfigurationError: none of the records is.
     """
     values = sample.values
-    if documents := _documents(values, where):
+    if documents := json_documents(values, where):
         return json_columns(documents)
     if not values:
         wrong = f"all {len(sample.records)} sampled records are tombstones" if sample.records else "it has no records"
@@ -163,12 +163,12 @@ def schema_inferred(
     if source.format is Format.JSON_SCHEMA:
         begins = {b"\0" + schema.schema_id.to_bytes(frame.SIZE - 1, "big") for schema in schemas}
         values = kinds.sample.values
-        documents = _documents([value[frame.SIZE :] for value in values if value[: frame.SIZE] in begins])
+        documents = json_documents([value[frame.SIZE :] for value in values if value[: frame.SIZE] in begins])
         by_schema = refined(by_schema, json_columns(documents))
     return by_schema, tuple(unreadable)
 
 
-def _documents(values: Sequence[bytes], where: Sequence[FieldCondition] = ()) -> list[bytes]:
+def json_documents(values: Sequence[bytes], where: Sequence[FieldCondition] = ()) -> list[bytes]:
     """Return the values that are JSON objects and could become a row."""
     decode = JsonDecoder(RecordShape(None, None, (), where=tuple(where)), Limits()).decode
     return [value for value in values if not isinstance(decode(value, b"key", EPOCH), Refusal | Skip)]
