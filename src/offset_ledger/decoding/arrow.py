@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.elsewhere import Elsewhere, columns_elsewhere, wanted_by_headers
+from offset_ledger.decoding.envelope import are_null
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.kafka_columns import TIMESTAMP, KafkaColumns, kafka_fields, take, timestamp_of
 from offset_ledger.decoding.kinds import as_texts, event_ids, kinds, listed, moments, staged, staged_type, valid_flags
@@ -51,7 +52,7 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     """Decode a batch with the columns key, value, partition, offset, timestamp and headers."""
     count, doubtful = batch.num_rows, dict[int, tuple[Reason, ...]]()
     if conditions := decoder.record.where_in_headers:
-        is_tombstone = ~valid_flags(batch.column("value"))
+        is_tombstone = are_null(batch.column("value")).to_numpy(zero_copy_only=False)
         wanted, doubtful = wanted_by_headers(conditions, batch.column("headers"), is_tombstone)
         batch = batch if wanted.all() else batch.filter(pa.array(wanted))
     kafka = KafkaColumns(batch)

@@ -10,7 +10,7 @@ from offset_ledger.config.envelope import MEMBERS, UNAVAILABLE
 from offset_ledger.config.model import JsonPath
 from offset_ledger.config.source import Envelope
 from offset_ledger.decoding.connect_schema import PAYLOAD, VARIABLE_SCALE, ConnectSchema, connect_schema
-from offset_ledger.decoding.envelope import unwrapped
+from offset_ledger.decoding.envelope import is_null, unwrapped
 from offset_ledger.decoding.inferred import Inferred, schema_columns
 from offset_ledger.decoding.json.conversions import list_elements
 from offset_ledger.decoding.presence import Placeholders
@@ -126,14 +126,19 @@ def rows_of(sample: Sample) -> Changes | None:
         most = max((len(list_elements(row["data"])) for row in rows if bytes(row["data"])[:1] == b"["), default=0)
         raise ConfigurationError(
             f"the sampled records of {sample.topic} are Canal's flat messages, each with a list of rows (data, up to "
-            f"{most} here), and a record is one row: let a stream processor write a record for each, or read the "
-            "source with Debezium or Maxwell; TiCDC, whose canal-json has one row in the list, can write protocol=debezium"
+            f"{most} here), and a record is one row: let a stream processor write a record for each row, or Debezium "
+            "or Maxwell read the source; TiCDC, whose canal-json has one row in the list, can write protocol=debezium"
         )
     wrapped = [row for row in rows if row.keys() == {"schema", PAYLOAD} and bytes(row[PAYLOAD])[:1] == b"{"]
     is_wrapped = bool(wrapped) and all(row.keys() == {"schema", PAYLOAD} for row in rows)
     rows = [_members(row[PAYLOAD]) for row in wrapped] if is_wrapped else rows
     if not is_wrapped and not any(row.keys() & {*ADDED} for row in rows):
         return None
+    tombstones = (each.value is None or is_null(each.value, is_wrapped) for each in sample.records)
+    records = (
+        replace(each, value=None) if gone else each for each, gone in zip(sample.records, tombstones, strict=True)
+    )
+    sample = replace(sample, records=tuple(records))
     live = [row for row in rows if not _is_delete(row)]
     if not live:
         raise ConfigurationError(f"all sampled rows of {sample.topic} are deleted; raise --records")

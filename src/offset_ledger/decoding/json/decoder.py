@@ -8,11 +8,13 @@ from functools import cached_property
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import FieldCondition, JsonPath, Limits, RecordShape
 from offset_ledger.decoding import jsonb, outcome
-from offset_ledger.decoding.envelope import all_unwrapped, unwrapped, without_row
+from offset_ledger.decoding.connect_schema import PAYLOAD
+from offset_ledger.decoding.envelope import all_unwrapped, are_null, is_null, unwrapped, without_row
 from offset_ledger.decoding.json import conversions
 from offset_ledger.decoding.json.conversions import conversion, json_kind
 from offset_ledger.decoding.json.unique import duplicate_path, lone_surrogate
@@ -33,10 +35,18 @@ class JsonDecoder:
     key_columns: outcome.Decoder | None = None
     given: outcome.GivenBy | None = None
 
-    def __init__(self, record: RecordShape, limits: Limits, unwraps: bool = False, by_schema: bool = False) -> None:
+    def __init__(
+        self,
+        record: RecordShape,
+        limits: Limits,
+        unwraps: bool = False,
+        by_schema: bool = False,
+        null_is_tombstone: bool = False,
+    ) -> None:
         self.record = record
         self.limits = limits
-        self._unwraps = unwraps
+        self._unwraps, self._null_is_tombstone = unwraps, null_is_tombstone
+        self._in_wrapper = any(path[0] == PAYLOAD for place in places(record) for path in place.paths)
         self._root = tree(record)
         self._trees = Trees(record)
         self._markers = Trees(record.of_deletes())
@@ -54,6 +64,8 @@ class JsonDecoder:
                 detail = f"expected at most {self.limits.value_bytes} bytes (limits.value_bytes), got {len(value)}"
                 raise Mismatch(Code.TOO_LARGE, detail)
             value = unwrapped(value) if self._unwraps else value
+            if self._null_is_tombstone and is_null(value, self._in_wrapper):
+                return tombstone_outcome(self.record, key, timestamp)
             self._check_whole(value)
             if self.record.envelope and (outcome_of := without_row(_operation(value))):
                 return outcome_of
@@ -86,6 +98,8 @@ class JsonDecoder:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
         most = min(self.limits.value_bytes, jsonb.MAX_BYTES)
         values = all_unwrapped(values, most) if self._unwraps else values
+        if self._in_wrapper and self._null_is_tombstone:
+            values = pc.if_else(are_null(values), None, values)
         proven = self._wire.prove(values, most) if self._wire else None
         if proven is not None and self._trees:
             proven = self._aliased.prove(values, most, proven)
