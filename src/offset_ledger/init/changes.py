@@ -8,7 +8,7 @@ import msgspec
 from offset_ledger.config.column_types import MAX_PRECISION
 from offset_ledger.config.envelope import MEMBERS, UNAVAILABLE
 from offset_ledger.config.model import JsonPath
-from offset_ledger.config.source import Envelope
+from offset_ledger.config.source import Envelope, Source
 from offset_ledger.decoding.connect_schema import PAYLOAD, VARIABLE_SCALE, ConnectSchema, connect_schema
 from offset_ledger.decoding.envelope import is_null, unwrapped
 from offset_ledger.decoding.inferred import Inferred, schema_columns
@@ -71,11 +71,17 @@ _Members = Mapping[str, msgspec.Raw]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The records of a sample that are about one row, and the columns of these rows."""
+    """The records of a sample that are about one row, the columns of these rows, and whether they are changes."""
 
     sample: Sample
     columns: tuple[Inferred, ...]
     envelope: Envelope | None = None
+    is_unwrapped: bool = False
+
+    def source(self, source: Source) -> Source:
+        """Return the source with what it has to say of such records."""
+        unavailable = UNAVAILABLE.decode() if self.is_unwrapped else source.unavailable
+        return replace(source, envelope=self.envelope, unavailable=unavailable)
 
 
 def changes_of(sample: Sample) -> Changes | None:
@@ -132,7 +138,8 @@ def rows_of(sample: Sample) -> Changes | None:
     wrapped = [row for row in rows if row.keys() == {"schema", PAYLOAD} and bytes(row[PAYLOAD])[:1] == b"{"]
     is_wrapped = bool(wrapped) and all(row.keys() == {"schema", PAYLOAD} for row in rows)
     rows = [_members(row[PAYLOAD]) for row in wrapped] if is_wrapped else rows
-    if not is_wrapped and not any(row.keys() & {*ADDED} for row in rows):
+    is_unwrapped = any(name in ADDED or bytes(row[name]) in _NOT_SENT for row in rows for name in row)
+    if not is_wrapped and not is_unwrapped:
         return None
     tombstones = (each.value is None or is_null(each.value, is_wrapped) for each in sample.records)
     records = (
@@ -143,8 +150,11 @@ def rows_of(sample: Sample) -> Changes | None:
     if not live:
         raise ConfigurationError(f"all sampled rows of {sample.topic} are deleted; raise --records")
     schemas = filter(None, map(connect_schema, reversed(sample.values))) if is_wrapped else iter(())
-    columns = _columns(live, next(schemas, None))
-    return Changes(sample, tuple(_under(PAYLOAD, each, each.path) if is_wrapped else each for each in columns))
+    columns = _columns(live, schema := next(schemas, None))
+    columns = tuple(_under(PAYLOAD, each, each.path) if is_wrapped else each for each in columns)
+    types = [each.name or "" for field in schema.fields for each in (field, field.items or field)] if schema else []
+    is_unwrapped = is_unwrapped or any(each.startswith("io.debezium.") for each in types)
+    return Changes(sample, columns, is_unwrapped=is_unwrapped)
 
 
 def _is_delete(row: _Members) -> bool:

@@ -188,8 +188,9 @@ def propose(
     if not everything:
         raise ConfigurationError(f"the sampled records of {sample.topic} have no member to make a column of")
     added = {each.column.path[-1]: each.column for each in everything if _is_added(each.column.path)}
-    by_log, marks = source.envelope is not None or bool(added), _delete_when(added)
-    if added:
+    is_unwrapped = bool(added) or source.unavailable is not None
+    by_log, marks = source.envelope is not None or is_unwrapped, _delete_when(added)
+    if is_unwrapped:
         source = replace(source, unavailable=UNAVAILABLE.decode())
         everything = tuple(each for each in everything if each.column.path[-1] != DELETED)
     seen = _seen(source, sample, everything, lookup)
@@ -209,7 +210,7 @@ def propose(
             keys = [each.key for each in sample.records if each.value is not None]
             event_id, key = Choice(None, f"the members of the Kafka key; {_shown_share(keys)}"), in_kafka_key
     of_kafka_key = event_id.path is None and all(each.key is not None for each in key)
-    deletes = (sample.tombstones > 0 or bool(added)) and of_kafka_key and source.envelope is None
+    deletes = (sample.tombstones > 0 or is_unwrapped) and of_kafka_key and source.envelope is None
     tombstone = Tombstone.DELETE if deletes else Tombstone.QUARANTINE
     if DELETED in added:  # what else marks a delete only repeats it
         tombstone = Tombstone.SKIP

@@ -87,7 +87,7 @@ def initialize(
     if source.registry is None:
         changes = changes_of(sample) or rows_of(sample)
         if changes:
-            source, sample = replace(source, envelope=changes.envelope), changes.sample
+            source, sample = changes.source(source), changes.sample
         columns = changes.columns if changes else json_inferred(sample)
         proposal = propose(wanted, source, sample, columns, members=key_members(sample, source.envelope is not None))
     else:

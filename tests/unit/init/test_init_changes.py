@@ -18,13 +18,13 @@ from offset_ledger.config.model import RecordShape
 from offset_ledger.config.source import Envelope, Format, KeyFormat, Source
 from offset_ledger.decoding.envelope import connector_of
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.init.changes import changes_of, key_members, members_by_schema, rows_by_schema
+from offset_ledger.init.changes import changes_of, key_members, members_by_schema, rows_by_schema, rows_of
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.init.run import SampledSchemas, check_proposal
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.table.infer import Sample, SampledRecord, json_inferred, sampled_kinds, schema_inferred
 from tests.examples import examples
-from tests.fixtures.debezium import event, message, truncation, written
+from tests.fixtures.debezium import UNAVAILABLE, event, message, truncation, written
 from tests.unit.decoding.test_change_events import ENVELOPE, avro, mongo
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "recorded"
@@ -41,12 +41,16 @@ def recorded(file: str) -> Sample:
 
 
 def proposal(sampled: Sample) -> Proposal:
-    changes = changes_of(sampled)
-    source = Source("kafka_default", sampled.topic, envelope=Envelope.DEBEZIUM if changes else None)
+    changes, source = changes_of(sampled) or rows_of(sampled), Source("kafka_default", sampled.topic)
+    source = changes.source(source) if changes else source
     taken = changes.sample if changes else sampled
     columns = changes.columns if changes else json_inferred(sampled)
     proposed = propose(
-        Wanted("customers", "public.customers", True), source, taken, columns, members=key_members(taken)
+        Wanted("customers", "public.customers", True),
+        source,
+        taken,
+        columns,
+        members=key_members(taken, bool(source.envelope)),
     )
     check_proposal(proposed)
     return proposed
@@ -292,9 +296,102 @@ def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -
     assert "quarantined" not in text
 
 
-def test_events_that_were_unwrapped_are_ordered_by_the_log_too() -> None:
-    row = {"id": 1, "email": "a", "__deleted": "false", "__source_ts_ms": 1_767_268_800_000}
-    assert "  publish_at: log\n" in proposal(sample((b"1", json.dumps(row).encode()))).text
+def unwrapped_rows(count: int = 3, **more: Any) -> list[tuple[bytes | None, bytes | None]]:
+    return [(b'{"id":%d}' % n, json.dumps({"id": n, "email": "a", **more}).encode()) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("more", "delete_when", "tombstone"),
+    [
+        ({"__deleted": "false", "__source_ts_ms": 5}, 'path: $.__deleted, equals: "true"', "skip"),
+        ({"__deleted": False, "__op": "c"}, "path: $.__deleted, equals: true", "skip"),
+        ({"__op": "c"}, "path: $.__op, equals: d", "delete"),
+        ({"__lsn": 5}, None, "delete"),
+        ({"note": UNAVAILABLE}, None, "delete"),
+    ],
+)
+def test_events_that_were_unwrapped_are_ordered_by_the_log_too(
+    more: dict[str, Any], delete_when: str | None, tombstone: str
+) -> None:
+    text = proposal(sample(*unwrapped_rows(**more))).text
+    assert f"  publish_at: log\n  tombstone: {tombstone}\n" in text
+    assert ("  delete_when: " in text) is bool(delete_when)
+    assert delete_when is None or f"  delete_when: {{{delete_when}}}\n" in text
+    assert '  unavailable: "__debezium_unavailable_value"\n  key_format: json\n' in text
+    assert "  key:\n    id: {type: bigint, key: $.id}\n" in text
+    assert "  bookkeeping: beside\n" in text
+    assert "__deleted" not in text.partition("  columns:")[2]
+    assert ("    note: {type: text, nullable: true, absent: keep}\n" in text) is ("note" in more)
+
+
+def test_rows_that_are_deleted_say_nothing_of_columns() -> None:
+    deleted = {"id": 1, "email": None, "__deleted": "true"}
+    records = [*unwrapped_rows(__deleted="false"), (b'{"id":1}', json.dumps(deleted).encode()), (b'{"id":1}', b"null")]
+    proposed = proposal(sample(*records))
+    assert "    email: text\n" in proposed.text
+    assert "# 1 sampled records are tombstones: each repeats the delete before it, and is skipped\n" in proposed.text
+    assert "quarantined" not in proposed.text
+    with pytest.raises(ConfigurationError, match=r"^all sampled rows of shop\.customers are deleted; raise --records$"):
+        rows_of(sample(*records[3:]))
+
+
+def test_keys_without_an_envelope_have_paths_in_their_wrapper() -> None:
+    numbers = [written({"id": n}, True) for n in range(3)]
+    assert [(each.path, each.named) for each in key_members(sample(*((n, b"{}") for n in numbers)), False)] == [
+        (("payload", "id"), ("id",))
+    ]
+    alone = [b'{"schema":{"type":"int32","optional":false},"payload":%d}' % n for n in range(3)]
+    assert [
+        (each.path, each.named, each.type) for each in key_members(sample(*((n, b"{}") for n in alone)), False)
+    ] == [(("payload",), ("key",), "bigint")]
+    assert key_members(sample((alone[0], b"{}"), (numbers[0], b"{}")), False) == ()
+
+
+CANAL = {
+    "data": [{"id": "1", "name": "a"}, {"id": "2", "name": "b"}],
+    **{"database": "shop", "es": 1_589_373_560_000, "id": 9, "isDdl": False, "mysqlType": {"id": "int(11)"}},
+    **{
+        "old": None,
+        "pkNames": ["id"],
+        "sql": "",
+        "sqlType": {"id": 4},
+        "table": "customers",
+        "ts": 1,
+        "type": "INSERT",
+    },
+}
+
+
+def test_messages_of_canal_are_refused_by_name() -> None:
+    ddl = CANAL | {"data": None, "isDdl": True, "type": "ALTER"}
+    with pytest.raises(ConfigurationError) as refused:
+        rows_of(sample((None, json.dumps(CANAL).encode()), (None, json.dumps(ddl).encode())))
+    assert str(refused.value) == (
+        "the sampled records of shop.customers are Canal's flat messages, each with a list of rows (data, up to 2 "
+        "here), and a record is one row: let a stream processor write a record for each row, or Debezium or Maxwell "
+        "read the source; TiCDC, whose canal-json has one row in the list, can write protocol=debezium"
+    )
+
+
+def test_decimals_in_texts_are_numbers_where_the_schema_names_the_type_of_the_source() -> None:
+    said = {"__debezium.source.column.type": "NUMERIC"}
+    fields = [
+        {"field": "price", "type": "string", "optional": True, "parameters": said},
+        {
+            "field": "prices",
+            "type": "array",
+            "items": {"type": "string", "optional": True},
+            "parameters": {"__debezium.source.column.type": "_NUMERIC"},
+        },
+        {"field": "name", "type": "string"},
+    ]
+    payload = {"price": "1.50", "prices": ["NaN", "2"], "name": "7"}
+    value = json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": payload}).encode()
+    text = proposal(sample((b"k", value))).text
+    assert "    price: {type: numeric, path: $.payload.price, nullable: true, coerce: true}\n" in text
+    assert '    prices: {type: "numeric[]", path: $.payload.prices, coerce: true}\n' in text
+    assert "    name: {type: text, path: $.payload.name}\n" in text
+    assert "quarantined" not in text
 
 
 @pytest.mark.parametrize(
