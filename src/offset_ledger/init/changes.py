@@ -1,9 +1,12 @@
 """What a sample says beyond the members of its values: rows that Kafka Connect wrote, and keys that are structs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace as replace_struct
 
 from offset_ledger.config.column_types import MAX_PRECISION
 from offset_ledger.config.envelope import MEMBERS, UNAVAILABLE
@@ -17,8 +20,8 @@ from offset_ledger.decoding.presence import Placeholders
 from offset_ledger.decoding.subjects import fields_of
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.model.writer_schema import WriterSchema
-from offset_ledger.table.infer import Sample, SampledRecord, json_columns, json_documents
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.table.infer import MAX_NESTED, Sample, SampledRecord, json_columns, json_documents
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
@@ -178,10 +181,12 @@ def _columns(rows: Sequence[_Members], schema: ConnectSchema | None) -> tuple[In
 def _of_row(column: Inferred, schema: ConnectSchema | None, keeps: set[str]) -> Iterator[Inferred]:
     name = column.path[0]
     along = schema.along(column.path) if schema else []
-    is_value = bool(along) and (along[-1].name == VARIABLE_SCALE or along[-1].type == "map")
-    field = along[-1] if is_value or len(along) == len(column.path) else None
+    # The members of these are no columns.
+    whole = next((n for n, each in enumerate(along, 1) if each.name == VARIABLE_SCALE or each.type == "map"), 0)
+    along = along[: whole or None]
+    field = along[-1] if whole or len(along) == len(column.path) else None
     path = column.path[: len(along)] if field else column.path
-    if field and field.type == "struct" and not is_value and column.type == "jsonb":  # null in every row of the sample
+    if field and field.type == "struct" and not whole and column.type == "jsonb":  # null in every row of the sample
         for member in field.fields:
             yield from _of_row(replace(column, path=(*path, member.field or "")), schema, keeps)
         return
@@ -263,6 +268,53 @@ def rows_by_schema(columns: Sequence[Inferred]) -> tuple[Inferred, ...] | None:
         return None
     inside = (each for each in columns if each.path[0] == "after" and len(each.path) > 1)
     return tuple(each if each.path[1] in MEMBERS else replace(each, path=each.path[1:]) for each in inside)
+
+
+def by_connect_names(columns: Sequence[Inferred], schemas: Sequence[WriterSchema]) -> tuple[Inferred, ...]:
+    """The columns with the types that Debezium names in schemas in Avro, of which Avro's own say less."""
+    fields = dict[JsonPath, ConnectSchema]()
+    for schema in schemas:
+        if schema.language is SchemaLanguage.AVRO:
+            with suppress(msgspec.DecodeError):
+                fields |= dict(_connect_fields(msgspec.json.decode(schema.text), (), {}))
+    typed = dict[JsonPath, Inferred]()
+    for each in columns:
+        outer = (each.path[:depth] for depth in range(len(each.path), 0, -1))
+        if path := next((path for path in outer if path in fields), None):
+            type_, encoding = by_schema(fields[path], each.type)
+            coerce = _is_number_in_text(fields[path])
+            each = replace(each, path=path, type=type_, encoding=encoding, coerce=coerce, doubt="")
+        typed.setdefault(each.path, each)
+    return tuple(typed.values())
+
+
+_OF_AVRO = {"long": "int64", "string": "string"}
+
+
+def _connect_fields(type_: Any, path: JsonPath, known: dict[str, Any]) -> Iterator[tuple[JsonPath, ConnectSchema]]:
+    if isinstance(type_, list):
+        for branch in type_:
+            yield from _connect_fields(branch, path, known)
+        return
+    type_ = known.get(type_.rpartition(".")[2]) if isinstance(type_, str) else type_
+    if not isinstance(type_, dict) or len(path) > MAX_NESTED:
+        return
+    kind, name = type_.get("type"), type_.get("connect.name", "")
+    said = ConnectSchema(type=_OF_AVRO.get(str(kind), ""), name=name, parameters=type_.get("connect.parameters", {}))
+    if kind == "record":
+        known[type_["name"].rpartition(".")[2]] = type_
+    if name.startswith("io.debezium.") and name in _TYPES:
+        yield path, said
+    elif kind == "record":
+        for field in type_["fields"]:
+            yield from _connect_fields(field["type"], (*path, field["name"]), known)
+    elif kind == "array":
+        items = dict(_connect_fields(type_["items"], path, known)).get(path)
+        said = replace_struct(said, type="array", items=items or ConnectSchema(type=_OF_AVRO.get(type_["items"], "")))
+        if items or _is_number_in_text(said):
+            yield path, said
+    elif _source_type(said).startswith(("BIGINT UNSIGNED", *_DECIMALS)) and said.type:
+        yield path, said
 
 
 def members_by_schema(schemas: Sequence[WriterSchema]) -> tuple[Inferred, ...]:

@@ -19,7 +19,14 @@ from offset_ledger.decoding.inferred import column_name
 from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
-from offset_ledger.init.changes import changes_of, key_members, members_by_schema, rows_by_schema, rows_of
+from offset_ledger.init.changes import (
+    by_connect_names,
+    changes_of,
+    key_members,
+    members_by_schema,
+    rows_by_schema,
+    rows_of,
+)
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
@@ -99,6 +106,7 @@ def initialize(
         unusable = [f"{problem}; its records are quarantined" for problem in schemas.unusable.values()]
         doubts = *kinds.doubts, *unusable, *unreadable
         source, members = schemas.source, members_by_schema(schemas.keys)
+        columns = by_connect_names(columns, schemas.values)
         if rows := rows_by_schema(columns):
             source, columns = replace(source, envelope=Envelope.DEBEZIUM), rows
         proposal = propose(wanted, source, kinds.sample, columns, schemas.lookup, kinds.taken, doubts, members)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -9,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,14 @@ from offset_ledger.config.model import RecordShape
 from offset_ledger.config.source import Envelope, Format, KeyFormat, Source
 from offset_ledger.decoding.envelope import connector_of
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.init.changes import changes_of, key_members, members_by_schema, rows_by_schema, rows_of
+from offset_ledger.init.changes import (
+    by_connect_names,
+    changes_of,
+    key_members,
+    members_by_schema,
+    rows_by_schema,
+    rows_of,
+)
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.init.run import SampledSchemas, check_proposal
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
@@ -179,6 +188,68 @@ def test_an_avro_envelope_with_a_struct_key_is_proposed_by_their_schemas() -> No
     assert "  envelope: debezium\n  format: avro\n  registry: r\n  key_format: avro\n" in proposed.text
     assert "  key:\n    id: {type: bigint, key: $.id}\n" in proposed.text
     assert "    name: {type: text, nullable: true}\n" in proposed.text
+    assert "quarantined" not in proposed.text
+
+
+def named_by(kind: str, connect: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "connect.version": 1, "connect.name": f"io.debezium.{connect}", **more}
+
+
+DECIMAL = {
+    **named_by("record", "data.VariableScaleDecimal", name="VariableScaleDecimal", namespace="io.debezium.data"),
+    "fields": [{"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}],
+}
+UNSIGNED = {"type": "long", "connect.parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED"}}
+UNWRAPPED = {
+    "type": "record",
+    "name": "Value",
+    "namespace": "shop.public.customers",
+    "fields": [
+        {"name": "id", "type": UNSIGNED},
+        {"name": "born", "type": ["null", named_by("int", "time.Date")], "default": None},
+        {"name": "touched", "type": named_by("long", "time.MicroTimestamp")},
+        {"name": "opens", "type": named_by("long", "time.MicroTime")},
+        {"name": "ref", "type": ["null", named_by("string", "data.Uuid")], "default": None},
+        {"name": "settings", "type": named_by("string", "data.Json")},
+        {"name": "any", "type": ["null", DECIMAL], "default": None},
+        {"name": "more", "type": "io.debezium.data.VariableScaleDecimal"},
+        {"name": "days", "type": {"type": "array", "items": named_by("int", "time.Date")}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "__deleted", "type": ["null", "string"], "default": None},
+    ],
+}
+
+
+def test_schemas_in_avro_have_debeziums_types_in_the_names_that_connect_gives() -> None:
+    row = {
+        **{"id": -1, "born": 366, "touched": 1, "opens": 1, "ref": "b68a35a7-17ad-35b3-af2a-ae46edb4545a"},
+        **{"settings": "{}", "any": {"scale": 1, "value": b"\x0f"}, "more": {"scale": 0, "value": b"\x01"}},
+        **{"days": [1], "tags": ["a"], "__deleted": "false"},
+    }
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(json.dumps(UNWRAPPED))), row)
+    taken = sample((b"k", b"\0\0\0\0\x01" + out.getvalue()))
+    schema = WriterSchema(1, SchemaLanguage.AVRO, json.dumps(UNWRAPPED))
+    source = Source("kafka_default", "shop.customers", format=Format.AVRO, registry="r")
+    columns, _ = schema_inferred(source, sampled_kinds(taken, (schema,)), (schema,))
+    columns = by_connect_names(columns, (schema, WriterSchema(2, SchemaLanguage.AVRO, "no JSON")))
+    lookup = SampledSchemas(source, (schema,)).lookup
+    proposed = propose(Wanted("customers", "public.customers", True, "key"), source, taken, columns, lookup)
+    check_proposal(proposed)
+    for line in (
+        'id: {type: "numeric(20,0)", encoding: unsigned}',
+        "born: {type: date, nullable: true, encoding: epoch_days}",
+        "touched: {type: timestamptz, encoding: epoch_us}",
+        "opens: {type: time, encoding: us}",
+        "ref: {type: uuid, nullable: true}",
+        "settings: {type: jsonb, encoding: json}",
+        "any: {type: numeric, nullable: true, encoding: unscaled}",
+        "more: {type: numeric, encoding: unscaled}",
+        'days: {type: "date[]", encoding: epoch_days}',
+        "tags: jsonb",
+    ):
+        assert f"    {line}\n" in proposed.text, (line, proposed.text)
+    assert "  publish_at: log\n  tombstone: skip\n  delete_when: {path: $.__deleted, equals: " in proposed.text
     assert "quarantined" not in proposed.text
 
 
