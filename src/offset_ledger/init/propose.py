@@ -202,6 +202,11 @@ def propose(
     if matched.key:
         names = ", ".join(each.name for each in matched.key)
         event_id, key = Choice(None, f"the rows of {wanted.table} are known by {names}"), matched.key
+        of_kafka = {each.name: each.key for each in in_kafka_key}
+        tombstones = source.envelope is None and (is_unwrapped or sample.tombstones)
+        if tombstones and of_kafka.keys() >= {each.name for each in key}:
+            # A delete that is a tombstone has nothing but Kafka's key.
+            key = tuple(replace(each, path=(), aliases=(), key=of_kafka[each.name]) for each in key)
     elif wanted.event_id:
         event_id, key = _given(wanted.event_id, everything, seen), ()
     else:
@@ -246,7 +251,7 @@ def propose(
         key=key,
     )
     key_format = source.key_format if of_kafka_key else Source().key_format
-    if key and of_kafka_key and key is in_kafka_key and source.registry is None:
+    if of_kafka_key and any(each.key for each in key) and source.registry is None:
         key_format = KeyFormat.JSON
     source = replace(source, key_format=key_format)
     beside = by_log or (wanted.existing is not None and not _has_bookkeeping(wanted.existing))

@@ -31,6 +31,7 @@ from offset_ledger.init.changes import (
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.init.run import SampledSchemas, check_proposal
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.table.existing import ExistingColumn, ExistingTable
 from offset_ledger.table.infer import Sample, SampledRecord, json_inferred, sampled_kinds, schema_inferred
 from tests.examples import examples
 from tests.fixtures.debezium import UNAVAILABLE, event, message, truncation, written
@@ -416,6 +417,19 @@ def test_keys_without_an_envelope_have_paths_in_their_wrapper() -> None:
         (each.path, each.named, each.type) for each in key_members(sample(*((n, b"{}") for n in alone)), False)
     ] == [(("payload",), ("key",), "bigint")]
     assert key_members(sample((alone[0], b"{}"), (numbers[0], b"{}")), False) == ()
+
+
+def test_the_key_of_a_table_is_read_in_kafkas_where_tombstones_delete() -> None:
+    names = (("id", "integer"), ("email", "text"))
+    table = ExistingTable("public.customers", tuple(ExistingColumn(*each, False, False) for each in names), (("id",),))
+    taken = sample(*unwrapped_rows(__lsn=1), (b'{"id":1}', None))
+    rows = rows_of(taken)
+    assert rows is not None
+    wanted, source = Wanted("customers", "public.customers", False, None, table), rows.source(Source("k", taken.topic))
+    proposed = propose(wanted, source, taken, rows.columns, members=key_members(taken, False))
+    check_proposal(proposed)
+    assert "  key:\n    id: {type: integer, key: $.id}\n" in proposed.text
+    assert "  publish_at: log\n  tombstone: delete\n" in proposed.text
 
 
 CANAL = {
