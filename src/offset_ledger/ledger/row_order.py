@@ -20,6 +20,8 @@ def moment_of(record: RecordShape) -> str:
     """The moment that the pipeline file names."""
     if record.log_orders:
         return LOG
+    if record.publish_at_header is not None:
+        return f"{{header: {record.publish_at_header}}}"
     return format_path(record.publish_at) if record.publish_at else KAFKA_TIMESTAMP
 
 
@@ -53,7 +55,7 @@ def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bo
     What is unknown was written when delete markers came of tombstones alone, and so had Kafka's timestamp. Markers
     alone do not show what they have won over.
     """
-    if record.publish_at:
+    if record.publish_at or record.publish_at_header:
         return _any(cursor, table, "_deleted")
     if _any(cursor, table, "publish_at <> _timestamp"):
         return True
