@@ -1,0 +1,224 @@
+"""A Debezium that runs: tables of another Postgres, changed while it reads them, become tables that equal them.
+
+What the source has is asked by SQL, never read from its events.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.connections import Connection
+from offset_ledger.errors import BatchRejected
+from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.model.batch import Origin
+from offset_ledger.repair.verify import verify
+from offset_ledger.repair.verify_against_topic import compare_with_topic
+from offset_ledger.run.ingest import ingest
+from offset_ledger.sandbox.stack import Stack
+from tests.fixtures.connect import Connect, a_connect, a_source
+from tests.fixtures.servers import Servers, execute
+from tests.fixtures.topic_bench import quiet
+from tests.fixtures.topic_reader import read
+from tests.paths import ROOT
+
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1.5)]
+
+TABLES = (ROOT / "tests/fixtures/debezium_source.sql").read_text()
+_SECONDS = 60
+PLAIN = {"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"}
+CONNECTORS = {
+    "shop": {
+        "schema.include.list": "shop",
+        "decimal.handling.mode": "string",
+        "skipped.operations": "none",
+        "signal.data.collection": "shop.signals",
+        "incremental.snapshot.chunk.size": "20",
+        **PLAIN,
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[Connection]:
+    with a_source() as server:
+        execute(server.connection(), TABLES)
+        yield server.connection()
+
+
+@pytest.fixture(scope="module")
+def debezium(source: Connection, stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect]:
+    with a_connect(tmp_path_factory.mktemp("connect"), stack.kafka.bootstrap) as worker:
+        for name, settings in CONNECTORS.items():
+            worker.add(name, source, settings)
+        yield worker
+
+
+PIPELINE = """
+pipeline: {table}
+source: {{topic: {topic}, envelope: debezium, key_format: json}}
+record:
+  key: {{{key}}}
+  publish_at: log
+  columns:
+{columns}
+target: {{table: public.{table}, bookkeeping: beside, evolve: add_columns}}
+stage: {{engine: process}}
+"""
+BY_ID = "id: {type: integer, key: $.id}"
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """The source, its events, and the tables that they become."""
+
+    servers: Servers
+    debezium: Connect
+    source: Session
+    target: Session
+    folder: Path
+
+    def change(self, *statements: str) -> None:
+        """Run them at the source in one transaction."""
+        with transaction(self.source) as cursor:
+            for each in statements:
+                cursor.execute(each)
+
+    def settle(self, connector: str = "shop") -> None:
+        """Return when the connector has reported all changes until now: it reports a mark after them."""
+        with transaction(self.source) as cursor:
+            (mark,) = cursor.execute("INSERT INTO shop.marks DEFAULT VALUES RETURNING id").one()
+        self.wait(lambda: any(each["after"]["id"] == mark for each in self.events(f"{connector}.shop.marks")))
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _SECONDS
+        while not condition():
+            for name in CONNECTORS:
+                self.debezium.check(name)
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    def events(self, topic: str) -> list[dict[str, Any]]:
+        """The values in a topic that are no tombstones, without the wrapper of their schemas."""
+        values = (each.value for each in read(self.servers.kafka.extra, topic).values())
+        documents = [json.loads(value) for value in values if value is not None]
+        return [each.get("payload", each) for each in documents]
+
+    def pipeline(self, table: str, columns: Mapping[str, str], key: str = BY_ID) -> Pipeline:
+        """The pipeline of a table of the shop."""
+        path = self.folder / f"{table}.yaml"
+        shown = "".join(f"    {name}: {declared}\n" for name, declared in columns.items())
+        path.write_text(PIPELINE.format(table=table, topic=f"shop.shop.{table}", key=key, columns=shown))
+        return parse_pipeline(path)
+
+    def same(self, table: str, columns: Iterable[str], key: str = "id") -> None:
+        """Hold that the tables have the same rows, and each column the same text; and that ledger and topic agree."""
+        shown = ", ".join(f"{name}::text" for name in columns)
+        query = f"SELECT {shown} FROM {{}}.{table} ORDER BY {key}"
+        theirs, ours = rows(self.source, query.format("shop")), rows(self.target, query.format("public"))
+        assert theirs
+        assert ours == theirs
+
+
+def ingested(pipeline: Pipeline) -> None:
+    """Ingest what there is, without a record in quarantine, and hold that ledger, table and topic agree."""
+    done = [each.committed for each in ingest(pipeline, Origin("test"), True, quiet)]
+    assert [each.total.quarantined for each in done] == [0] * len(done)
+    assert verify(pipeline)[0] == []
+    assert compare_with_topic(pipeline).violations == ()
+
+
+@pytest.fixture
+def mirror(servers: Servers, source: Connection, debezium: Connect, tmp_path: Path) -> Iterator[Mirror]:
+    with connect(source) as theirs, connect(servers.postgres) as ours:
+        yield Mirror(servers, debezium, theirs, ours, tmp_path)
+
+
+CUSTOMERS = {
+    "email": "{type: text, nullable: true}",
+    "born": "{type: date, nullable: true, encoding: epoch_days}",
+    "credit": '{type: "numeric(12,2)", coerce: true}',
+    "tags": '{type: "text[]", nullable: true}',
+    "active": "boolean",
+    "joined": "{type: timestamptz, nullable: true}",
+    "seen": "{type: timestamptz, nullable: true, encoding: epoch_us}",
+}
+BY_REGION = "id: {type: integer, key: $.id}, region: {type: text, key: $.region}"
+
+
+def changes(rng: random.Random, number: int) -> Iterator[list[str]]:
+    """Transactions of one to four changes of customers, some of which change a key."""
+    for n in range(number):
+        statements = list[str]()
+        for _ in range(rng.randint(1, 4)):
+            id_, region, other = rng.randint(1, 40), rng.choice(["eu", "us"]), rng.randint(41, 60)
+            which = f"WHERE id = {id_} AND region = '{region}'"
+            row = f"({id_}, '{region}', '{n}@example.org', NULL, {n}.50, '{{x}}', true)"
+            statements.append(
+                rng.choice(
+                    [
+                        f"INSERT INTO shop.customers VALUES {row} ON CONFLICT DO NOTHING",
+                        f"UPDATE shop.customers SET credit = credit + 1, seen = '2026-02-01 00:00:{n % 60}' {which}",
+                        f"UPDATE shop.customers SET email = NULL, born = date '1970-01-01' - {n} {which}",
+                        f"DELETE FROM shop.customers {which}",
+                        f"UPDATE shop.customers SET id = {other} {which} AND NOT EXISTS "
+                        f"(SELECT FROM shop.customers WHERE id = {other} AND region = '{region}')",
+                    ]
+                )
+            )
+        yield statements
+
+
+def test_a_snapshot_and_the_changes_after_it(mirror: Mirror) -> None:
+    pipeline, columns = mirror.pipeline("customers", CUSTOMERS, BY_REGION), ["id", "region", *CUSTOMERS]
+    # A timestamp has no zone, and Debezium takes it as UTC, which is what these sessions show.
+    columns[columns.index("seen")] = "seen::timestamp"
+    mirror.settle()
+    for seed in range(3):
+        ingested(pipeline)
+        mirror.same("customers", columns, "id, region")
+        for each in changes(random.Random(seed), 60):
+            mirror.change(*each)
+        mirror.settle()
+    ingested(pipeline)
+    mirror.same("customers", columns, "id, region")
+    seen = {each["op"] for each in mirror.events("shop.shop.customers")}
+    assert seen == {"r", "c", "u", "d"}
+
+
+def test_an_incremental_snapshot_while_its_rows_change(mirror: Mirror) -> None:
+    columns = {"state": "text", "amount": '{type: "numeric(12,2)", coerce: true}'}
+    pipeline, topic = mirror.pipeline("orders", columns), "shop.shop.orders"
+    rng, snapshot = random.Random(1), json.dumps({"data-collections": ["shop.orders"], "type": "incremental"})
+    mirror.settle()
+    ingested(pipeline)
+    mirror.change(f"INSERT INTO shop.signals VALUES ('all', 'execute-snapshot', '{snapshot}')")
+    # It has read all rows when it writes no more windows into the table of its signals: 15 of 20 rows each.
+    while rows(mirror.source, "SELECT count(*) FROM shop.signals WHERE type = 'snapshot-window-close'") < [[15]]:
+        for _ in range(5):
+            id_ = rng.randint(1, 320)
+            mirror.change(
+                rng.choice(
+                    [
+                        f"UPDATE shop.orders SET state = 'paid', amount = amount + 1 WHERE id = {id_}",
+                        f"DELETE FROM shop.orders WHERE id = {id_}",
+                        f"INSERT INTO shop.orders VALUES ({id_}, 'again', 1) ON CONFLICT DO NOTHING",
+                    ]
+                )
+            )
+        mirror.debezium.check("shop")
+    mirror.settle()
+    ingested(pipeline)
+    mirror.same("orders", ["id", *columns])
+    events = [(each["source"]["snapshot"], (each["after"] or each["before"])["id"]) for each in mirror.events(topic)]
+    reads = {id_ for kind, id_ in events if kind == "incremental"}
+    assert len(reads & {id_ for kind, id_ in events if kind == "false"}) > 10
