@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.envelope import notes_on, notes_on_order
-from offset_ledger.config.model import RecordShape
+from offset_ledger.config.column_types import parse_type
+from offset_ledger.config.envelope import UNAVAILABLE, notes_on, notes_on_order
+from offset_ledger.config.model import Column, RecordShape
 from offset_ledger.config.source import Envelope, Format, KeyFormat, Source
 from offset_ledger.decoding.envelope import connector_of
 from offset_ledger.errors import ConfigurationError
@@ -313,6 +314,16 @@ def test_what_another_order_of_changes_gets_wrong_is_said(path: tuple[str, ...],
     (line,) = notes_on_order(record, connector)
     assert says in line
     assert notes_on(record) == notes_on_order(record)
+
+
+def test_the_columns_are_named_whose_unchanged_values_arrive_as_null() -> None:
+    """As tests/integration/run/test_debezium.py sees them arrive; dates only where they are numbers."""
+    known = {"bytea[]": "base64", "jsonb[]": "json", "date[]": "epoch_days", "uuid[]": "", "text": "", "tsvector": ""}
+    lost = {"inet[]": "", "smallint[]": "", "timestamptz[]": "rfc3339", "date[]": "", "numeric": "unscaled"}
+    named = known.items(), ((f"{type_} lost", encoding) for type_, encoding in lost.items())
+    columns = [Column(n, parse_type(n.removesuffix(" lost")), (n,), True, each) for of in named for n, each in of]
+    (line,) = notes_on(RecordShape(None, None, tuple(columns), envelope=True, unavailable=UNAVAILABLE))
+    assert line.partition(": ")[0] == ", ".join(f"{type_} lost" for type_ in lost)
 
 
 @pytest.mark.parametrize("path", [None, ("after", "source"), ("after", "ts_ms"), ("ts_ms",), ("after", "lsn")])
