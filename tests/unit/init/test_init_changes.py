@@ -266,11 +266,12 @@ def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -
         array("anys", "struct", variable),
         array("small", "int16"),
         array("grid", "array"),
+        field("ratios", "array", optional=True, items={"type": "double", "optional": True}),
         field("address", "struct", fields=[field("street", "string", optional=True), field("no", "int32")]),
     ]
     row = {"id": 1, "price": "AJY=", "any": {"scale": 1, "value": "Dw=="}, "big": -1, "at": 1, "length": 2}
     row |= {"settings": "{}", "days": [366], "prices": ["AJY="], "anys": [{"scale": 1, "value": "Dw=="}]}
-    row |= {"small": [1], "grid": [[1]], "address": {"street": "s", "no": 5}}
+    row |= {"small": [1], "grid": [[1]], "ratios": [0.5], "address": {"street": "s", "no": 5}}
     schema = {"type": "struct", "fields": [field("after", "struct", optional=True, fields=fields)]}
     value = json.dumps({"schema": schema, "payload": json.loads(event("c", None, row))}).encode()
     text = proposal(sample((written({"id": 1}, False), value))).text
@@ -286,6 +287,7 @@ def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -
         'anys: {type: "numeric[]", encoding: unscaled}',
         "small: smallint[]",
         "grid: jsonb",
+        'ratios: {type: "double precision[]", nullable: true}',
         "address_street: {type: text, path: $.address.street, nullable: true}",
         "address_no: {type: integer, path: $.address.no}",
     ):
