@@ -109,7 +109,9 @@ def changes_of(sample: Sample) -> Changes | None:
 def _of_row(column: Inferred, schema: ConnectSchema | None, keeps: set[str]) -> Inferred:
     name = column.path[0]
     along = schema.along(column.path) if schema else []
-    field = along[-1] if len(along) == len(column.path) or (along and along[-1].name == VARIABLE_SCALE) else None
+    whole = next((n for n, each in enumerate(along, 1) if each.name == VARIABLE_SCALE), 0)  # its members are no columns
+    along = along[: whole or None]
+    field = along[-1] if whole or len(along) == len(column.path) else None
     path = column.path[: len(along)] if field else column.path
     type_, encoding = by_schema(field or ConnectSchema(), column.type)
     return replace(

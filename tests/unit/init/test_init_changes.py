@@ -256,7 +256,7 @@ def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -
     fields = [
         field("id", "int64"),
         field("price", "bytes", decimal, **scale),
-        field("any", "struct", variable, optional=True),
+        field("any", "struct", variable, optional=True, fields=[field("scale", "int32"), field("value", "bytes")]),
         field("big", "int64", **unsigned),
         field("at", "int64", "io.debezium.time.MicroTime"),
         field("length", "int64", "io.debezium.time.MicroDuration"),
