@@ -19,6 +19,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.errors import BatchRejected
+from offset_ledger.init.run import initialize
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.model.batch import Origin
 from offset_ledger.repair.verify import verify
@@ -45,6 +46,13 @@ CONNECTORS = {
         "incremental.snapshot.chunk.size": "20",
         **PLAIN,
     },
+    "text": {
+        "table.include.list": "types.odd,shop.marks",
+        "decimal.handling.mode": "string",
+        "interval.handling.mode": "string",
+        "time.precision.mode": "isostring",
+    },
+    "bits": {"table.include.list": "types.odd,shop.marks", "include.unknown.datatypes": "true"},
 }
 
 
@@ -145,11 +153,15 @@ class Mirror:
 
     def same(self, table: str, columns: Iterable[str], key: str = "id") -> None:
         """Hold that the tables have the same rows, and each column the same text."""
-        for name in columns:
-            query = f"SELECT {name}::text FROM {{}}.{table} ORDER BY {key}"
-            theirs, ours = rows(self.source, query.format("shop")), rows(self.target, query.format("public"))
-            assert theirs
-            assert ours == theirs, name
+        self.equal({name: (name, name) for name in columns}, f"shop.{table}", f"public.{table}", key)
+
+    def equal(self, columns: Mapping[str, tuple[str, str]], source: str, target: str, key: str = "id") -> None:
+        """Hold that of each column the two tables have the same text of an expression of each."""
+        for name, (theirs, ours) in columns.items():
+            query = "SELECT ({})::text FROM {} ORDER BY {}"
+            expected = rows(self.source, query.format(theirs, source, key))
+            assert expected
+            assert rows(self.target, query.format(ours, target, key)) == expected, name
 
 
 def ingested(pipeline: Pipeline) -> None:
@@ -347,3 +359,104 @@ def test_large_values_that_an_update_leaves(mirror: Mirror) -> None:
     mirror.same("large", shown[: len(KEPT) + 2])
     lost = rows(mirror.target, f"SELECT num_nonnulls({', '.join(LOST)}) FROM public.large ORDER BY id")
     assert lost == [[0], [len(LOST)], [0]]
+
+
+# Of columns whose type the target cannot have, or whose values arrive changed: what they are, as SQL at the source.
+ARRIVES = {
+    "j": "j::jsonb",
+    "m": "m::numeric",
+    **{name: f"{name}::timestamptz" for name in ("ts", "ts0", "ts3")},
+    "tsa": "tsa::timestamptz[]",
+    "ttz": "(ttz AT TIME ZONE 'UTC')::time",
+    "ta": "ta::time(3)[]",
+    "ttza": "(SELECT array_agg((each AT TIME ZONE 'UTC')::time(0)) FROM unnest(ttza) AS each)",
+    "c5": "rpad(c5, 5)",
+    "b1": "b1 = B'1'",
+    **{name: f"types.bytes_of({name})" for name in ("b5", "b40", "vb")},
+    "nneg": "round(nneg, 2046)",
+    "pt_x": "pt[0]",
+    "pt_y": "pt[1]",
+}
+LOST_IN_EVENTS = {"ia2": "CASE WHEN id <> 2 THEN '{NULL,NULL}' END", "b5a": "NULL"}
+TEXT = {"t": "CASE t WHEN '24:00' THEN '00:00' ELSE t END", "nm": "NULL"}
+BITS = {
+    "iv": "types.average_of(iv)",
+    "ivym": "types.average_of(ivym)",
+    "n": "trim_scale(n)",
+    "na": "(SELECT array_agg(trim_scale(each)) FROM unnest(na) AS each)",
+}
+# As text in bytes with ``include.unknown.datatypes``, not at all without: the type that reads the text.
+UNKNOWN = {
+    **{"jp": "jsonpath", "tq": "tsquery", "mr": "int4multirange", "lsn": "pg_lsn", "snap": "pg_snapshot"},
+    **{"ln": "line", "ls": "lseg", "box": "box", "pa": "path", "po": "polygon", "ci": "circle"},
+    **{name: "text" for name in ("c", "xi", "com", "ti", "rc")},
+}
+NEVER = {"ma", "iva", "nma", "pta"}
+UNKNOWN_ARRAYS = {"ca", "smalla", "lsna"}
+
+
+@pytest.fixture
+def odd(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> Mirror:
+    """Each type has been read by a snapshot, and was inserted and updated since."""
+    monkeypatch.chdir(mirror.folder)
+    mirror.settle("text")
+    mirror.settle("bits")
+    with_id = "SELECT (jsonb_populate_record(each, '{\"id\": 3}')).* FROM types.odd AS each WHERE id = 1"
+    mirror.change(f"INSERT INTO types.odd {with_id} ON CONFLICT DO NOTHING")
+    mirror.change(
+        "UPDATE types.odd SET n = -0.50, m = '-0.01', iv = '-00:00:00.5', by = '', d = 'NaN', r = '-Infinity', tx = '', "
+        "ts = '1969-12-31 23:59:59.999999', dt = '1969-12-31', t = '24:00', txa = '{}' WHERE id = 1"
+    )
+    mirror.settle("text")
+    mirror.settle("bits")
+    return mirror
+
+
+def names_of(session: Session, table: str) -> set[str]:
+    query = "SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
+    return {row[0] for row in rows(session, query, [table])}
+
+
+def proposed(topic: str, table: str) -> Pipeline:
+    """The pipeline as init writes it, whose table may exist."""
+    initialize(topic, "kafka_default", None, 100, name=table, table=f"public.{table}", output=f"{table}.yaml")
+    return parse_pipeline(Path(f"{table}.yaml"))
+
+
+@pytest.mark.parametrize("connector", ["text", "bits"])
+def test_each_type_by_the_file_that_init_proposes(odd: Mirror, connector: str) -> None:
+    ingested(proposed(f"{connector}.types.odd", "odd"))
+    of_source, ours = names_of(odd.source, "types.odd"), names_of(odd.target, "public.odd")
+    unknown = {} if connector == "text" else UNKNOWN
+    arrays = set() if connector == "text" else UNKNOWN_ARRAYS
+    renamed = {"mixed_case": '"Mixed Case"'}
+    absent = NEVER | (UNKNOWN_ARRAYS | set(UNKNOWN)) - arrays - set(unknown)
+    assert ours - of_source == {"pt_x", "pt_y", "pt_wkb", "pt_srid", *renamed}
+    assert of_source - ours == {"pt", *renamed.values(), *absent}
+    theirs = ARRIVES | LOST_IN_EVENTS | renamed | (BITS if connector == "bits" else TEXT)
+    read = {name: f"convert_from({name}, 'UTF8')::{type_}" for name, type_ in unknown.items()}
+    read |= {name: f"(SELECT array_agg(convert_from(each, 'UTF8')) FROM unnest({name}) AS each)" for name in arrays}
+    columns = {name: (theirs.get(name, name), read.get(name, name)) for name in ours - {"pt_wkb", "pt_srid"}}
+    odd.equal(columns, "types.odd", "public.odd")
+
+
+TYPED = """
+CREATE SCHEMA types;
+CREATE TYPE types.mood AS ENUM ('sad', 'ok', 'happy');
+CREATE DOMAIN types.small AS int CHECK (value > 0);
+CREATE DOMAIN types.price AS numeric(12,2);
+CREATE TABLE public.odd (
+    id bigint PRIMARY KEY, n numeric, n102 numeric(10,2), n60 numeric(60,30), m numeric(19,2), e types.mood, vc varchar(10),
+    tv tsvector, ip inet, cd cidr, mac macaddr, mac8 macaddr8, rg int4range, r8 int8range, nr numrange, tsr tsrange, tzr tstzrange,
+    dr daterange, small types.small, price types.price, o bigint, na numeric[], n102a numeric(10,2)[], vca varchar(10)[],
+    ea types.mood[], ipa inet[], cda cidr[], maca macaddr[], rga int4range[], tzra tstzrange[], "Mixed Case" text
+)"""
+
+
+def test_each_type_in_a_table_that_has_the_types_of_the_source(odd: Mirror) -> None:
+    with transaction(odd.target) as cursor:
+        cursor.execute(TYPED)
+    ingested(proposed("text.types.odd", "odd"))
+    theirs = ARRIVES | TEXT
+    columns = {name: (theirs.get(name, name), name) for name in names_of(odd.target, "public.odd")}
+    odd.equal(columns, "types.odd", "public.odd")
