@@ -17,7 +17,7 @@ import yaml
 from offset_ledger.config.column_types import encodings_of
 from offset_ledger.config.envelope import in_envelope, notes_on
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Column, JsonPath, Limits, RecordShape, Tombstone, spelled
+from offset_ledger.config.model import Column, FieldCondition, JsonPath, Limits, RecordShape, Tombstone, spelled
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding.connect_schema import null_as_default
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
@@ -46,6 +46,7 @@ _NUMBER = "the event id as a number: event_id is a text"
 
 _OF_CHANGES = {(f"__{name}",) for name in ("op", "deleted", "source_ts_ms", "source_lsn", "lsn")}
 """What Debezium's ExtractNewRecordState adds to the row."""
+_DELETED = FieldCondition(("__deleted",), "true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +217,8 @@ def propose(
         publish_at = Choice(None, "tombstones have no other moment than Kafka's")
     else:
         publish_at = choose_publish_at([each for each in everything if each.column.path not in read])
+    marked = any(each.column.path == _DELETED.path for each in everything) and source.envelope is None
+    everything = tuple(each for each in everything if not (marked and each.column.path == _DELETED.path))
     taken = {event_id.path, publish_at.path}
     proposed = (
         matched.columns
@@ -232,6 +235,7 @@ def propose(
         publish_at.path,
         tuple(each.column for each in proposed),
         tombstone=Tombstone.DELETE if deletes else Tombstone.QUARANTINE,
+        delete_when=_DELETED if marked else None,
         schemas=(kind,) if kind else (),
         schema_ids=source.registry is not None,
         event_id_aliases=_with_aliases(everything, event_id),
@@ -391,6 +395,8 @@ def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str
     yield _comment(publish_at.why, 2)
     otherwise = "log" if record.log_orders else "kafka_timestamp"
     yield f"  publish_at: {_place(record.publish_at, record.publish_at_aliases, otherwise)}"
+    if record.delete_when:
+        yield f'  delete_when: {{path: {_path(record.delete_when.path, "")}, equals: "{record.delete_when.equals}"}}'
     if record.tombstone is not Tombstone.QUARANTINE:
         yield f"  tombstone: {record.tombstone}"
     if record.schemas:

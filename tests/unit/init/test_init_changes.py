@@ -295,9 +295,11 @@ def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -
     assert "quarantined" not in text
 
 
-def test_events_that_were_unwrapped_are_ordered_by_the_log_too() -> None:
+def test_events_that_were_unwrapped_are_ordered_by_the_log_and_delete_too() -> None:
     row = {"id": 1, "email": "a", "__deleted": "false", "__source_ts_ms": 1_767_268_800_000}
-    assert "  publish_at: log\n" in proposal(sample((b"1", json.dumps(row).encode()))).text
+    text = proposal(sample((b"1", json.dumps(row).encode()))).text
+    assert '  publish_at: log\n  delete_when: {path: $.__deleted, equals: "true"}\n' in text
+    assert "deleted: " not in text
 
 
 @pytest.mark.parametrize(
