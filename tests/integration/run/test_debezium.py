@@ -48,6 +48,8 @@ CONNECTORS = {
         "skipped.operations": "none",
         "signal.data.collection": "shop.signals",
         "incremental.snapshot.chunk.size": "10",
+        "notification.enabled.channels": "sink",
+        "notification.sink.topic.name": "shop.notifications",
         **PLAIN,
     },
     "text": {
@@ -132,17 +134,22 @@ class Mirror:
         self.wait(there)
         return found[mark]
 
-    def signal(self, table: str) -> None:
-        """Let an incremental snapshot read the table, while everything else goes on."""
+    def read_again(self, table: str, meanwhile: Callable[[], None]) -> None:
+        """Let an incremental snapshot read the table, and go on with something else until it has."""
         what = json.dumps({"data-collections": [f"shop.{table}"], "type": "incremental"})
-        self.change(
-            "DELETE FROM shop.signals", f"INSERT INTO shop.signals VALUES ('{table}', 'execute-snapshot', '{what}')"
-        )
+        before = self.snapshots()
+        self.change(f"INSERT INTO shop.signals VALUES (gen_random_uuid(), 'execute-snapshot', '{what}')")
 
-    def windows(self) -> int:
-        """The number of windows that it has read since: it writes each into the table of its signals."""
-        closed = rows(self.source, "SELECT count(*) FROM shop.signals WHERE type = 'snapshot-window-close'")
-        return int(closed[0][0])
+        def is_read() -> bool:
+            meanwhile()
+            return self.snapshots() > before
+
+        self.wait(is_read)
+
+    def snapshots(self) -> int:
+        """The number of incremental snapshots that have ended."""
+        notes = self.events("shop.notifications")
+        return sum((each["aggregate_type"], each["type"]) == ("Incremental Snapshot", "COMPLETED") for each in notes)
 
     def wait(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _SECONDS
@@ -250,9 +257,9 @@ def test_an_incremental_snapshot_while_its_rows_change(mirror: Mirror) -> None:
     rng = random.Random(1)
     mirror.settle()
     ingested(pipeline)
-    mirror.signal("orders")
-    while mirror.windows() < 30:  # of 10 rows each
-        for _ in range(5):
+
+    def change_some() -> None:
+        for _ in range(10):
             id_ = rng.randint(1, 320)
             mirror.change(
                 rng.choice(
@@ -263,7 +270,8 @@ def test_an_incremental_snapshot_while_its_rows_change(mirror: Mirror) -> None:
                     ]
                 )
             )
-        mirror.debezium.check("shop")
+
+    mirror.read_again("orders", change_some)
     mirror.settle()
     ingested(pipeline)
     mirror.same("orders", ["id", *columns])
@@ -314,8 +322,7 @@ def test_a_column_that_the_source_adds(mirror: Mirror) -> None:
     columns |= {"c": "{type: text, nullable: true}"}
     ingested(mirror.pipeline("grown", columns))
     assert rows(mirror.target, "SELECT c FROM public.grown") == [[None]] * 3
-    mirror.signal("grown")
-    mirror.wait(lambda: mirror.windows() > 0)
+    mirror.read_again("grown", lambda: None)
     mirror.settle()
     ingested(mirror.pipeline("grown", columns))
     mirror.same("grown", ["id", *columns])
