@@ -25,8 +25,9 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.repair.verify import verify
 from offset_ledger.repair.verify_against_topic import compare_with_topic
 from offset_ledger.run.ingest import ingest
+from offset_ledger.sandbox.connect import CONVERTER, Connect
 from offset_ledger.sandbox.stack import Stack
-from tests.fixtures.connect import Connect, a_connect, a_source
+from tests.fixtures.connect import a_connect, a_source
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.topic_bench import quiet
 from tests.fixtures.topic_reader import read
@@ -36,11 +37,11 @@ pytestmark = [pytest.mark.full, pytest.mark.minutes(1.5)]
 
 TABLES = (ROOT / "tests/fixtures/debezium_source.sql").read_text()
 _SECONDS = 60
-CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 PLAIN = {  # settings of a converter count only beside its class
     **{"key.converter": CONVERTER, "key.converter.schemas.enable": "false"},
     **{"value.converter": CONVERTER, "value.converter.schemas.enable": "false"},
 }
+CREATED = {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "2"}
 CONNECTORS = {
     "shop": {
         "schema.include.list": "shop",
@@ -82,7 +83,7 @@ def source() -> Iterator[Connection]:
 def debezium(source: Connection, stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect]:
     with a_connect(tmp_path_factory.mktemp("connect"), stack.kafka.bootstrap) as worker:
         for name, settings in CONNECTORS.items():
-            worker.add(name, source, settings)
+            worker.add(name, source, CREATED | settings)
         yield worker
 
 
