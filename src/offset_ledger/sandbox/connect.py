@@ -13,6 +13,7 @@ import psycopg2
 
 from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import StackError
+from offset_ledger.machine_files import write_private
 from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.sandbox.jars import Artifact, Bundle, fetch
 from offset_ledger.sandbox.java import LIGHT
@@ -63,6 +64,8 @@ class Connect(Server):
             "offset.flush.interval.ms": 500,
             "key.converter": CONVERTER,
             "value.converter": CONVERTER,
+            "config.providers": "private",
+            "config.providers.private.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
         }
         file = self.directory / "worker.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
@@ -73,12 +76,14 @@ class Connect(Server):
 
     def add(self, name: str, source: Connection, settings: Mapping[str, str]) -> None:
         """Start a connector, whose topics and slot are named like it."""
+        password = self.directory / f"{name}.password"  # the API shows the settings of connectors to everybody
+        write_private(password, str(source.password))
         own = {
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
             "database.hostname": source.host,
             "database.port": source.port,
             "database.user": source.login,
-            "database.password": source.password,
+            "database.password": f"${{private:{password.parent.resolve()}:{password.name}}}",
             "database.dbname": source.schema,
             "plugin.name": "pgoutput",
             "publication.name": _PUBLICATION,
