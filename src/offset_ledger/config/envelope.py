@@ -36,7 +36,8 @@ def with_unavailable(record: RecordShape, word: str) -> RecordShape:
     return replace(record, unavailable=bytes.fromhex(word[4:]) if word.startswith("hex:") else word.encode())
 
 
-_SENT_AS_WORD = ("text[]", "varchar[]", "integer[]", "bigint[]", "date[]", "uuid[]")
+_SENT_AS_WORD = ("text[]", "varchar[]", "integer[]", "bigint[]", "uuid[]", "bytea[]", "jsonb[]")
+_DAYS = ("date[]", "epoch_days")
 
 
 def notes_on(record: RecordShape) -> list[str]:
@@ -44,7 +45,11 @@ def notes_on(record: RecordShape) -> list[str]:
     lost = [
         each.name
         for each in record.columns
-        if (each.type.name.endswith("[]") and each.type.name not in _SENT_AS_WORD)
+        if (
+            each.type.name.endswith("[]")
+            and each.type.name not in _SENT_AS_WORD
+            and (each.type.name, each.encoding) != _DAYS
+        )
         or each.encoding.startswith("unscaled")
     ]
     if record.unavailable is None or not lost:

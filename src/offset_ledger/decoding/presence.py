@@ -114,8 +114,9 @@ def unsent(record: RecordShape, values: pa.Array) -> Flags | None:
 class Placeholders:
     """What Debezium writes for a value that the database did not log, by the type of its column.
 
-    It is the connector's word, as text or bytes, or as one element of an array; in arrays of numbers and dates each is
-    the code of a byte of it, in those of UUIDs there is one that is made of it, and an hstore has it as key and value.
+    It is the connector's word, as text or bytes, or as one element of an array, which is a JSON text where the elements
+    are documents; in arrays of numbers and dates each is the code of a byte of it, in those of UUIDs there is one that
+    is made of it, and an hstore has it as key and value.
     """
 
     binary: bytes
@@ -130,7 +131,8 @@ class Placeholders:
         """The forms of the connector's ``unavailable.value.placeholder``."""
         text, codes = binary.decode(errors="replace"), tuple(int.from_bytes([each], signed=True) for each in binary)
         uuid = UUID(bytes=hashlib.md5(binary, usedforsecurity=False).digest(), version=3)
-        documents = (_encode(each).decode() for each in (text, {text: text}, [text], codes, [uuid]))
+        in_base64 = [b64encode(binary).decode()]
+        documents = (_encode(each).decode() for each in (text, {text: text}, [text], codes, [uuid], in_base64))
         return cls(binary, (text, *documents), text, codes, uuid)
 
     @property
@@ -142,24 +144,36 @@ class Placeholders:
     def lists_of(self, values: pa.ListArray) -> Flags:
         """Which lists stand for one that was not sent."""
         type_ = values.type.value_type
-        elements: Sequence[object] = [self.word] if pa.types.is_string(type_) else self.codes
-        elements = [self.uuid.bytes] if pa.types.is_fixed_size_binary(type_) else elements
+        if pa.types.is_string(type_):
+            forms: list[Sequence[object]] = [[self.word], [self.texts[1]]]
+        elif pa.types.is_fixed_size_binary(type_):
+            forms = [[self.uuid.bytes]]
+        elif pa.types.is_binary(type_):
+            forms = [[self.binary]]
+        else:
+            forms = [self.codes] if type_ in _OF_CODES else []
         flags = np.zeros(len(values), np.bool_)
-        if not (pa.types.is_string(type_) or pa.types.is_fixed_size_binary(type_) or type_ in _OF_CODES):
-            return flags
-        wanted = pa.array(elements, type_)
-        places = np.flatnonzero(pc.fill_null(pc.equal(pc.list_value_length(values), len(wanted)), False))
-        first = pc.list_element(values.take(pa.array(places)), 0)
-        places = places[pc.fill_null(pc.equal(first, wanted[0]), False).to_numpy(False)]
-        flags[[place for place in places.tolist() if values[place].values.equals(wanted)]] = True
+        for form in forms:
+            flags |= _equal_to(values, pa.array(form, type_))
         return flags
 
     def __contains__(self, value: object) -> bool:
         """Return whether a decoded value stands for one that was not sent."""
         if isinstance(value, list):
             dates = [EPOCH.date() + timedelta(days=code) for code in self.codes]
-            return value in ([self.word], [*self.codes], dates, [self.uuid])
+            forms = [[each] for each in (self.word, self.texts[1], self.binary, self.uuid)]
+            return value in (*forms, [*self.codes], dates)
         return value == self.binary or (isinstance(value, str) and value in self.texts)
+
+
+def _equal_to(lists: pa.ListArray, wanted: pa.Array) -> Flags:
+    """Which lists have exactly these elements; few have as many, and fewer the same first one."""
+    flags = np.zeros(len(lists), np.bool_)
+    places = np.flatnonzero(pc.fill_null(pc.equal(pc.list_value_length(lists), len(wanted)), False))
+    first = pc.list_element(lists.take(pa.array(places)), 0)
+    places = places[pc.fill_null(pc.equal(first, wanted[0]), False).to_numpy(False)]
+    flags[[place for place in places.tolist() if lists[place].values.equals(wanted)]] = True
+    return flags
 
 
 def sent_flags(record: RecordShape, proven: Proven) -> Flags:

@@ -428,7 +428,7 @@ def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str
 
 def _column(column: Column) -> str:
     type_ = spelled(column.type.name, column.type.args)
-    parts = [f"type: {_scalar(type_)}" if " " not in type_ else f"type: {type_}"]
+    parts = [f"type: {type_ if type_ == 'double precision' else _scalar(type_)}"]
     if column.key is not None:
         parts.append(f"key: {_path(column.key, '')}")
     elif column.path != (column.name,):

@@ -14,7 +14,6 @@ import pytest
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.demo.formats.changes import envelope
 from offset_ledger.errors import BatchRejected
 from offset_ledger.ledger.database import Session, rows, transaction
 from offset_ledger.model.states import BatchKind
@@ -159,13 +158,3 @@ def test_the_wrapper_of_the_converter_changes_nothing(session: Session, tmp_path
     assert found[0] == found[1] != set()
     with pytest.raises(BatchRejected, match="TRUNCATE"):
         commit_raw(session, pipeline, wrapped[-1:])
-
-
-def test_the_demo_writes_envelopes_with_the_members_of_a_recorded_one() -> None:
-    for each in recorded("postgresql"):
-        if each.value is not None and (real := json.loads(each.value))["op"] != "m":
-            made = envelope(real["op"], datetime.now(UTC), before=None, after=None)
-            assert set(made) == set(real)
-            assert {name: type(value) for name, value in made["source"].items() if name != "sequence"} == {
-                name: type(value) for name, value in real["source"].items() if name != "sequence"
-            }

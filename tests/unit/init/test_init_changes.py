@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offset_ledger.config.column_types import parse_type
 from offset_ledger.config.envelope import notes_on, notes_on_order
-from offset_ledger.config.model import RecordShape
+from offset_ledger.config.model import Column, RecordShape
 from offset_ledger.config.source import Envelope, Format, KeyFormat, Source
 from offset_ledger.decoding.envelope import connector_of
 from offset_ledger.errors import ConfigurationError
@@ -331,7 +332,7 @@ def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -
     fields = [
         field("id", "int64"),
         field("price", "bytes", decimal, **scale),
-        field("any", "struct", variable, optional=True),
+        field("any", "struct", variable, optional=True, fields=[field("scale", "int32"), field("value", "bytes")]),
         field("big", "int64", **unsigned),
         field("at", "int64", "io.debezium.time.MicroTime"),
         field("length", "int64", "io.debezium.time.MicroDuration"),
@@ -341,11 +342,12 @@ def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -
         array("anys", "struct", variable),
         array("small", "int16"),
         array("grid", "array"),
+        field("ratios", "array", optional=True, items={"type": "double", "optional": True}),
         field("address", "struct", fields=[field("street", "string", optional=True), field("no", "int32")]),
     ]
     row = {"id": 1, "price": "AJY=", "any": {"scale": 1, "value": "Dw=="}, "big": -1, "at": 1, "length": 2}
     row |= {"settings": "{}", "days": [366], "prices": ["AJY="], "anys": [{"scale": 1, "value": "Dw=="}]}
-    row |= {"small": [1], "grid": [[1]], "address": {"street": "s", "no": 5}}
+    row |= {"small": [1], "grid": [[1]], "ratios": [0.5], "address": {"street": "s", "no": 5}}
     schema = {"type": "struct", "fields": [field("after", "struct", optional=True, fields=fields)]}
     value = json.dumps({"schema": schema, "payload": json.loads(event("c", None, row))}).encode()
     text = proposal(sample((written({"id": 1}, False), value))).text
@@ -361,6 +363,7 @@ def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -
         'anys: {type: "numeric[]", encoding: unscaled}',
         "small: smallint[]",
         "grid: jsonb",
+        'ratios: {type: "double precision[]", nullable: true}',
         "address_street: {type: text, path: $.address.street, nullable: true}",
         "address_no: {type: integer, path: $.address.no}",
     ):
@@ -495,6 +498,16 @@ def test_what_another_order_of_changes_gets_wrong_is_said(path: tuple[str, ...],
     (line,) = notes_on_order(record, connector)
     assert says in line
     assert notes_on(record) == notes_on_order(record)
+
+
+def test_the_columns_are_named_whose_unchanged_values_arrive_as_null() -> None:
+    """As tests/integration/run/test_debezium.py sees them arrive; dates only where they are numbers."""
+    known = {"bytea[]": "base64", "jsonb[]": "json", "date[]": "epoch_days", "uuid[]": "", "text": "", "tsvector": ""}
+    lost = {"inet[]": "", "smallint[]": "", "timestamptz[]": "rfc3339", "date[]": "", "numeric": "unscaled"}
+    named = known.items(), ((f"{type_} lost", encoding) for type_, encoding in lost.items())
+    columns = [Column(n, parse_type(n.removesuffix(" lost")), (n,), True, each) for of in named for n, each in of]
+    (line,) = notes_on(RecordShape(None, None, tuple(columns), envelope=True, unavailable=UNAVAILABLE.encode()))
+    assert line.partition(": ")[0] == ", ".join(f"{type_} lost" for type_ in lost)
 
 
 @pytest.mark.parametrize("path", [None, ("after", "source"), ("after", "ts_ms"), ("ts_ms",), ("after", "lsn")])

@@ -13,7 +13,7 @@ from offset_ledger import ids
 from offset_ledger.connections import Connection
 from offset_ledger.demo.dag_runs import DagRuns
 from offset_ledger.demo.formats import topics
-from offset_ledger.demo.formats.changes import ChangeTopic, changes_of, create_table
+from offset_ledger.demo.formats.changes import TOPIC, ChangeTopic, create_table
 from offset_ledger.demo.formats.topics import (
     AGAINST_SCHEMA,
     POISON,
@@ -30,7 +30,10 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import Cursor, Session, connect, migrate, named_sql, rows, transaction
 from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.airflow import Airflow
-from offset_ledger.sandbox.layout import PortChoice, stack_home
+from offset_ledger.sandbox.connect import Connect, start_source
+from offset_ledger.sandbox.layout import PortChoice, free_ports, stack_home
+from offset_ledger.sandbox.postgres import Postgres
+from offset_ledger.sandbox.process import Launch
 from offset_ledger.schema_registry.client import connect_registry
 
 FLIGHTS = 20_000
@@ -51,8 +54,10 @@ def run(flights: int | None, say: Say) -> DemoProof:
         raise ConfigurationError(f"--formats needs at least {FEWEST} flights, found {flights}")
     watch = Stopwatch()
     home = stack_home() / "demo-formats"  # inside the stack's own folder
+    ports = free_ports(2)
+    source, worker = Postgres(home / "source", ports[0]), Connect(home / "connect", ports[1])
     if home.exists():
-        local.down(home, say)
+        stop(home, source, worker, say)
         shutil.rmtree(home)
     topics.write_dags(home / "project" / "dags")
     try:
@@ -66,6 +71,10 @@ def run(flights: int | None, say: Say) -> DemoProof:
                 say=say,
                 registry=True,
             )
+            say("starting Kafka Connect with Debezium, and the Postgres that it reads")
+            launch = Launch(say)
+            start_source(source.directory, source.port, launch)
+            worker.up(stack.kafka.bootstrap, stack.java, launch)
             with connect(stack.postgres.connection()) as session:
                 migrate(session)
         place = Place(
@@ -75,6 +84,8 @@ def run(flights: int | None, say: Say) -> DemoProof:
             registry=stack.registry.connection(),
             stop_registry=stack.registry.stop,
             replication_factor=stack.brokers,
+            source=source.connection(),
+            worker=worker,
         )
         with connect(stack.postgres.connection()) as session:
             claims = list(Story(place, session, watch, say).claims(flights or FLIGHTS))
@@ -85,7 +96,14 @@ def run(flights: int | None, say: Say) -> DemoProof:
             return DemoProof(sheet, batches, claims, watch.parts, watch.tasks, stack)
     finally:
         with watch.part("stop the servers"):
-            local.down(home, say)
+            stop(home, source, worker, say)
+
+
+def stop(home: Path, source: Postgres, worker: Connect, say: Say) -> None:
+    """Stop what runs of the servers."""
+    worker.stop()
+    source.stop()
+    local.down(home, say)
 
 
 _ADDED = "ADD COLUMN air_time integer"
@@ -107,6 +125,8 @@ class Place:
     registry: Connection
     stop_registry: Callable[[], object]
     replication_factor: int
+    source: Connection
+    worker: Connect
 
 
 class Story:
@@ -116,7 +136,7 @@ class Story:
         self._place, self._session, self._watch, self._say = place, session, watch, say
         registry = connect_registry(place.registry)
         self.topics = {name: Topic(name, place.kafka, registry, place.replication_factor) for name in topics.SCHEMAS}
-        self._changes = ChangeTopic(place.kafka, place.replication_factor)
+        self._changes = ChangeTopic(place.kafka, place.source, place.worker, place.replication_factor)
         self._runs = {name: DagRuns(place.airflow, ids.ingest_dag(name), say) for name in topics.PIPELINES}
         self._avro = self.topics[topics.AVRO]
 
@@ -128,8 +148,8 @@ class Story:
             self._publish(topics.PROTOBUF, one_topic(states, POISON))
             self._publish(topics.JSON_SCHEMA, one_topic(states, (*POISON, AGAINST_SCHEMA)))
             self._publish(topics.AVRO, waves[0])
-            records = self._changes.publish(changes_of(limit))
-            self._say(f"published {records:,} records of Debezium to {topics.CHANGES}")
+            self._say(f"changing the table of another Postgres, which Debezium reports to {TOPIC}")
+            self._say(f"{self._changes.fill(limit):,} records are in {TOPIC}")
         with transaction(self._session) as cursor:
             create_table(cursor)
         with self._watch.part("run 1"), ThreadPoolExecutor(len(self._runs)) as pool:

@@ -1,4 +1,4 @@
-"""The demo of record formats on a live Airflow: Avro, whose schema changes twice, beside Protobuf and JSON Schema."""
+"""The demo of record formats on a live Airflow: Avro, whose schema changes twice, Protobuf, JSON Schema, Debezium."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from offset_ledger.demo.run import Claim, Stopwatch
 from offset_ledger.ledger.database import Cursor, connect
 from offset_ledger.repair.verify import verify
 from tests.fixtures.airflow_world import World
+from tests.fixtures.connect import a_connect, a_source
 from tests.fixtures.registry import running_registry
 from tests.integration.airflow.live.conftest import Played, Scene, as_stored
 
@@ -39,7 +40,11 @@ def play(scene: Scene) -> Told:
     patch.setenv(environment_name(connection.conn_id), connection.to_json())
     world.call("POST", "/connections", as_stored(connection), expect=201)
     topics.write_dags(dags)
-    place = Place(world.airflow, dags, world.kafka, connection, registry.stop, 1)
+    source = opened.enter_context(a_source())
+    worker = opened.enter_context(
+        a_connect(source.directory.parent / "connect", world.kafka.extra["bootstrap.servers"])
+    )
+    place = Place(world.airflow, dags, world.kafka, connection, registry.stop, 1, source.connection(), worker)
     story = Story(place, session, Stopwatch(), print)
     return Told(list(story.claims(FLIGHTS)), story)
 

@@ -1,0 +1,1 @@
+INSERT INTO public.states VALUES %s
