@@ -44,8 +44,10 @@ class Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse all of it: what is left over is refused here, where the options of the verb are known."""
-        if self.usual and args is not None and not {*args} & {*self.usual, "-h", "--help"}:
-            args = [self.usual[0], *args]
+        if self.usual and args is not None and not {*args} & {"-h", "--help"}:
+            first, *others = [each for each in args if each not in self._option_string_actions] or [""]
+            if first not in self.usual or (not others and _is_pipeline(first)):
+                args = [self.usual[0], *args]
         known, rest = super().parse_known_args(args, namespace)
         if rest:
             name = rest[0].partition("=")[0]
@@ -62,6 +64,12 @@ class Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction):
             raise argparse.ArgumentError(None, f"there is no verb {value!r}{suggestion}")
         raise argparse.ArgumentError(action, f"should be one of {', '.join(choices)}, found {str(value)!r}{suggestion}")
+
+
+def _is_pipeline(name: str) -> bool:
+    from offset_ledger.config.parse import known_names
+
+    return name in known_names()
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
