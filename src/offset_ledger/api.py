@@ -53,7 +53,8 @@ def check(pipeline: AnyPipeline) -> str:
 
     Raises:
         PipelineFileError: the file has mistakes; ``problems`` has all of them, each with its line.
-        ConfigurationError: the suite is missing or has mistakes, or the connection with Kafka is wrong.
+        ConfigurationError: the suite is missing or has mistakes, or a connection is wrong.
+        AccessDenied: Kafka or Postgres refuses the login, or a right is missing.
         UnknownTopic: no topic of the file exists.
         TargetMismatch: the table does not fit the file.
     """

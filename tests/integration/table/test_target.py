@@ -621,25 +621,28 @@ source: {connection: kafka_default, topic: t}
 record: {event_id: $.id, publish_at: $.at, columns: {state: text}}
 target: {connection: postgres_default, table: public.orders}
 """
+AWAY = Connection("", "kafka", extra={"bootstrap.servers": "127.0.0.1:1"}).to_json()
 
 
 def test_check_compares_the_table_and_writes_nothing(
-    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "orders.yaml"
     path.write_text(GOOD)
-    assert main(["check", str(path)]) == 0
+    monkeypatch.setenv(environment_name("kafka_default"), AWAY)
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0")
+    assert main(["check", str(path)]) == 75
     good, not_asked, missing = capsys.readouterr().out.splitlines()
     assert good == f"{path}: no mistakes"
-    assert not_asked.startswith("Kafka was not asked about t: connection 'kafka_default' is not defined")
+    assert not_asked.startswith("Kafka was not asked about t: Kafka at 127.0.0.1:1 did not answer (")
     assert missing == "table public.orders does not exist yet; the first batch creates it"
     with transaction(session) as cursor:
         ensure_target(cursor, parse_pipeline(path))
-    assert main(["check", str(path)]) == 0
+    assert main(["check", str(path)]) == 75
     assert capsys.readouterr().out.splitlines()[2:] == ["table public.orders fits"]
     do(session, "CREATE UNIQUE INDEX one_a_state ON orders (state)", "CREATE UNIQUE INDEX ON orders (state, event_id)")
     trigger(session, "RETURN NEW;")
-    assert main(["check", str(path)]) == 0
+    assert main(["check", str(path)]) == 75
     beside = "the trigger guards, the unique index one_a_state: a row that these change or refuse stops a commit"
     assert capsys.readouterr().out.splitlines()[2] == f"table public.orders fits, and has {beside}"
     do(session, "ALTER TABLE orders DROP COLUMN state")
@@ -656,13 +659,13 @@ def test_check_says_that_it_could_not_compare(
     do(session, "CREATE TABLE orders (id integer)")
     nowhere = Connection("postgres_default", "postgres", host="127.0.0.1", port=1, schema="x", login="x")
     monkeypatch.setenv(environment_name("postgres_default"), nowhere.to_json())
+    monkeypatch.setenv(environment_name("kafka_default"), AWAY)
     monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0")
-    assert main(["check", str(path)]) == 0
+    assert main(["check", str(path)]) == 75
     first, _, last = capsys.readouterr().out.splitlines()
     assert first == f"{path}: no mistakes"
     assert last.startswith("table public.orders was not compared with the file: Postgres of connection")
-    monkeypatch.delenv(environment_name("postgres_default"))
-    assert main(["check", str(path), "--json"]) == 0
+    assert main(["check", str(path), "--json"]) == 75
     assert json.loads(capsys.readouterr().out)["table"] == "not compared"
 
 
