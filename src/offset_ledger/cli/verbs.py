@@ -315,11 +315,16 @@ def _outcome(arguments: Namespace) -> Outcome:
     return outcome
 
 
-def from_1(text: str) -> int:
+def from_1(text: str, lowest: int = 1) -> int:
     """A whole number from 1, as the ``type`` of an argument."""
-    if not text.isdecimal() or not 1 <= int(text) < 2**63:
-        raise ArgumentTypeError(f"should be a whole number from 1, found {text!r}")
+    if not text.isdecimal() or not lowest <= int(text) < 2**63:
+        raise ArgumentTypeError(f"should be a whole number from {lowest}, found {text!r}")
     return int(text)
+
+
+def from_0(text: str) -> int:
+    """A whole number from 0, as the ``type`` of an argument."""
+    return from_1(text, 0)
 
 
 def moment(text: str) -> str:
