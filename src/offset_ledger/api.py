@@ -113,8 +113,8 @@ def replay(
     """Read offset ranges, or a window of record timestamps, again; cursors do not move and newer rows stay.
 
     ``since`` and ``until`` carry a time zone; without ``until`` the window ends now. With ``scan`` the records that
-    came late, behind the first one after the window, are read too. With ``fill`` rows whose newest state is one of the records are written again
-    as today's pipeline file reads it, so that a column that was added later gets its values.
+    came late, behind the first one after the window, are read too. With ``fill`` rows whose newest state is one of the
+    records are written again as today's pipeline file reads it, so that a column that was added later gets its values.
 
     Raises:
         ConfigurationError: neither ranges nor a window, both, or nothing to read in them.
