@@ -196,10 +196,12 @@ def run_check(arguments: Namespace) -> Outcome:
     from offset_ledger.airflow.notify import wrong_notifiers
     from offset_ledger.checks.diff import check_topic, compare_table
     from offset_ledger.config.envelope import notes_on
+    from offset_ledger.config.parse import check_name
     from offset_ledger.decoding.elsewhere import check_defaults
     from offset_ledger.validate.step import read_suite
 
     pipeline = pipeline_of(arguments)
+    check_name(pipeline)
     check_defaults(pipeline.record)
     read_suite(pipeline)
     if wrong := list(wrong_notifiers(pipeline)):
