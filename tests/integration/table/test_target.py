@@ -651,6 +651,56 @@ def test_check_compares_the_table_and_writes_nothing(
     assert rows(session, "SELECT * FROM offset_ledger.pipeline") == []
 
 
+OTHERS = """
+pipeline: orders
+source: {connection: kafka_default, topic: shop.orders}
+record:
+  event_id: $.order.id
+  publish_at: $.at
+  columns:
+    state: {type: text, path: $.order.state, nullable: true}
+    amount: numeric(12,2)
+target:
+  table: public.orders
+  connection: postgres_default
+"""
+
+
+def test_a_table_of_others_comes_first_with_the_lines_that_leave_it_as_it_is(
+    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(environment_name("kafka_default"), AWAY)
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0")
+    path = tmp_path / "orders.yaml"
+    path.write_text(OTHERS)
+    do(session, "CREATE TABLE orders (id bigint PRIMARY KEY, state text, amount double precision NOT NULL)")
+    assert main(["check", str(path)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    own = ["event_id", "publish_at", "_partition", "_offset", "_timestamp", "_key", "_headers", "_deleted", "_batch_id"]
+    assert lines[:-1] == [
+        "offset-ledger: TargetMismatch: pipeline orders: table public.orders does not fit:",
+        "  event_id has no primary key or unique index of its own",
+        "  column amount is double precision, declared numeric(12,2)",
+        "  column id is of the primary key and not declared: add it to record.key",
+        f"  columns {', '.join(own)} are missing",
+        f"to leave the table as it is, write in {path}:",
+        "  record:",
+        "    key:  # instead of event_id",
+        "      id: {type: bigint, path: $.order.id}",
+        "    columns:  # the types of the table",
+        "      amount: double precision",
+        "  target:",
+        "    bookkeeping: beside",
+        "or begin with what this proposes: offset-ledger init --topic shop.orders --table public.orders --output -",
+    ]
+    assert lines[-1].startswith("or change the table: ALTER TABLE public.orders ")
+    followed = OTHERS.replace("event_id: $.order.id", "key: {id: {type: bigint, path: $.order.id}}")
+    followed = followed.replace("numeric(12,2)", "double precision") + "  bookkeeping: beside\n"
+    path.write_text(followed)
+    assert main(["check", str(path)]) == 75
+    assert capsys.readouterr().out.splitlines()[-1] == "table public.orders fits"
+
+
 def test_check_says_that_it_could_not_compare(
     session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
