@@ -397,7 +397,7 @@ def _as_it_is(cursor: Cursor, pipeline: Pipeline, problems: list[Misfit]) -> lis
     moved = "" if declared.keys().isdisjoint(key) else ", and of the same columns below"
     lines += [f"    key:  # instead of event_id{moved}", *of_key] if of_key else []
     lines += ["    columns:  # the types of the table", *of_columns] if of_columns else []
-    begin = f"offset-ledger init --topic {pipeline.source.topic} --table {target.name} --output -"
+    begin = f"offset-ledger init --topic {pipeline.source.topic or 'TOPIC'} --table {target.name} --output -"
     return [*lines, "  target:", "    bookkeeping: beside", f"or begin with what this proposes: {begin}"]
 
 
