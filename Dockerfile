@@ -18,7 +18,7 @@ RUN pip install --no-cache-dir --require-hashes -r requirements-uv.lock \
 COPY . .
 RUN uv pip install --no-cache --compile-bytecode --python /opt/venv/bin/python --no-deps --no-build-isolation .
 # The archive of the driver's classes lies in the environment.
-RUN OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.stage.spark_server import make_archive; make_archive()"
+RUN OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.stage.spark_server import make_archive; raise SystemExit(not make_archive())"
 
 FROM base
 # Volumes take over the owner of the folder they are first mounted on.

@@ -6,7 +6,7 @@ Airflow from Airflow, elsewhere in ``AIRFLOW_CONN_<ID>`` variables.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,7 +53,8 @@ def check(pipeline: AnyPipeline) -> str:
 
     Raises:
         PipelineFileError: the file has mistakes; ``problems`` has all of them, each with its line.
-        ConfigurationError: the suite is missing or has mistakes, or the connection with Kafka is wrong.
+        ConfigurationError: the suite is missing or has mistakes, or a connection is wrong.
+        AccessDenied: Kafka or Postgres refuses the login, or a right is missing.
         UnknownTopic: no topic of the file exists.
         TargetMismatch: the table does not fit the file.
     """
@@ -111,9 +112,9 @@ def replay(
 ) -> Ingested:
     """Read offset ranges, or a window of record timestamps, again; cursors do not move and newer rows stay.
 
-    ``since`` and ``until`` carry a time zone. With ``scan`` the records that came late, behind the first one after
-    the window, are read too. With ``fill`` rows whose newest state is one of the records are written again
-    as today's pipeline file reads it, so that a column that was added later gets its values.
+    ``since`` and ``until`` carry a time zone; without ``until`` the window ends now. With ``scan`` the records that
+    came late, behind the first one after the window, are read too. With ``fill`` rows whose newest state is one of the
+    records are written again as today's pipeline file reads it, so that a column that was added later gets its values.
 
     Raises:
         ConfigurationError: neither ranges nor a window, both, or nothing to read in them.
@@ -122,6 +123,9 @@ def replay(
     """
     if bool(ranges) == bool(since or until):
         raise ConfigurationError("replay takes ranges, or since and until; give one of the two")
+    if until and not since:
+        raise ConfigurationError("until needs since, at which the window begins")
+    until = until or (datetime.now(UTC) if since else None)
     action = RunAction.RANGES if ranges else RunAction.WINDOW
     request = Request(action, since, until, tuple(ranges), limit, why=why, scan=scan, fill=fill)
     return _replay.replay(_one(pipeline), request, current_origin(), say, take_over)

@@ -28,7 +28,7 @@ from offset_ledger.errors import (
 )
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries, staging
-from offset_ledger.ledger.database import connect, open_ledger_at, read_only, transaction
+from offset_ledger.ledger.database import open_ledger_at, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.model.followed_columns import FollowedColumn, effective
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
@@ -108,18 +108,22 @@ def _sampled(pipeline: Pipeline) -> tuple[tuple[Column, ...], tuple[str, ...]]:
 def compare_table(pipeline: Pipeline) -> tuple[str, str]:
     """Return whether the table fits the file (fits, missing, to be changed or not compared), and a line about it.
 
+    It is not compared where the server is away.
+
     Raises:
         TargetMismatch: the table does not fit.
-        ConfigurationError: another pipeline fills it.
+        ConfigurationError: another pipeline fills it, or the connection is wrong.
+        AccessDenied: the server refuses the login, or a right is missing.
     """
-    table = f"table {pipeline.target.name}"
     try:
-        database = get_connection(pipeline.target.connection)
-        with open_ledger_at(database, timeout=_TIMEOUT):
-            pass
-    except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
-        return "not compared", f"{table} was not compared with the file: {error}"
-    with connect(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
+        return _compared(pipeline)
+    except DatabaseUnavailable as error:
+        return "not compared", f"table {pipeline.target.name} was not compared with the file: {error}"
+
+
+def _compared(pipeline: Pipeline) -> tuple[str, str]:
+    table, database = f"table {pipeline.target.name}", get_connection(pipeline.target.connection)
+    with open_ledger_at(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
         read_only(cursor)
         pipeline = pipelines.registered_of(cursor, pipeline) or pipeline
         pipeline = with_columns(cursor, pipeline)
@@ -139,23 +143,21 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
 
 
 def check_topic(pipeline: Pipeline) -> tuple[str, str]:
-    """Return whether the topic is there (or not asked, without a connection or a broker), and a line about it.
+    """Return whether the topic is there (or not asked, where the brokers are away), and a line about it.
 
     Raises:
         UnknownTopic: the cluster has no topic of the file.
         ConfigurationError: the connection is wrong.
+        AccessDenied: the brokers refuse the login, or a right is missing.
     """
-    source, connection = pipeline.source, None
+    source = pipeline.source
     try:
-        connection = get_connection(source.connection)
-        with connect_kafka(connection, timeout=_TIMEOUT) as kafka:
+        with connect_kafka(get_connection(source.connection), timeout=_TIMEOUT) as kafka:
             if not source.several:
                 kafka.describe(source.topic)
                 return "there", f"topic {source.topic} is there"
             there = [topic for topic in kafka.topics() if source.reads(topic)]
-    except (ConfigurationError, BrokerUnavailable, AccessDenied) as error:
-        if connection and isinstance(error, ConfigurationError):
-            raise
+    except BrokerUnavailable as error:
         return "not asked", f"Kafka was not asked about {source.topic_names}: {error}"
     if not there:
         raise UnknownTopic(

@@ -42,9 +42,11 @@ def run_status(arguments: Namespace) -> Outcome:
     from offset_ledger.standing.pipeline import COUNTED
 
     lines = overview()
-    notes = [
-        f"{line.pipeline}: {note}" for line in lines for note in (line.error, line.blocked_by, line.retired) if note
-    ]
+    noted: dict[str, list[str]] = {}  # what is true of several is said once
+    for line in lines:
+        for note in filter(None, (line.error, line.blocked_by, line.retired)):
+            noted.setdefault(note, []).append(line.pipeline)
+    notes = [f"{', '.join(names)}: {note}" for note, names in noted.items()]
     rows = []
     for line in lines:
         age, more = "", "+" if line.quarantined == COUNTED else ""

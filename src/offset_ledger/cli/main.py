@@ -114,7 +114,7 @@ def _fail(error: OffsetLedgerError, as_json: bool) -> int:
     clear()
     if as_json:
         show(json.dumps(failure_of(error)))
-    elif "\n" in str(error) or hasattr(error, "problems"):
+    elif hasattr(error, "problems"):
         print(error, file=sys.stderr)  # mistakes of a file: each line begins with its place, as editors read them
     else:
         print(f"offset-ledger: {error.named}", file=sys.stderr)

@@ -10,7 +10,9 @@ from offset_ledger.cli.verbs import (
     Outcome,
     Topics,
     by_topic,
+    from_0,
     from_1,
+    moment,
     pipeline_of,
     since,
     verb,
@@ -58,14 +60,14 @@ def run_ingest(arguments: Namespace) -> Outcome:
 
 @verb(
     PIPELINE,
-    Option("--partition", type=int, help="the partition of --from-offset and --until-offset"),
-    Option("--from-offset", type=int, help="first offset"),
-    Option("--until-offset", type=int, help="end, exclusive"),
+    Option("--partition", type=from_0, help="the partition of --from-offset and --until-offset"),
+    Option("--from-offset", type=from_0, help="first offset"),
+    Option("--until-offset", type=from_1, help="end, exclusive"),
     since("first record timestamp, instead of offsets"),
-    since("end of the record timestamps, exclusive", "--until"),
-    Option("--scan", action="store_true", help="with --since and --until: also the records that came late"),
+    since("end of the record timestamps, exclusive (now)", "--until"),
+    Option("--scan", action="store_true", help="with --since: also the records that came late"),
     Option("--fill", action="store_true", help="also write rows whose newest state is one of these records"),
-    Option("--limit", type=int, help="maximum number of offsets"),
+    Option("--limit", type=from_1, help="maximum number of offsets"),
     Option("--dry-run", action="store_true", help="show what would be read, and write nothing"),
     TAKE_OVER,
     Option("--why", help="recorded with the batch"),
@@ -82,9 +84,13 @@ def run_replay(arguments: Namespace) -> Outcome:
     if arguments.since or arguments.until:
         if offsets != (None, None, None):
             raise ContradictoryRequest("replay takes offsets, or --since and --until, and not both; choose one")
-        given |= {"action": "window", "since": arguments.since, "until": arguments.until}
+        if not arguments.since:
+            raise ContradictoryRequest("--until needs --since, at which the window begins")
+        given |= {"action": "window", "since": arguments.since, "until": arguments.until or moment("0s")}
     elif None in offsets:
-        raise ConfigurationError("replay takes --partition, --from-offset and --until-offset, or --since and --until")
+        raise ConfigurationError("replay takes --partition, --from-offset and --until-offset, or --since")
+    elif arguments.scan:
+        raise ContradictoryRequest("--scan is for a window of time: give --since instead of offsets")
     else:
         given |= {"action": "ranges", "ranges": "{}:{}-{}".format(*offsets)}
     request = parse_request(given)

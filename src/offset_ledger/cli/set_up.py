@@ -27,7 +27,7 @@ from offset_ledger.cli.verbs import (
     verb,
 )
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import ConfigurationError, UsageError
+from offset_ledger.errors import ConfigurationError, TransientError, UsageError
 from offset_ledger.extras import require
 from offset_ledger.model.moments import parse_since
 from offset_ledger.units import counted
@@ -196,10 +196,12 @@ def run_check(arguments: Namespace) -> Outcome:
     from offset_ledger.airflow.notify import wrong_notifiers
     from offset_ledger.checks.diff import check_topic, compare_table
     from offset_ledger.config.envelope import notes_on
+    from offset_ledger.config.parse import check_name
     from offset_ledger.decoding.elsewhere import check_defaults
     from offset_ledger.validate.step import read_suite
 
     pipeline = pipeline_of(arguments)
+    check_name(pipeline)
     check_defaults(pipeline.record)
     read_suite(pipeline)
     if wrong := list(wrong_notifiers(pipeline)):
@@ -209,7 +211,8 @@ def run_check(arguments: Namespace) -> Outcome:
     notes = notes_on(pipeline.record)
     data = {"pipeline": pipeline.name, "config_hash": pipeline.config_hash, "topic": topic, "table": table}
     lines = [f"{pipeline.path}: no mistakes", about_topic, about_table, *notes]
-    return Outcome(data | {"notes": notes}, "\n".join(lines))
+    away = topic == "not asked" or table == "not compared"
+    return Outcome(data | {"notes": notes}, "\n".join(lines), TransientError.exit_code if away else 0)
 
 
 @verb(PIPELINE, *_SAMPLE, example="offset-ledger check flights --data --since 1h --refused")

@@ -44,8 +44,10 @@ class Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse all of it: what is left over is refused here, where the options of the verb are known."""
-        if self.usual and args is not None and not {*args} & {*self.usual, "-h", "--help"}:
-            args = [self.usual[0], *args]
+        if self.usual and args is not None and not {*args} & {"-h", "--help"}:
+            first, *others = [each for each in args if each not in self._option_string_actions] or [""]
+            if first not in self.usual or (not others and _is_pipeline(first)):
+                args = [self.usual[0], *args]
         known, rest = super().parse_known_args(args, namespace)
         if rest:
             name = rest[0].partition("=")[0]
@@ -62,6 +64,12 @@ class Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction):
             raise argparse.ArgumentError(None, f"there is no verb {value!r}{suggestion}")
         raise argparse.ArgumentError(action, f"should be one of {', '.join(choices)}, found {str(value)!r}{suggestion}")
+
+
+def _is_pipeline(name: str) -> bool:
+    from offset_ledger.config.parse import known_names
+
+    return name in known_names()
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
@@ -307,11 +315,16 @@ def _outcome(arguments: Namespace) -> Outcome:
     return outcome
 
 
-def from_1(text: str) -> int:
+def from_1(text: str, lowest: int = 1) -> int:
     """A whole number from 1, as the ``type`` of an argument."""
-    if not text.isdecimal() or not 1 <= int(text) < 2**63:
-        raise ArgumentTypeError(f"should be a whole number from 1, found {text!r}")
+    if not text.isdecimal() or not lowest <= int(text) < 2**63:
+        raise ArgumentTypeError(f"should be a whole number from {lowest}, found {text!r}")
     return int(text)
+
+
+def from_0(text: str) -> int:
+    """A whole number from 0, as the ``type`` of an argument."""
+    return from_1(text, 0)
 
 
 def moment(text: str) -> str:

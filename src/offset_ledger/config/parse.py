@@ -120,14 +120,32 @@ def find_pipeline(name_or_path: str, folder: Path = FOLDER) -> Path:
                 return path
         raise ConfigurationError(f"there is no pipeline file {name_or_path}; {_known_in(folder)}")
     known = _names(folder)
-    paths = [path for path, name in known.items() if name == name_or_path]
-    if len(paths) > 1:
-        raise ConfigurationError(f"{' and '.join(map(str, paths))} are both called {name_or_path}; rename one of them")
-    if not paths:
+    if not (paths := _called(name_or_path, known)):
+        for path, name in known.items():
+            if path.stem == name_or_path:
+                raise ConfigurationError(
+                    f"there is no pipeline {quoted(name_or_path)}; {path} is the file of pipeline {name}"
+                )
         close = get_close_matches(name_or_path, known.values(), n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise ConfigurationError(f"there is no pipeline {quoted(name_or_path)}; {hint}{_known_in(folder)}")
     return paths[0]
+
+
+def check_name(pipeline: Pipeline) -> None:
+    """Check that no two files of the pipeline's folder have its name.
+
+    Raises:
+        ConfigurationError: they have.
+    """
+    _called(pipeline.file, _names(pipeline.path.parent))
+
+
+def _called(wanted: str, known: dict[Path, str]) -> list[Path]:
+    paths = [path for path, name in known.items() if name == wanted]
+    if len(paths) > 1:
+        raise ConfigurationError(f"{' and '.join(map(str, paths))} are both called {wanted}; rename one of them")
+    return paths
 
 
 def nearest_above(pipeline_file: Path, name: str) -> Path | None:
@@ -138,7 +156,7 @@ def nearest_above(pipeline_file: Path, name: str) -> Path | None:
 
 def known_names(folder: Path = FOLDER) -> tuple[str, ...]:
     """The names of the pipelines in the folder, also of files with mistakes; empty if there is no such folder."""
-    return tuple(sorted(_names(folder).values()))
+    return tuple(sorted(set(_names(folder).values())))
 
 
 def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:

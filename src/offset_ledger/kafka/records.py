@@ -19,7 +19,7 @@ from offset_ledger.errors import BrokerUnavailable, LostRange, error_line
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import unavailable
 from offset_ledger.kafka.python_client import connect_consumer
-from offset_ledger.model.moments import moment
+from offset_ledger.model.moments import known_timestamp, moment
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
 
@@ -112,7 +112,10 @@ class _RecordReader:
 Ranges = Mapping[int, tuple[int, int]]
 """By partition, from the first offset up to the second, which is left out."""
 Timestamps = dict[int, datetime]
-"""By partition; absent where the range has no record with a timestamp, or none was read in time."""
+"""By partition; absent where the range has no record with a timestamp from 1970 on, or none was read in time.
+
+Retention counts no earlier one: what has no other goes by the age of its file.
+"""
 
 
 def first_timestamps(connection: Connection, topic: str, ranges: Ranges) -> Timestamps:
@@ -142,7 +145,8 @@ def _timestamps(connection: Connection, topic: str, ranges: Ranges, last: bool) 
         deadline, waiting = time.monotonic() + _TIMESTAMP_SECONDS, set(wanted)
         while waiting and time.monotonic() < deadline:
             for tp, records in consumer.poll(timeout_ms=_TIMESTAMP_POLL_MS).items():
-                inside = [each.timestamp for each in records if each.offset < wanted[tp][1] and each.timestamp >= 0]
+                known = (known_timestamp(each.timestamp) for each in records if each.offset < wanted[tp][1])
+                inside = [each for each in known if each is not None and each >= 0]
                 if inside and (last or tp not in timestamps):
                     timestamps[tp] = inside[-1 if last else 0]
             done = {tp for tp in waiting if consumer.position(tp) >= wanted[tp][1] or (tp in timestamps and not last)}

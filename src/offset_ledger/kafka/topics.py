@@ -36,10 +36,7 @@ def describe_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
             close = []
         question = f"; did you mean {close[0]}?" if close else ""
         raise UnknownTopic(
-            f"topic {topic!r} does not exist on {admin.servers}{question}; create it, or correct its "
-            "name (source.topic in a pipeline file, or leave it out of topics or topic_pattern); if it was deleted, "
-            "remove the file of a pipeline that reads no other topic; later runs leave out one of several after "
-            "offset-ledger accept topic PIPELINE@TOPIC --why ..."
+            f"topic {topic!r} does not exist on {admin.servers}{question}; create it, or correct its name"
         )
     if error is not kafka_errors.NoError:
         raise error(f"topic {topic}")

@@ -12,6 +12,7 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Column, RecordShape
 from offset_ledger.ledger.database import Cursor, named_sql, savepoint
+from offset_ledger.ledger.staging import refused_types
 
 INPUT_IS_VALID = 160_000
 """The first server with pg_input_is_valid, as libpq has versions."""
@@ -90,7 +91,11 @@ def failing_rows(place: int, query: str, reason: sql.Composable) -> sql.Composab
 
 
 def move_refused(
-    cursor: Cursor, failing: Sequence[sql.Composable], staging: sql.Identifier, refused: sql.Identifier
+    cursor: Cursor,
+    record: RecordShape,
+    failing: Sequence[sql.Composable],
+    staging: sql.Identifier,
+    refused: sql.Identifier,
 ) -> dict[str, int]:
     """Move failing rows to the refusals, each once with all its reasons; returns how many by partition.
 
@@ -98,7 +103,12 @@ def move_refused(
     """
     if not failing:
         return {}
+    columns = [name for name in refused_types(record) if name != "reasons"]
     statement = sql.SQL(named_sql("validate/move_to_quarantine")).format(
-        failing=sql.SQL(" UNION ALL ").join(failing), staging=staging, refused=refused
+        failing=sql.SQL(" UNION ALL ").join(failing),
+        staging=staging,
+        refused=refused,
+        columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+        returned=sql.SQL(", ").join(sql.Identifier("s", name) for name in columns),
     )
     return {str(row[0]): row[1] for row in cursor.execute(statement).fetchall()}

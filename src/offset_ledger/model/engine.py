@@ -36,9 +36,9 @@ def choose(asked: StageEngine, offsets: int, can: bool, below: int) -> EngineCho
     """
     if asked is not StageEngine.AUTO:
         return EngineChoice(Engine(asked.value), f"stage.engine: {asked}")
-    if not can:
-        return EngineChoice(Engine.PROCESS, "Spark is not installed: pip install 'offset-ledger[spark]'")
     size, limit = counted(offsets, "offset"), f"stage.process_below: {below:,}"
     if offsets < below:
         return EngineChoice(Engine.PROCESS, f"{size}, fewer than {limit}")
+    if not can:
+        return EngineChoice(Engine.PROCESS, "Spark is not installed: pip install 'offset-ledger[spark]'")
     return EngineChoice(Engine.SPARK, f"{size}, at least {limit}")

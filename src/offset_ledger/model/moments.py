@@ -8,6 +8,15 @@ from offset_ledger.errors import ConfigurationError
 _LATEST = 253_402_300_799_999
 
 
+def known_timestamp(added: int | None) -> int | None:
+    """A timestamp of kafka-python, in milliseconds; None where Kafka has none: -1, or a record of the oldest format."""
+    if added is None:
+        return None
+    # As Kafka has the sum: kafka-python adds to the first timestamp of a record batch without an overflow.
+    timestamp = (added + 2**63) % 2**64 - 2**63
+    return None if timestamp == -1 else timestamp
+
+
 def moment(milliseconds: int) -> datetime:
     """The timestamp of a record; one beyond the year 9999, as of a producer that counts in microseconds, is its end."""
     return datetime.fromtimestamp(min(milliseconds, _LATEST) / 1000, UTC)

@@ -174,7 +174,14 @@ def snapshot_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSn
     with connect_kafka(get_connection(source.connection)) as kafka:
         if cursors is None:
             kafka.check_version()
-        snapshot = kafka.snapshot(source.topic, read_before=cursors is not None)
+        try:
+            snapshot = kafka.snapshot(source.topic, read_before=cursors is not None)
+        except UnknownTopic as error:
+            if cursors is None:
+                raise
+            accept = f": offset-ledger accept topic {pipeline.name} --why ..."
+            gone = accept if pipeline.of_several else f", remove {pipeline.path}"
+            raise UnknownTopic(f"{error}; if it was deleted for good{gone}") from None
         check_identity(cursors, snapshot)
         if pipeline.quality.dead_letter_topic:
             dead_letter_snapshot(kafka, pipeline, pipeline.quality.dead_letter_topic)

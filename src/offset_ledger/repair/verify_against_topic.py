@@ -275,7 +275,7 @@ def read_again(
         execute_values(cursor, named_sql("repair/insert_topic_ranges"), values) if values else None
         topic_rows = sql.Identifier("topic_rows")
         refused_inputs = [each.failing_rows(0) for each in judge(cursor, topic_rows, record)]
-        move_refused(cursor, refused_inputs, topic_rows, sql.Identifier("topic_refused"))
+        move_refused(cursor, record, refused_inputs, topic_rows, sql.Identifier("topic_refused"))
         for column in record.key:
             if column.type.judged:
                 parts = {"name": sql.Identifier(column.name), "type": sql.SQL(column.type.sql)}

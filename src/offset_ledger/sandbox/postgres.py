@@ -218,6 +218,8 @@ class Postgres(Server):
             verifier = extensions.encrypt_password(password, ROLE, cursor.connection, "scram-sha-256")
             statement = sql.SQL("ALTER ROLE {} LOGIN CREATEDB PASSWORD {}")
             cursor.execute(statement.format(role, sql.Literal(verifier)))
+            # Else a table without a schema is made in that of the ledger, which has the name of the role.
+            cursor.execute(sql.SQL("ALTER ROLE {} SET search_path TO public").format(role))
             for name in (DATA_DATABASE, AIRFLOW_DATABASE):
                 if f"{name}/db" not in existing:
                     cursor.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), role))

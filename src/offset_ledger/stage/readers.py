@@ -76,11 +76,12 @@ class ProcessReader:
         with (
             progress(total_width(batch.ranges), "staged", unit="offsets") as advance,
             rare_collections(),
+            ExitStack() as opened,  # outside of the pool: a consumer is closed once no thread reads by it
             ThreadPoolExecutor(_THREADS) as pool,
-            ExitStack() as opened,
+            ExitStack() as ending,
         ):
+            ending.callback(over.set)  # after an error none begins another slice
             readers = [slice_reader(kafka, pipeline.source.topic, opened) for _ in runs[:_THREADS]]
-            opened.callback(over.set)  # after an error none begins another slice
             parts = [
                 pool.submit(stage_slices, task, each, SharedSlices(shared, over, self.stopped), advance)
                 for each in readers

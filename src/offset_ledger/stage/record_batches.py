@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from offset_ledger.connections import Connection
 from offset_ledger.kafka.connection import reads_by_librdkafka
+from offset_ledger.model.moments import known_timestamp
 from offset_ledger.model.ranges import OffsetRange
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def kafka_python_batch(records: Sequence[Any]) -> pa.RecordBatch:
         offsets=[record.offset for record in records],
         keys=[record.key for record in records],
         values=[record.value for record in records],
-        # As Kafka has the sum: kafka-python adds to the first timestamp of a record batch without an overflow.
-        timestamps=[None if (t := record.timestamp) is None else (t + 2**63) % 2**64 - 2**63 for record in records],
+        timestamps=[known_timestamp(record.timestamp) for record in records],
         headers=[record.headers or None for record in records],
     )
 
@@ -131,7 +131,8 @@ class _Librdkafka:
                         offsets=list(map(self._message.offset, chunk)),
                         keys=list(map(self._message.key, chunk)),
                         values=list(map(self._message.value, chunk)),
-                        timestamps=[timestamp for _, timestamp in map(self._message.timestamp, chunk)],
+                        # Of the oldest message format it gives 0, and that there is none.
+                        timestamps=[at if kind else None for kind, at in map(self._message.timestamp, chunk)],
                         headers=headers,
                     )
                 else:  # of each list with such a name: a producer that writes one writes many

@@ -33,7 +33,7 @@ _CHANNEL = [
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
 ]
-_NO_ANSWER = ("StatusCode.UNAVAILABLE", "StatusCode.DEADLINE_EXCEEDED")
+_NO_ANSWER = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 _LOOPBACK = ("localhost", "127.0.0.1")
 
 
@@ -94,7 +94,8 @@ def _check(session: Any, where: str) -> None:
     try:
         spark, code = session.version, session.conf.get(PROPERTY, "")
     except PySparkException as error:
-        text = one_line(error.__cause__ or error)
+        grpc: Any = error.__cause__ or error.__context__  # its text has all of this twice
+        text = f"{grpc.code().name}: {one_line(grpc.details())}" if hasattr(grpc, "details") else one_line(error)
         if "UNAUTHENTICATED" in text:
             raise AccessDenied(
                 f"{where} refuses the token (the password of the connection); it should be the server's "

@@ -57,12 +57,18 @@ def overview(folder: Path = FOLDER) -> tuple[PipelineLine, ...]:
     Raises:
         ConfigurationError: there is no such folder.
     """
-    parsed, lines = [], []
+    by_name: dict[str, Pipeline] = {}
+    lines = []
     for path in pipeline_files(folder):
         try:
-            parsed.append(parse_pipeline(path))
+            pipeline = parse_pipeline(path)
         except PipelineFileError as error:
             lines.append(PipelineLine(path.stem, "broken file", error=error.problems[0]))
+            continue
+        if (first := by_name.setdefault(pipeline.name, pipeline)) is not pipeline:
+            wrong = f"{path}: {first.path} has the pipeline {first.name} too; give each pipeline its own name"
+            lines.append(PipelineLine(path.stem, "broken file", error=wrong))
+    parsed = list(by_name.values())
     known = [each for conn_id, group in by_ledger(parsed) for each in _in_ledger(conn_id, group)]
     lines += [_line(each, None, BrokerAnswer()) for each in known if each[1] is None]
     readable = sorted(((each[1], each) for each in known if each[1]), key=lambda pair: pair[0].source.connection)

@@ -1,5 +1,6 @@
 """The target table: made where it is missing, checked column by column where it exists, changed where its file may."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -7,7 +8,8 @@ from types import MappingProxyType
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from offset_ledger.config.model import ROWS_SCHEMA, Evolve, Pipeline
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.model import EVENT_ID, ROWS_SCHEMA, Column, Evolve, Pipeline, in_sql
 from offset_ledger.errors import ConfigurationError, TargetLocked, TargetMismatch
 from offset_ledger.ledger import followed_columns, pipelines, row_order
 from offset_ledger.ledger.database import Cursor, named_sql, savepoint
@@ -22,6 +24,7 @@ from offset_ledger.ledger.row_order import (
     write_order,
 )
 from offset_ledger.ledger.staging import key_collations
+from offset_ledger.table.existing import read_existing
 from offset_ledger.table.fit import (
     Misfit,
     column_groups,
@@ -353,12 +356,49 @@ def _check_fit(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     if problems := [misfit for misfit in changes if not may_change(pipeline, misfit)]:
         cursor.execute("SELECT format('%%I.%%I', %s, %s)", [pipeline.target.schema, pipeline.target.table])
         run = remedy(cursor.one()[0], problems)
+        if lines := _as_it_is(cursor, pipeline, problems):
+            raise TargetMismatch("\n".join([*lines, f"or change the table: {run}"]))
         raise TargetMismatch(
             f"pipeline {pipeline.name}: table {pipeline.target.name} does not fit: "
             f"{'; '.join(problem.text for problem in problems)}; {f'run: {run}; or change' if run else 'change'} the"
             " pipeline file"
         )
     return changes
+
+
+def _as_it_is(cursor: Cursor, pipeline: Pipeline, problems: list[Misfit]) -> list[str]:
+    """What does not fit of a table that others have made, and what the pipeline file needs to leave it so; nothing of
+    any other table, or of one without a key.
+    """
+    record, target = pipeline.record, pipeline.target
+    declared = {each.name: each for each in record.columns}
+    added = [each.column for each in problems if each.clause.startswith("ADD COLUMN ")]
+    missing = [name for name in added if name not in declared]
+    table = read_existing(cursor, target.schema, target.table)
+    if record.append or table is None or not table.keys or not set(missing) >= _OF_BOOKKEEPING:
+        return []
+    types, key = {each.name: each.type for each in table.columns}, table.keys[0]
+    lines = [f"pipeline {pipeline.name}: table {target.name} does not fit:"]
+    lines += [f"  {each.text}" for each in problems if each.column not in missing]
+    lines += [f"  columns {', '.join(missing)} are missing", f"to leave the table as it is, write in {pipeline.path}:"]
+    of_key, of_columns = [], []
+    for name in () if record.key else key:
+        own = record.key_columns[0] if len(key) == 1 else Column(name, EVENT_ID, (name,))
+        column = declared.get(name, own)
+        place = f"path: {format_path(column.path)}" if column.path else "key: $"
+        type_ = types[name]
+        if column.path != (name,):
+            type_ = f"{{type: {json.dumps(type_) if ',' in type_ else type_}, {place}}}"
+        of_key.append(f"      {json.dumps(name) if in_sql(name) != name else name}: {type_}")
+    for name, column in declared.items():
+        if name not in key and name in types and types[name] != column.type.sql:
+            of_columns.append(f"      {name}: {types[name]}")
+    lines += ["  record:"] if of_key or of_columns else []
+    moved = "" if declared.keys().isdisjoint(key) else ", and of the same columns below"
+    lines += [f"    key:  # instead of event_id{moved}", *of_key] if of_key else []
+    lines += ["    columns:  # the types of the table", *of_columns] if of_columns else []
+    begin = f"offset-ledger init --topic {pipeline.source.topic or 'TOPIC'} --table {target.name} --output -"
+    return [*lines, "  target:", "    bookkeeping: beside", f"or begin with what this proposes: {begin}"]
 
 
 def may_change(pipeline: Pipeline, misfit: Misfit) -> bool:

@@ -38,6 +38,7 @@ from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
+from offset_ledger.model.moments import known_timestamp
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.schema_registry.client import Registry, connect_registry, schema_or_problem
@@ -100,7 +101,8 @@ def read_sample(connection: Connection, topic: str, wanted: int) -> Sample:
     ranges, records = sample_ranges(snapshot.bounds, wanted), list[SampledRecord]()
     for part in ranges:
         for each in read_records(connection, topic, part, "read_committed"):
-            timestamp = timestamp_of(None if each.timestamp < 0 else each.timestamp * 1000)
+            milliseconds = known_timestamp(each.timestamp)
+            timestamp = timestamp_of(None if milliseconds is None else milliseconds * 1000)
             records.append(SampledRecord(each.key, each.value, timestamp, each.headers))
     gaps = len(records) < sum(part.width for part in ranges)
     return Sample(topic, tuple(records), snapshot.compacted, gaps and not snapshot.compacted)

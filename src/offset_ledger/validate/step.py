@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg2 import sql
 
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.config.parse import nearest_above
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, StateConflict
@@ -97,7 +97,7 @@ def _settle(
         verdict = _with_history(cursor, pipeline, batch, tables, verdict)
         if pipeline.record.envelope and batch.refused and batch.kind is not BatchKind.REDRIVE:
             verdict = _with_truncation(cursor, tables, verdict)
-        moved = _quarantine(cursor, tables, verdict.quarantines)
+        moved = _quarantine(cursor, pipeline.record, tables, verdict.quarantines)
         stored = json.loads(verdict.to_json()) | {"moved": moved, "great_expectations": verdict.gx_result}
         if not verdict.success:  # what was validated and by what: everything in which another attempt may differ
             by_reason = staging.refused_by_reason(cursor, tables, limit=0)
@@ -176,7 +176,9 @@ def read_suite(pipeline: Pipeline) -> Suite | None:
     return load_suite(path, [*columns, "_value"])
 
 
-def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[ExpectationResult]) -> dict[str, int]:
+def _quarantine(
+    cursor: Cursor, record: RecordShape, tables: StagingTables, failed: Sequence[ExpectationResult]
+) -> dict[str, int]:
     """Move the failing rows to the refusals, each once with all its reasons; returns how many by partition."""
     if not failed:
         return {}
@@ -185,6 +187,6 @@ def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[Expectat
         reason = {"path": ", ".join(finding.columns), "code": finding.type, "detail": finding.text}
         written = sql.SQL("reason") if finding.reasons_sql else sql.Literal(json.dumps(reason))
         parts.append(failing_rows(place, finding.reasons_sql or finding.quarantine_sql or "", written))
-    moved = move_refused(cursor, parts, tables.identifier(tables.rows), tables.identifier(tables.refused))
+    moved = move_refused(cursor, record, parts, tables.identifier(tables.rows), tables.identifier(tables.refused))
     log.info("quarantined %d rows by %d expectations", sum(moved.values()), len(failed))
     return moved

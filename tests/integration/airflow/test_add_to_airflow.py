@@ -123,11 +123,13 @@ def followed(reader: Reader, stack: Stack) -> Reader:
     airflow.up({**os.environ, **reader.connections()}, Launch(print))
     reader.types(block("offset-ledger migrate"))
     reader.types(block("offset-ledger init"))
-    (airflow.directory / "dags/ledger.py").write_text(block("from offset_ledger import ingest_dags"))
+    (airflow.directory / "dags/ledger.py").write_text(block("from offset_ledger import audit_dags"))
     (airflow.directory / "dags/pipeline_files.py").write_text(block("from offset_ledger import parse_all"))
     dag = reader.asks("/api/v2/dags/ingest_orders")
     until(lambda: dag()[0] == 200, "the DAG", lambda: str(problems(reader)))
-    reader.types(block("airflow dags unpause"))
+    for name in ("redrive_orders", "audit_topics", "daily_quality_report"):  # those that the ledger page needs
+        assert reader.asks(f"/api/v2/dags/{name}")()[0] == 200
+    reader.types(block("airflow dags trigger"))
     runs = reader.asks("/api/v2/dags/ingest_orders/dagRuns")
     until(lambda: states(runs) and states(runs) <= {"success", "failed"}, "the run", lambda: str(problems(reader)))
     return reader

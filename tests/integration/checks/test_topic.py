@@ -1,8 +1,9 @@
-"""``check`` asks Kafka: what would stop every batch is a mistake, and a broker that is away is not."""
+"""``check`` asks Kafka and Postgres: what would stop every batch is a mistake, and a server that is away is not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,48 @@ def test_a_broker_that_is_away_is_no_mistake(tmp_path: Path, monkeypatch: pytest
     (port,) = free_ports(1)
     connect_to(monkeypatch, **{"bootstrap.servers": f"127.0.0.1:{port}"})
     monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0")
-    topic, table = check(written(tmp_path, "topic: shop.orders")).splitlines()
+    topic, table = check(path := written(tmp_path, "topic: shop.orders")).splitlines()
     assert topic.startswith("Kafka was not asked about shop.orders: ")
     assert table.startswith("table public.orders")
+    assert main(["check", str(path)]) == 75
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "line"),
+    [
+        ({"password": "wrong"}, "AccessDenied", "refuses the login"),
+        ({"schema": "nowhere"}, "ConfigurationError", "cannot be entered"),
+        ('{"conn_type": "postgres", ', "ConfigurationError", "is neither Airflow's JSON form nor a connection URI"),
+        (None, "ConfigurationError", "connection 'postgres_default' is not defined"),
+    ],
+)
+def test_a_postgres_that_refuses_is_a_mistake(
+    servers: Servers,
+    topic_name: Callable[[], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    given: dict[str, str] | str | None,
+    name: str,
+    line: str,
+) -> None:
+    create_topic(dict(servers.kafka.extra), topic := topic_name(), 1, 1)
+    path, variable = written(tmp_path, f"topic: {topic}"), environment_name("postgres_default")
+    assert main(["check", str(path)]) == 0
+    if given is None:
+        monkeypatch.delenv(variable)
+    else:
+        monkeypatch.setenv(variable, replace(servers.postgres, **given).to_json() if isinstance(given, dict) else given)
+    capsys.readouterr()
+    assert main(["check", str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.startswith(f"offset-ledger: {name}: "), line in err) == ("", True, True)
+
+
+@pytest.mark.usefixtures("servers")
+def test_without_a_connection_with_kafka_nothing_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(environment_name("kafka_default"), raising=False)
+    assert main(["check", str(written(tmp_path, "topic: shop.orders"))]) == 1
+    assert "ConfigurationError: connection 'kafka_default' is not defined" in capsys.readouterr().err

@@ -199,6 +199,8 @@ def test_a_dry_run_shows_a_plan_and_makes_none(
     window = ("--since", "1900-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z")
     plan = json.loads(run("replay", pipeline, *window, "--dry-run", "--json").stdout)
     assert [(each["from"], each["until"]) for each in plan["ranges"]] == [(0, 3)]
+    plan = json.loads(run("replay", pipeline, "--since", "1d", "--dry-run", "--json").stdout)
+    assert [(each["from"], each["until"]) for each in plan["ranges"]] == [(0, 3)]
     assert json.loads(run("batches", pipeline, "--json").stdout) == []
     one_line(run("replay", pipeline, *offsets, "--since", "2026-01-01T00:00:00Z"), 1, "and not both")
     one_line(run("accept-topic", pipeline, "--why", "x"), 1, "is the one its cursors belong to")

@@ -166,10 +166,8 @@ def test_the_page_gives_each_user_what_airflow_allows_them(asked: Asked) -> None
     blocked_reasons = {user: _blocked_reasons(asked.text[user]) for user in ("reader", "worker", "boss")}
     refused = tuple(f"you may not trigger {dag_id}" for dag_id in ("ingest_orders", "audit_topics"))
     assert blocked_reasons == {"reader": refused, "worker": (None, None), "boss": (None, None)}
-    assert (
-        json.loads(asked.text["limited"]["/api/audits"])["action"]["blocked_reason"]
-        == "Airflow has no DAG audit_topics"
-    )
+    reason = json.loads(asked.text["limited"]["/api/audits"])["action"]["blocked_reason"]
+    assert reason.startswith("Airflow has no DAG audit_topics: ")
     for button in BUTTONS:
         assert {user: asked.status[user][button] for user in ("nobody", "reader", "limited")} == {
             "nobody": 401,

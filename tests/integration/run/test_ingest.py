@@ -28,6 +28,7 @@ from offset_ledger.errors import (
     StateConflict,
     TopicRecreated,
     UnexplainedGap,
+    UnknownTopic,
 )
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import rows
@@ -330,6 +331,17 @@ def test_a_recreated_topic_is_refused_before_anything_is_read(bench: Bench) -> N
     with pytest.raises(TopicRecreated, match="was recreated"):
         bench.ingest()
     assert set(bench.table()) == {"a"}
+
+
+def test_a_topic_that_was_deleted_is_named_with_the_file_to_remove(bench: Bench) -> None:
+    bench.publish(at(0, order("a", 1)))
+    bench.ingest()
+    delete_topic(dict(bench.servers.kafka.extra), bench.topic)
+    with pytest.raises(UnknownTopic) as raised:
+        bench.ingest()
+    assert str(raised.value).endswith(
+        f"create it, or correct its name; if it was deleted for good, remove {bench.pipeline.path}"
+    )
 
 
 def test_records_deleted_under_the_cursor_are_named_and_not_skipped(bench: Bench) -> None:

@@ -143,6 +143,15 @@ def test_psql_of_a_shell_that_reads_the_env_file_needs_no_password(small: Stack)
     subprocess.run(["sh", "-c", script], cwd=small.home, check=True)
 
 
+def test_a_table_without_a_schema_is_not_made_in_that_of_the_ledger(small: Stack) -> None:
+    with closing(psycopg2.connect(**postgres_arguments(small.postgres.connection()))) as session:
+        with session.cursor() as cursor:
+            cursor.execute("CREATE SCHEMA IF NOT EXISTS offset_ledger; CREATE TABLE mine ()")
+            cursor.execute("SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = to_regclass('mine')")
+            assert cursor.fetchall() == [("public",)]
+        session.rollback()
+
+
 def test_the_data_of_an_earlier_release_that_let_everybody_in_get_the_password(alone: Postgres) -> None:
     alone.up(Launch(silent))
     execute(alone.superuser(), "ALTER ROLE offset_ledger PASSWORD NULL")

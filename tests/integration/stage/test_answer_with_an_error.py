@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,7 +11,8 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import SparkFailed
+from offset_ledger.errors import SparkFailed, SparkUnavailable
+from offset_ledger.sandbox.layout import free_ports
 from offset_ledger.stage.remote_session import remote_session
 
 SAID = "failed to get PySpark version: ModuleNotFoundError: No module named 'pyspark'"
@@ -34,6 +36,18 @@ def server() -> Iterator[int]:
 
 def test_what_a_server_has_against_the_question_is_shown(server: int) -> None:
     there = Connection("spark_default", "spark_connect", "127.0.0.1", server)
-    said = rf"^the Spark Connect server at sc://127\.0\.0\.1:{server} answers with an error: .*{SAID}"
-    with pytest.raises(SparkFailed, match=said), remote_session(there):
+    with pytest.raises(SparkFailed) as raised, remote_session(there):
         pass
+    assert str(raised.value) == (
+        f"the Spark Connect server at sc://127.0.0.1:{server} answers with an error: INVALID_ARGUMENT: {SAID}; nothing "
+        "was staged; look into its log, or correct the connection"
+    )
+
+
+def test_a_server_that_is_away_is_named_with_what_grpc_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0")
+    (port,) = free_ports(1)
+    with pytest.raises(SparkUnavailable) as raised, remote_session(Connection("", "", "127.0.0.1", port)):
+        pass
+    text = rf"start it \(offset-ledger serve spark\), or correct the connection \(UNAVAILABLE: [^<]*:{port}[^<]*\)$"
+    assert re.search(text, str(raised.value))

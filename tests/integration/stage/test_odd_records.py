@@ -10,10 +10,13 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from kafka import KafkaConsumer
 from msgspec import structs
 
 from offset_ledger.checks.decode_sample import Choice, decode_sample
+from offset_ledger.decoding.kafka_columns import NO_TIMESTAMP
 from offset_ledger.errors import LostRange
+from offset_ledger.kafka import records
 from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import first_timestamps, last_timestamps, record_offsets, record_reader
@@ -30,6 +33,7 @@ from offset_ledger.repair.verify_against_topic import compare_with_topic
 from offset_ledger.run.ingest import run_batch
 from offset_ledger.stage import record_batches
 from offset_ledger.stage.step import stage
+from offset_ledger.table import infer
 from offset_ledger.table.infer import read_sample
 from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.odd_records import (
@@ -275,6 +279,35 @@ def test_timestamps_of_single_records_are_read_behind_a_name_that_is_not_utf_8(b
     read = partial(first_timestamps, bench.servers.kafka, bench.topic)
     assert read({0: (1, 3)}) == {0: moment(AT + 1000)}
     assert last_timestamps(bench.servers.kafka, bench.topic, {0: (0, 3)}) == {0: moment(AT + 2000)}
+
+
+def test_a_sample_has_the_timestamps_that_a_batch_stages(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = {"julian": -20_000_000_000_000, "before 1970": -2, "none": -1, "zero": 0, "now": AT}
+    bench.send(*(structs.replace(order(name), timestamp_ms=each) for name, each in at.items()))
+    bench.ingest()
+    staged = {row[0]: row[1] for row in bench.rows("event_id, _timestamp")}
+    read = read_sample(bench.servers.kafka, bench.topic, 10).records
+    sampled = {json.loads(each.value or b"")["id"]: each.timestamp for each in read}
+    assert sampled == staged | {"none": NO_TIMESTAMP}
+    # Kafka's retention counts none of the negative ones: the age of such a segment is that of its file.
+    assert first_timestamps(bench.servers.kafka, bench.topic, {0: (0, 5)}) == {0: moment(0)}
+    old = records.read_records  # of the oldest message format kafka-python gives no timestamp at all
+
+    def read_old(*arguments: Any) -> Iterator[Any]:
+        return (each._replace(timestamp=None) for each in old(*arguments))
+
+    monkeypatch.setattr(infer, "read_records", read_old)
+    assert {each.timestamp for each in read_sample(bench.servers.kafka, bench.topic, 10).records} == {NO_TIMESTAMP}
+    monkeypatch.setattr(KafkaConsumer, "poll", poll_old)
+    assert first_timestamps(bench.servers.kafka, bench.topic, {0: (0, 5)}) == {}
+
+
+_poll = KafkaConsumer.poll
+
+
+def poll_old(*arguments: Any, **settings: Any) -> dict[Any, list[Any]]:
+    polled = _poll(*arguments, **settings)
+    return {place: [each._replace(timestamp=None) for each in of_place] for place, of_place in polled.items()}
 
 
 def test_a_header_name_that_librdkafka_cuts_is_reported(bench: Bench) -> None:

@@ -75,6 +75,24 @@ def test_every_record_stands_in_the_table_or_in_quarantine_with_its_schema(
     assert compare_with_topic(bench.pipeline).violations == ()
 
 
+def test_what_the_gate_refuses_keeps_its_schema(bench: RegistryBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        RegistryBench, "TEMPLATE", RegistryBench.TEMPLATE.replace("note: {{type: text", "note: {{type: inet")
+    )
+    bench.form = JSON_SCHEMA
+    first, second = bench.register(JSON_SCHEMA.schema(1)), bench.register(JSON_SCHEMA.schema(2))
+    bench.send(framed(first, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1})))
+    refused = framed(second, JSON_SCHEMA.encode(2, {"id": "b", "amount": 2, "note": "no address"}))
+    bench.send(refused)
+    bench.ingest()
+    assert bench.table() == {("a", 1, None, first)}
+    assert bench.quarantine() == {(refused, "input", second)}
+    met = rows(bench.session, "SELECT schema_id, sum(records)::int FROM offset_ledger.batch_schema GROUP BY 1")
+    assert {tuple(row) for row in met} == {(first, 1), (second, 1)}
+    assert verify(bench.pipeline)[0] == []
+    assert compare_with_topic(bench.pipeline).violations == ()
+
+
 def test_a_schema_of_another_subject_is_none_of_the_topic(bench: RegistryBench) -> None:
     elsewhere = bench.register(JSON_SCHEMA.schema(9), f"{bench.topic}-key")
     value = framed(elsewhere, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1}))

@@ -126,6 +126,37 @@ target: {{connection: postgres_default, table: public.registered}}
 """
 
 
+def test_a_server_that_refuses_all_pipelines_is_one_line(
+    servers: Servers, topic_name: Callable[[], str], folder: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1)
+    for name in ("a", "b"):
+        write(folder, name, topic)
+    wrong = replace(servers.postgres, password="wrong")
+    monkeypatch.setenv(environment_name("postgres_default"), wrong.to_json())
+    assert main(["status"]) == 1
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "refuses the login" in line]
+    assert line.startswith("a, b: AccessDenied: ")
+
+
+def test_a_name_of_two_files_is_a_mistake_of_the_second(
+    servers: Servers, topic_name: Callable[[], str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1)
+    first = write(folder, "orders", topic)
+    (folder / "orders_copy.yaml").write_text(first.read_text())
+    again, orders = overview()
+    first, second = (Path("dags/pipelines") / name for name in ("orders.yaml", "orders_copy.yaml"))
+    assert (orders.pipeline, orders.state, orders.error) == ("orders", "not started", None)
+    error = f"{second}: {first} has the pipeline orders too; give each pipeline its own name"
+    assert again == PipelineLine("orders_copy", "broken file", error=error)
+    assert main(["check", str(second)]) == 1
+    assert f"{first} and {second} are both called orders" in capsys.readouterr().err
+
+
 def test_a_registry_that_does_not_answer_is_not_known_as_on_the_page(
     topic_name: Callable[[], str], servers: Servers, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -621,31 +621,84 @@ source: {connection: kafka_default, topic: t}
 record: {event_id: $.id, publish_at: $.at, columns: {state: text}}
 target: {connection: postgres_default, table: public.orders}
 """
+AWAY = Connection("", "kafka", extra={"bootstrap.servers": "127.0.0.1:1"}).to_json()
 
 
 def test_check_compares_the_table_and_writes_nothing(
-    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "orders.yaml"
     path.write_text(GOOD)
-    assert main(["check", str(path)]) == 0
+    monkeypatch.setenv(environment_name("kafka_default"), AWAY)
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0")
+    assert main(["check", str(path)]) == 75
     good, not_asked, missing = capsys.readouterr().out.splitlines()
     assert good == f"{path}: no mistakes"
-    assert not_asked.startswith("Kafka was not asked about t: connection 'kafka_default' is not defined")
+    assert not_asked.startswith("Kafka was not asked about t: Kafka at 127.0.0.1:1 did not answer (")
     assert missing == "table public.orders does not exist yet; the first batch creates it"
     with transaction(session) as cursor:
         ensure_target(cursor, parse_pipeline(path))
-    assert main(["check", str(path)]) == 0
+    assert main(["check", str(path)]) == 75
     assert capsys.readouterr().out.splitlines()[2:] == ["table public.orders fits"]
     do(session, "CREATE UNIQUE INDEX one_a_state ON orders (state)", "CREATE UNIQUE INDEX ON orders (state, event_id)")
     trigger(session, "RETURN NEW;")
-    assert main(["check", str(path)]) == 0
+    assert main(["check", str(path)]) == 75
     beside = "the trigger guards, the unique index one_a_state: a row that these change or refuse stops a commit"
     assert capsys.readouterr().out.splitlines()[2] == f"table public.orders fits, and has {beside}"
     do(session, "ALTER TABLE orders DROP COLUMN state")
     assert main(["check", str(path)]) == 1
     assert "TargetMismatch: pipeline orders: table public.orders does not fit" in capsys.readouterr().err
     assert rows(session, "SELECT * FROM offset_ledger.pipeline") == []
+
+
+OTHERS = """
+pipeline: orders
+source: {connection: kafka_default, topic: shop.orders}
+record:
+  event_id: $.order.id
+  publish_at: $.at
+  columns:
+    state: {type: text, path: $.order.state, nullable: true}
+    amount: numeric(12,2)
+target:
+  table: public.orders
+  connection: postgres_default
+"""
+
+
+def test_a_table_of_others_comes_first_with_the_lines_that_leave_it_as_it_is(
+    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(environment_name("kafka_default"), AWAY)
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0")
+    path = tmp_path / "orders.yaml"
+    path.write_text(OTHERS)
+    do(session, "CREATE TABLE orders (id bigint PRIMARY KEY, state text, amount double precision NOT NULL)")
+    assert main(["check", str(path)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    own = ["event_id", "publish_at", "_partition", "_offset", "_timestamp", "_key", "_headers", "_deleted", "_batch_id"]
+    assert lines[:-1] == [
+        "offset-ledger: TargetMismatch: pipeline orders: table public.orders does not fit:",
+        "  event_id has no primary key or unique index of its own",
+        "  column amount is double precision, declared numeric(12,2)",
+        "  column id is of the primary key and not declared: add it to record.key",
+        f"  columns {', '.join(own)} are missing",
+        f"to leave the table as it is, write in {path}:",
+        "  record:",
+        "    key:  # instead of event_id",
+        "      id: {type: bigint, path: $.order.id}",
+        "    columns:  # the types of the table",
+        "      amount: double precision",
+        "  target:",
+        "    bookkeeping: beside",
+        "or begin with what this proposes: offset-ledger init --topic shop.orders --table public.orders --output -",
+    ]
+    assert lines[-1].startswith("or change the table: ALTER TABLE public.orders ")
+    followed = OTHERS.replace("event_id: $.order.id", "key: {id: {type: bigint, path: $.order.id}}")
+    followed = followed.replace("numeric(12,2)", "double precision") + "  bookkeeping: beside\n"
+    path.write_text(followed)
+    assert main(["check", str(path)]) == 75
+    assert capsys.readouterr().out.splitlines()[-1] == "table public.orders fits"
 
 
 def test_check_says_that_it_could_not_compare(
@@ -656,13 +709,13 @@ def test_check_says_that_it_could_not_compare(
     do(session, "CREATE TABLE orders (id integer)")
     nowhere = Connection("postgres_default", "postgres", host="127.0.0.1", port=1, schema="x", login="x")
     monkeypatch.setenv(environment_name("postgres_default"), nowhere.to_json())
+    monkeypatch.setenv(environment_name("kafka_default"), AWAY)
     monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0")
-    assert main(["check", str(path)]) == 0
+    assert main(["check", str(path)]) == 75
     first, _, last = capsys.readouterr().out.splitlines()
     assert first == f"{path}: no mistakes"
     assert last.startswith("table public.orders was not compared with the file: Postgres of connection")
-    monkeypatch.delenv(environment_name("postgres_default"))
-    assert main(["check", str(path), "--json"]) == 0
+    assert main(["check", str(path), "--json"]) == 75
     assert json.loads(capsys.readouterr().out)["table"] == "not compared"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,35 @@ def test_a_window_may_end_a_time_ago() -> None:
     given = build_parser().parse_args(["replay", "p", "--since", "2026-01-31T00:00Z", "--until", "1h"])
     assert given.since == "2026-01-31T00:00Z"
     assert datetime.fromisoformat(given.until) < datetime.now(UTC)
+
+
+PIPELINE = """
+pipeline: orders
+source: {connection: kafka_default, topic: t}
+record: {event_id: $.id, publish_at: $.at, columns: {state: text}}
+target: {connection: postgres_default, table: public.orders}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["--until", "1h"], "--until needs --since, at which the window begins"),
+        (
+            ["--partition", "0", "--from-offset", "1", "--until-offset", "3", "--scan"],
+            "--scan is for a window of time: give --since instead of offsets",
+        ),
+        (["--partition", "0"], "replay takes --partition, --from-offset and --until-offset, or --since"),
+        (["--since", "1h", "--until", "2h"], "is not before until"),
+    ],
+)
+def test_a_contradiction_is_said_in_the_words_of_the_verb(
+    arguments: list[str], wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "orders.yaml").write_text(PIPELINE)
+    assert main(["replay", str(tmp_path / "orders.yaml"), *arguments]) == 1
+    err = capsys.readouterr().err
+    assert (wrong in err, "action" in err) == (True, False)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "1w", "h", "-1h", "", "999999d", "2026-01-31"])

@@ -31,6 +31,18 @@ from tests.unit.cli.test_verbs import OLD, VERBS
             "argument --spark: should be one of connect, standalone, none, found 'conect'; did you mean connect? "
             "(see: offset-ledger stack --help)",
         ),
+        (
+            ["replay", "p", "--partition", "-1"],
+            "argument --partition: should be a whole number from 0, found '-1' (see: offset-ledger replay --help)",
+        ),
+        (
+            ["replay", "p", "--from-offset", "-1"],
+            "argument --from-offset: should be a whole number from 0, found '-1' (see: offset-ledger replay --help)",
+        ),
+        (
+            ["replay", "p", "--limit", "0"],
+            "argument --limit: should be a whole number from 1, found '0' (see: offset-ledger replay --help)",
+        ),
         (["check"], "the following arguments are required: PIPELINE (see: offset-ledger check --help)"),
     ],
 )

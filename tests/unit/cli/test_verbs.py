@@ -6,6 +6,7 @@ import subprocess
 import sys
 from argparse import ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +85,26 @@ def test_quarantine_alone_lists(options: list[str]) -> None:
     for words in (["quarantine"], ["quarantine", "list"]):
         given = build_parser().parse_args([*words, *options, "flights"])
         assert (given.run.__name__, given.pipeline) == ("run_quarantine", "flights")
+
+
+@pytest.mark.parametrize("name", ["list", "retry"])
+def test_quarantine_alone_lists_a_pipeline_that_is_called_like_a_verb(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parsed(*words: str) -> tuple[str, str, str | None]:
+        given = build_parser().parse_args(["quarantine", *words])
+        return given.run.__name__, given.pipeline, given.reason
+
+    assert parsed("--json", "--reason", name, "flights") == ("run_quarantine", "flights", name)
+    assert parsed("flights", "--reason", name) == ("run_quarantine", "flights", name)
+    assert parsed("list", name) == ("run_quarantine", name, None)
+    assert parsed("retry", name) == ("run_redrive", name, None)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="required: PIPELINE"):  # it was left out: there is no pipeline of that name
+        parsed(name)
+    (tmp_path / "dags" / "pipelines").mkdir(parents=True)
+    (tmp_path / "dags" / "pipelines" / "some.yaml").write_text(f"pipeline: {name}\n")
+    assert parsed(name) == ("run_quarantine", name, None)
 
 
 @pytest.mark.parametrize(("option", "old"), [("data", "preview"), ("schema", "diff"), ("system", "doctor")])

@@ -46,7 +46,7 @@ from offset_ledger.config.model import (
     Unusual,
     VolumeBand,
 )
-from offset_ledger.config.parse import find_pipeline, parse_all, parse_pipeline
+from offset_ledger.config.parse import check_name, find_pipeline, parse_all, parse_pipeline
 from offset_ledger.config.schema import PIPELINE, schema_text
 from offset_ledger.config.source import OnExpired, Source, StartAt
 from offset_ledger.errors import ConfigurationError, PipelineFileError
@@ -662,6 +662,11 @@ def test_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         find_pipeline("ordres", tmp_path)
     assert str(caught.value) == f"there is no pipeline 'ordres'; did you mean orders? {tmp_path} has orders"
+    path = written(tmp_path, edited("pipeline: orders", "pipeline: returns"), "returned.yaml")
+    with pytest.raises(ConfigurationError) as caught:
+        find_pipeline("returned", tmp_path)
+    assert str(caught.value) == f"there is no pipeline 'returned'; {path} is the file of pipeline returns"
+    path.write_text(path.read_text().replace("pipeline: returns", "pipeline: orders"))
     with pytest.raises(ConfigurationError) as caught:
         find_pipeline("no/such.yaml", tmp_path)
     assert str(caught.value) == f"there is no pipeline file no/such.yaml; {tmp_path} has orders"
@@ -676,7 +681,16 @@ def test_a_name_of_two_files_is_ambiguous(tmp_path: Path) -> None:
     first, second = (written(tmp_path, BASE, name) for name in ("a.yaml", "b.yaml"))
     with pytest.raises(ConfigurationError) as caught:
         find_pipeline("orders", tmp_path)
-    assert str(caught.value) == f"{first} and {second} are both called orders; rename one of them"
+    both = f"{first} and {second} are both called orders; rename one of them"
+    assert str(caught.value) == both
+    for path in (first, second):
+        with pytest.raises(ConfigurationError) as caught:
+            check_name(parse_pipeline(path))
+        assert str(caught.value) == both
+    second.unlink()
+    elsewhere = written(tmp_path, BASE, "orders.yaml.new")
+    for path in (first, elsewhere):
+        check_name(parse_pipeline(path))
 
 
 def test_parse_all_sorts_by_name_and_collects_the_mistakes_of_all_files(tmp_path: Path) -> None:

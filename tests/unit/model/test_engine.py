@@ -19,7 +19,7 @@ MISSING = "Spark is not installed: pip install 'offset-ledger[spark]'"
         (AUTO, 2_000_000, True, 10_000, (Engine.SPARK, "2,000,000 offsets, at least stage.process_below: 10,000")),
         (AUTO, 1, True, 1, (Engine.SPARK, "1 offset, at least stage.process_below: 1")),
         (AUTO, 1, True, 2, (Engine.PROCESS, "1 offset, fewer than stage.process_below: 2")),
-        (AUTO, 1, False, 10_000, (Engine.PROCESS, MISSING)),
+        (AUTO, 1, False, 10_000, (Engine.PROCESS, "1 offset, fewer than stage.process_below: 10,000")),
         (AUTO, 2_000_000, False, 10_000, (Engine.PROCESS, MISSING)),
         (SPARK, 1, True, 10_000, (Engine.SPARK, "stage.engine: spark")),
         (SPARK, 1, False, 10_000, (Engine.SPARK, "stage.engine: spark")),

@@ -31,6 +31,7 @@ from offset_ledger.sandbox import postgres
 from offset_ledger.sandbox.jars import KAFKA_VERSION
 from offset_ledger.sandbox.registry import API, APICURIO_VERSION
 from offset_ledger.schema_registry.connection import registry_settings
+from offset_ledger.stage import spark_server
 from offset_ledger.stage.remote_session import address, is_remote
 from offset_ledger.stage.spark_home import SUPPORTED_JAVA
 from tests.paths import ROOT
@@ -221,6 +222,15 @@ def test_every_airflow_setting_is_one_that_airflow_knows() -> None:
 
 
 # -- programs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_the_image_is_not_built_without_the_archive_of_classes(made: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r'python -c "(.*make_archive.*)"', DOCKERFILE)
+    monkeypatch.setattr(spark_server, "make_archive", lambda *_: made)
+    with pytest.raises(SystemExit) as ended:
+        exec(code, {})
+    assert bool(ended.value.code) is not made
 
 
 def test_the_commands_of_offset_ledger_exist() -> None:

@@ -4,9 +4,9 @@ WITH hits AS (
 ), moved AS (
     DELETE FROM {staging} AS s USING hits AS h
     WHERE s._partition = h._partition AND s._offset = h._offset
-    RETURNING s._partition, s._offset, s._timestamp, s._key, s._headers, s._value, h.reasons
+    RETURNING {returned}, h.reasons
 ), kept AS (
-    INSERT INTO {refused} (_partition, _offset, _timestamp, _key, _headers, _value, reasons)
+    INSERT INTO {refused} ({columns}, reasons)
     SELECT * FROM moved RETURNING _partition
 )
 SELECT _partition, count(*) FROM kept GROUP BY _partition
