@@ -188,7 +188,7 @@ def _of_row(column: Inferred, schema: ConnectSchema | None, keeps: set[str]) -> 
     path = column.path[: len(along)] if field else column.path
     if field and field.type == "struct" and not whole and column.type == "jsonb":  # null in every row of the sample
         for member in field.fields:
-            yield from _of_row(replace(column, path=(*path, member.field or "")), schema, keeps)
+            yield from _of_row(replace(column, path=(*path, member.field)), schema, keeps) if member.field else ()
         return
     type_, encoding = by_schema(field or ConnectSchema(), column.type)
     yield replace(
@@ -275,7 +275,9 @@ def by_connect_names(columns: Sequence[Inferred], schemas: Sequence[WriterSchema
     fields = dict[JsonPath, ConnectSchema]()
     for schema in schemas:
         if schema.language is SchemaLanguage.AVRO:
-            with suppress(msgspec.DecodeError):
+            with suppress(
+                *_INVALID, LookupError, TypeError, AttributeError
+            ):  # it cannot be read, which is said already
                 fields |= dict(_connect_fields(msgspec.json.decode(schema.text), (), {}))
     typed = dict[JsonPath, Inferred]()
     for each in columns:
@@ -296,25 +298,26 @@ def _connect_fields(type_: Any, path: JsonPath, known: dict[str, Any]) -> Iterat
         for branch in type_:
             yield from _connect_fields(branch, path, known)
         return
-    type_ = known.get(type_.rpartition(".")[2]) if isinstance(type_, str) else type_
-    if not isinstance(type_, dict) or len(path) > MAX_NESTED:
-        return
-    kind, name = type_.get("type"), type_.get("connect.name", "")
-    said = ConnectSchema(type=_OF_AVRO.get(str(kind), ""), name=name, parameters=type_.get("connect.parameters", {}))
-    if kind == "record":
-        known[type_["name"].rpartition(".")[2]] = type_
+    type_ = known.get(type_.rpartition(".")[2], {"type": type_}) if isinstance(type_, str) else type_
+    kind, name = str(type_["type"]), type_.get("connect.name", "")
+    said = ConnectSchema(type=_OF_AVRO.get(kind, ""), name=name, parameters=type_.get("connect.parameters", {}))
+    own = type_["name"].rpartition(".")[2] if kind == "record" else ""
     if name.startswith("io.debezium.") and name in _TYPES:
         yield path, said
-    elif kind == "record":
-        for field in type_["fields"]:
+    elif own:
+        known[own] = {"type": ""}  # while it is open: one that contains itself has no end
+        for field in type_["fields"] if len(path) < MAX_NESTED else ():
             yield from _connect_fields(field["type"], (*path, field["name"]), known)
     elif kind == "array":
         items = dict(_connect_fields(type_["items"], path, known)).get(path)
-        said = replace_struct(said, type="array", items=items or ConnectSchema(type=_OF_AVRO.get(type_["items"], "")))
+        of_texts = "string" in type_["items"]  # the word, or one of a union
+        said = replace_struct(said, type="array", items=items or ConnectSchema(type="string" if of_texts else ""))
         if items or _is_number_in_text(said):
             yield path, said
-    elif _source_type(said).startswith(("BIGINT UNSIGNED", *_DECIMALS)) and said.type:
+    elif said.type and _source_type(said).startswith(("BIGINT UNSIGNED", *_DECIMALS)):
         yield path, said
+    if own:
+        known[own] = type_
 
 
 def members_by_schema(schemas: Sequence[WriterSchema]) -> tuple[Inferred, ...]:

@@ -40,12 +40,14 @@ class Bench(TopicBench):
     TEMPLATE = """
 pipeline: orders
 source: {{topic: {topic}, start: {start}}}
-record: {{event_id: $.id, publish_at: $.at, columns: {columns}}}
+record: {{event_id: $.id, publish_at: $.at, columns: {columns}{more}}}
 target: {{table: orders, evolve: {evolve}}}
 quality: {{max_quarantined_share: 1.0}}
 stage: {{engine: {engine}}}
 """
-    DEFAULTS = MappingProxyType({"engine": "process", "columns": "auto", "evolve": "none", "start": "earliest"})
+    DEFAULTS = MappingProxyType(
+        {"engine": "process", "columns": "auto", "evolve": "none", "start": "earliest", "more": ""}
+    )
 
     def send(self, *names: str, **more: Any) -> None:
         """An order for each name; without a number for its amount where ``more`` says so."""
@@ -202,3 +204,14 @@ def test_with_a_registry_they_come_from_the_schema(open_bench: Callable[[type[Av
     assert marks["$.note"] == ["new field, nothing reads it"]
     assert verify(bench.pipeline)[0] == []
     assert compare_with_topic(bench.pipeline).violations == ()
+
+
+def test_records_that_a_header_says_are_of_others_give_no_columns(bench: Bench) -> None:
+    bench.send("o1", "o2")
+    other = json.dumps({"id": "r", "at": "2026-01-01T12:00:00Z", "reason": "late"}).encode()
+    bench.publish(Record(None, other, (("kind", b"refund"),), None, 0))
+    bench.settings["more"] = ", where: [{header: kind, not: refund}, {path: $.state, equals: new}]"
+    bench.ingest()
+    assert bench.types().keys() == {"amount", "state", "customer_city", "day"}
+    assert rows(bench.session, "SELECT sum(skipped) FROM offset_ledger.batch_range")[0][0] == 1
+    bench.clean()
