@@ -126,7 +126,7 @@ def json_format() -> Format:
     """The events as JSON."""
     others: dict[str, Read] = {"bare msgspec": msgspec.json.Decoder(Event).decode, "json.loads": json.loads}
     values = [value_of(number) for number in range(BATCH)]
-    return Format(JsonDecoder(SHAPE, Limits()), JsonDecoder(replace(SHAPE, where=A_THIRD), Limits()), values, others)
+    return Format(JsonDecoder(SHAPE, Limits()), JsonDecoder(replace(SHAPE, where=(A_THIRD,)), Limits()), values, others)
 
 
 def avro_format() -> Format:
@@ -135,7 +135,7 @@ def avro_format() -> Format:
     schema = WriterSchema(1, SchemaLanguage.AVRO, json.dumps(AVRO))
     values = [avro_value(written, number) for number in range(BATCH)]
     others: dict[str, Read] = {"fastavro": lambda value: fastavro.schemaless_reader(BytesIO(value), written, None)}
-    decoder, a_third = (avro_decoder(schema, shape, Limits()) for shape in (SHAPE, replace(SHAPE, where=A_THIRD)))
+    decoder, a_third = (avro_decoder(schema, shape, Limits()) for shape in (SHAPE, replace(SHAPE, where=(A_THIRD,))))
     return Format(decoder, a_third, values, others)
 
 
@@ -154,7 +154,7 @@ def protobuf_format() -> Format:
     amount = ColumnType("double precision")
     columns = tuple(replace(column, type=amount) if column.name == "amount" else column for column in SHAPE.columns)
     shape = replace(SHAPE, columns=columns)
-    decoder, a_third = (protobuf_decoder(schema, each, Limits()) for each in (shape, replace(shape, where=A_THIRD)))
+    decoder, a_third = (protobuf_decoder(schema, each, Limits()) for each in (shape, replace(shape, where=(A_THIRD,))))
     values = [b"\0" + ParseDict(json.loads(value_of(number)), event()).SerializeToString() for number in range(BATCH)]
     return Format(decoder, a_third, values, {"Google's parser": lambda value: event.FromString(value[1:])})
 

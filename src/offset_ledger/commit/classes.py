@@ -10,21 +10,18 @@ from dataclasses import dataclass
 
 from psycopg2 import sql
 
-from offset_ledger.config.model import Merge, Pipeline
+from offset_ledger.config.model import Merge, Pipeline, RecordShape
 from offset_ledger.ledger.database import named_sql
 from offset_ledger.ledger.row_order import (
-    LOG_COLUMNS,
-    LOG_MOMENT,
+    LOG_MOMENTS,
     by_log,
-    group_order,
+    gives_group,
     have_values,
     log_at,
     order_columns,
     row_formats,
     same_key,
-    same_partition,
     staged_values,
-    stored_log,
     table_of,
 )
 from offset_ledger.ledger.staging import StagingTables, row_columns, typed_keys
@@ -113,17 +110,22 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
     """The open parts: ``s`` is a staged row, ``t`` has the stored order, the user's row is ``t``, or ``u`` beside."""
     record, beside = pipeline.record, pipeline.target.beside
     row, first_wins = "u" if beside else "t", pipeline.target.merge is Merge.SKIP_EXISTING
-    columns = [*(name for name, _ in row_columns(record)), "_deleted", *(LOG_COLUMNS if record.log_orders else ())]
+    moments = [
+        f"{name}{suffix}"
+        for suffix in ("", *(f"_{place}" for place in range(len(record.groups))))
+        for name in LOG_MOMENTS
+        if record.log_orders
+    ]
+    columns = [*(name for name, _ in row_columns(record)), "_deleted", *moments]
     staged = staged_values(record, dict.fromkeys(columns))
-    order = [LOG_MOMENT, *order_columns(record)[1:]] if record.log_orders else order_columns(record)
     staging = typed_keys(record, tables.identifier(tables.rows))
+    in_log_order = by_log(pipeline, staging, _batch_id(tables), record.groups) if record.log_orders else staging
     whole = {name: value for name, value in _values(pipeline).items() if not _group(pipeline, name)}
-    direction = sql.SQL("ASC" if first_wins else "DESC")
     formats: dict[str, sql.Composable] = {
         **row_formats(record),
         "classes": tables.identifier(tables.classes),
         "staging": staging,
-        "staging_in_order": by_log(pipeline, staging, _batch_id(tables)) if record.log_orders else staging,
+        "staging_in_order": in_log_order,
         # A record that the log orders has no state in common with another.
         "same_state": sql.SQL("false" if record.log_orders else "s.publish_at = greatest(_newest, t.publish_at)"),
         "target": table_of(pipeline.bookkeeping),
@@ -135,7 +137,7 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
             sql.SQL("{} AS {}").format(value, sql.Identifier(name)) for name, value in staged.items()
         ),
         "staged": _COMMA.join(sql.Identifier("s", name) for name in staged),
-        "by_rule": _COMMA.join(sql.SQL("{} {}").format(sql.Identifier(name), direction) for name in order),
+        "by_rule": _by_rule(pipeline, LOG_MOMENTS[0]),
         "differs": _differs(row, whole),
         "emptied": have_values(row, emptied),
     }
@@ -190,37 +192,55 @@ def _of_group(pipeline: Pipeline, place: int, formats: Formats, fill: bool) -> F
         **formats,
         **{name: sql.Identifier("s", f"_{name}_{place}") for name in names},
         **{f"as_{name}": sql.Identifier(f"_{name}_{place}") for name in names},
-        "in_groups": sql.SQL("{} = ANY(s._groups)").format(sql.Literal(group)),
-        "stored_group": group_order("t", group, record),
-        "wins": _wins(pipeline, place, formats),
+        "in_groups": gives_group(group),
+        "stored_group": _COMMA.join(_stored_of_group(record, group)),
+        "group_order": _orders_of_group(pipeline, place)[0],
+        "wins": _wins(pipeline, place),
+        "by_group_rule": _by_rule(pipeline, f"{LOG_MOMENTS[0]}_{place}"),
         "group_differs": _differs("u", {n: v for n, v in _values(pipeline).items() if _group(pipeline, n) == group}),
     }
     refills = "({state}) = ({stored_group}) AND NOT s._deleted AND ({row_known} IS NULL OR {group_differs})"
     wrong = "({state}) IS DISTINCT FROM ({stored_group}) OR {row_known} IS NOT NULL AND {group_differs}"
+    newer = "(({group_order}) > ({stored_group})) IS NOT FALSE"
+    first = "count(*) FILTER (WHERE {in_groups}) OVER by_key"
+    if record.log_orders:
+        first = "row_number() OVER (PARTITION BY {key} ORDER BY {in_groups} DESC, {by_group_rule})"
     texts = {
-        "first_of_groups": ", {in_groups} AS {as_has}, "
-        "{in_groups} AND count(*) FILTER (WHERE {in_groups}) OVER by_key = 1 AS {as_first}",
+        "first_of_groups": f", {{in_groups}} AS {{as_has}}, {{in_groups}} AND {first} = 1 AS {{as_first}}",
         "gives": f", {{has}}, {{first}}, {{first}} AND ({{wins}}{f' OR {refills}' if fill else ''}) AS {{as_gives}}",
-        "group_miswritten": f" OR {{has}} AND {{wins}} OR {{gives}} AND ({wrong})",
+        "group_miswritten": f" OR {{has}} AND {newer} OR {{gives}} AND ({wrong})",
     }
     return {name: sql.SQL(text).format(**parts) for name, text in texts.items()}
 
 
-def _wins(pipeline: Pipeline, place: int, formats: Formats) -> sql.Composable:
+def _wins(pipeline: Pipeline, place: int) -> sql.Composable:
     """Whether a staged row is newer than the record that has given the group, or none has yet."""
+    return sql.SQL("(({}) > ({})) IS NOT FALSE").format(*_orders_of_group(pipeline, place))
+
+
+def _orders_of_group(pipeline: Pipeline, place: int) -> tuple[sql.Composable, sql.Composable]:
+    """The order of a staged row among those that have the group, and that of the record that has given it."""
     record, group = pipeline.record, pipeline.record.groups[place]
-    stored = group_order("t", group, record)
-    if not record.log_orders:
-        return sql.SQL("(({order}) > ({stored})) IS NOT FALSE").format(**formats, stored=stored)
-    given = sql.SQL("({})").format(sql.Identifier("t", group))
-    return sql.SQL(named_sql("log_order/group_wins")).format(
-        **formats,
-        stored=stored,
-        stored_log=stored_log(pipeline, formats["batch_id"], given),
-        same_partition=same_partition(record, given),
-        first=sql.Identifier("s", f"_first_{place}"),
-        given=given,
-    )
+    order = [sql.Identifier("s", name) for name in order_columns(record)]
+    stored = _stored_of_group(record, group)
+    if record.log_orders:
+        order[0], stored_at = (sql.Identifier("s", f"{name}_{place}") for name in LOG_MOMENTS)
+        stored[0] = sql.SQL("coalesce({}, {})").format(stored_at, stored[0])
+    return _COMMA.join(order), _COMMA.join(stored)
+
+
+def _stored_of_group(record: RecordShape, group: str) -> list[sql.Composable]:
+    """The order of the record that gave a stored row the columns of the group; NULLs where none did."""
+    names = map(sql.Identifier, order_columns(record))
+    return [sql.SQL("({}).{}").format(sql.Identifier("t", group), name) for name in names]
+
+
+def _by_rule(pipeline: Pipeline, moment: str) -> sql.Composable:
+    """The columns that order staged rows, the one that wins first; where the log orders they begin with the moment."""
+    record, names = pipeline.record, order_columns(pipeline.record)
+    direction = sql.SQL("ASC" if pipeline.target.merge is Merge.SKIP_EXISTING else "DESC")
+    names = [moment, *names[1:]] if record.log_orders else names
+    return _COMMA.join(sql.SQL("{} {}").format(sql.Identifier(name), direction) for name in names)
 
 
 def _group(pipeline: Pipeline, name: str) -> str:
@@ -267,8 +287,8 @@ def _of_order(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str],
     yield _update(kept, formats, updated, sql.SQL(_KNOWN), of_rows, sql.SQL(newer).format(**formats))
     yield _insert(kept, formats, inserted, sql.SQL(_ADDED), of_rows)
     for place, group in enumerate(pipeline.record.groups):
-        of_group = group_order("t", group, pipeline.record)
-        parts = {**formats, "wins": _wins(pipeline, place, formats), "stored": of_group}
+        of_group = _COMMA.join(_stored_of_group(pipeline.record, group))
+        parts = {**formats, "wins": _wins(pipeline, place), "stored": of_group}
         still = sql.SQL("{wins} OR ({state}) = ({stored})").format(**parts)
         yield _update(kept, formats, {group: _group_value(pipeline, batch_id)}, _alone(place), of_rows, still)
 

@@ -17,7 +17,7 @@ from offset_ledger.commit.classes import Write, at_once, read_before, statements
 from offset_ledger.config.model import OnConflict, Pipeline, in_sql
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import IncompleteStaging, LedgerViolation, OffsetLedgerError, TargetMismatch, TransientError
-from offset_ledger.ledger.database import Cursor, connect, named_sql, set_local, transaction
+from offset_ledger.ledger.database import Cursor, connect, named_sql, sample_little, set_local, transaction
 from offset_ledger.ledger.row_order import row_formats, table_of
 from offset_ledger.ledger.sqlstates import RAISED, REFUSED, Meaning, in_a_function, meaning, refusal
 from offset_ledger.ledger.staging import StagingTables
@@ -56,6 +56,7 @@ def merge(
         triggers = enabled_triggers(cursor, pipeline)
     with explained(pipeline, tables, triggers):
         set_local(cursor, "work_mem", work_memory(sum(staged_rows.values())))
+        sample_little(cursor)
         if not (append := pipeline.record.append):
             _plan_in_key_order(cursor)
         again = append and cursor.execute(read_before(tables)).rowcount > 0

@@ -118,8 +118,8 @@ def check_envelope(envelope: Value, file: Value, pipeline: Pipeline) -> None:
     for place, is_said in never.items():
         if is_said and (each := file.at(*place)):
             each.note(Refused(*why[place[-1]]))
-    where = file.at("record", "where", "path")
-    if where and record.where and _inside(record.where.path)[0] in ("before", "after"):
+    where = file.at("record", "where")
+    if where and any(_inside(each.path)[0] in ("before", "after") for each in record.where_in_values):
         where.note(
             Refused("a change event lacks the row before or after it", "write a path in $.source, or drop where")
         )

@@ -262,21 +262,27 @@ REST = Column("_rest", ColumnType("jsonb"), (), nullable=True)
 
 @dataclass(frozen=True, slots=True)
 class FieldCondition:
-    """Of a record whose value at ``path`` is ``equals`` it holds."""
+    """Of a record whose value at ``path``, or in the ``header`` of that name, is ``equals`` it holds.
+
+    Where ``negated`` it holds of all others, also of those without a value there.
+    """
 
     path: JsonPath
     equals: str | bool | int
+    negated: bool = False
+    header: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
     """The way from a record to a row. ``publish_at=None`` is the Kafka timestamp; with ``log_orders`` it orders only
-    records of different partitions, and those of one are ordered by their offsets.
+    records of different partitions, and those of one are ordered by their offsets. With ``publish_at_header`` it is the
+    moment in that header.
 
     A row is known by the columns of ``key``. Without any its key is the column ``event_id``: a text or an integer at
     that path, or the Kafka key where that is None. With ``append`` it is one record, known by its coordinates.
 
-    A record deletes its event if ``delete_when`` holds. It is none of the pipeline's unless ``where`` does and its
+    A record deletes its event if ``delete_when`` holds. It is none of the pipeline's unless all of ``where`` do and its
     schema has one of the full names ``schemas``, where there are any. Rows have the id of their schema where
     ``schema_ids``, and the name of their topic where ``topic_names``. Where ``sampled``, the ledger has more columns,
     which the first plan has taken from a sample. ``unavailable`` stands for a value that was not sent.
@@ -288,10 +294,11 @@ class RecordShape:
     columns: tuple[Column, ...]
     publish_at_encoding: str = "rfc3339"
     publish_at_round: bool = False
+    publish_at_header: str | None = None
     log_orders: bool = False
     tombstone: Tombstone = Tombstone.QUARANTINE
     delete_when: FieldCondition | None = None
-    where: FieldCondition | None = None
+    where: tuple[FieldCondition, ...] = ()
     schemas: tuple[str, ...] = ()
     schema_ids: bool = False
     topic_names: bool = False
@@ -303,6 +310,16 @@ class RecordShape:
     unavailable: bytes | None = None
     envelope: bool = False
     append: bool = False
+
+    @property
+    def where_in_values(self) -> tuple[FieldCondition, ...]:
+        """Return the conditions of ``where`` that values have to meet."""
+        return tuple(each for each in self.where if each.header is None)
+
+    @property
+    def where_in_headers(self) -> tuple[FieldCondition, ...]:
+        """Return those that headers have to meet."""
+        return tuple(each for each in self.where if each.header is not None)
 
     @property
     def key_columns(self) -> tuple[Column, ...]:

@@ -9,7 +9,7 @@ import yaml
 from offset_ledger.config.column_types import ENCODINGS
 from offset_ledger.config.columns import ALIASES_KEY, COLUMNS, KEY_COLUMNS, PATH
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.keys import Attributes, Key, Kind, Section, note_missing, section
+from offset_ledger.config.keys import Attributes, Key, Kind, Section, note_missing, read_or_note, section
 from offset_ledger.config.located import Refused, Value
 from offset_ledger.config.model import REST, FieldCondition, JsonPath, RecordShape, Tombstone
 from offset_ledger.config.names import MAX_COLUMNS
@@ -109,11 +109,12 @@ def _check_paths(said: Section, record: RecordShape) -> None:
     event_id = said.entries.get("event_id")
     columns = said.entries["columns"].entries() if record.columns else {}
     in_key = said.entries["key"].entries() if record.key else {}
-    conditions = {"delete_when": record.delete_when, "where": record.where}
+    conditions = [("delete_when", each) for each in (record.delete_when,) if each]
+    conditions += [("where", each) for each in record.where_in_values]
     read: list[tuple[Value | None, tuple[JsonPath | None, ...], str]] = [
         (event_id, (record.event_id, *record.event_id_aliases), "text"),
         (said.entries.get("publish_at"), (record.publish_at, *record.publish_at_aliases), "timestamptz"),
-        *((said.entries.get(key), (each.path,), "jsonb") for key, each in conditions.items() if each),
+        *((said.entries.get(key), (each.path,), "jsonb") for key, each in conditions),
         *((columns[c.name], (c.path, *c.aliases), c.type.name) for c in record.columns if c.path),
         *((in_key[c.name], (c.path, *c.aliases), c.type.name) for c in record.key if c.path and c.name not in columns),
     ]
@@ -154,24 +155,51 @@ def _conflict(
     return None
 
 
-def _compared(path: Key, equals: str, example: str) -> dict[str, Key]:
-    """The keys of a condition on a value."""
-    value = f"{equals}: a text, true or false, or a whole number of 64 bits."
-    return {"path": path, "equals": Key(PLAIN_VALUE, value, (example, True, 1))}
+def _compared(meaning: str, example: str) -> Key:
+    """The key of a value that a condition compares with."""
+    return Key(PLAIN_VALUE, f"{meaning}: a text, true or false, or a whole number of 64 bits.", (example, True, 1))
 
 
-def _condition(said: Section) -> FieldCondition | None:
-    return said.make(FieldCondition) if said.given.keys() >= {"path", "equals"} else None
-
-
-def _where(said: Section) -> Attributes:
-    for name, other in (("path", "equals"), ("equals", "path")):
-        if name in said.entries and other not in said.entries:
-            note_missing(said.value, WHERE.schema, other)
-    if not said.entries:
+def _condition(said: Section) -> Attributes:
+    entries, given, schemas = said.entries, said.given, said.given.pop("schema", ())
+    places, values = ([name for name in pair if name in entries] for pair in (("path", "header"), ("equals", "not")))
+    for names, others, missing in ((places, values, "equals"), (values, places, "path")):
+        if names and not others:
+            note_missing(said.value, CONDITION.schema, missing)
+        for name in names[1:]:
+            entries[name].note(Refused(f"{names[0]} says already what is compared", "keep one of the two"))
+    if not entries:
         said.value.note(Refused("expected path and equals, or schema, found none of them", "write which records"))
-    schemas = said.given.pop("schema", ())
-    return Attributes(where=_condition(said), schemas=schemas)
+    if "not" in given:
+        given |= {"equals": given.pop("not"), "negated": True}
+    is_whole = "equals" in given and given.keys() & {"path", "header"}
+    where = (said.make(FieldCondition, path=given.get("path", ())),) if is_whole else ()
+    return Attributes(where=where, schemas=schemas)
+
+
+def _where(value: Value) -> Attributes:
+    items = value.items() if isinstance(value.node, yaml.SequenceNode) else [value]
+    if not items:
+        raise Refused("expected conditions, found an empty list", "write which records, or drop the key")
+    conditions, schemas = list[FieldCondition](), tuple[str, ...]()
+    for item in items:
+        for said in read_or_note(CONDITION, item):
+            if schemas and said["schemas"]:
+                wrong, right = "an earlier condition names schemas already", "write one list of them"
+                (item.at("schema") or item).note(Refused(wrong, right))
+            conditions += said["where"]
+            schemas = schemas or said["schemas"]
+    return Attributes(where=tuple(conditions), schemas=schemas)
+
+
+def _publish_at(said: Section) -> Attributes:
+    if not said.entries.keys() & {"path", "header"}:
+        note_missing(said.value, PUBLISH_AT.schema, "path")
+    if "header" in said.entries:
+        wrong = {"path": "header says already where the moment is", "aliases": "a header has no aliases"}
+        for name in wrong.keys() & said.entries.keys():
+            said.entries[name].note(Refused(wrong[name], "drop it"))
+    return Attributes({"publish_at": None, **said.given})
 
 
 EVENT_ID: Kind[Attributes] = section(
@@ -187,38 +215,51 @@ EVENT_ID: Kind[Attributes] = section(
 
 PUBLISH_AT: Kind[Attributes] = section(
     RecordShape,
-    "A moment that is not written as RFC 3339, or that stood elsewhere before.",
+    "A moment that is in a header, that is not written as RFC 3339, or that stood elsewhere before.",
     {
         "path": Key(PATH, "Where the moment is.", ("$.ts",), attribute="publish_at"),
+        "header": Key(
+            filled_text(),
+            "The Kafka header with the moment, as text; the last one of the name counts.",
+            ("ce_time",),
+            attribute="publish_at_header",
+        ),
         "encoding": Key(
             word(*ENCODINGS["timestamptz"]), "How it is written.", ("epoch_ms",), attribute="publish_at_encoding"
         ),
         "aliases": replace(ALIASES_KEY, attribute="publish_at_aliases"),
         "round": Key(FLAG, "Whether it is rounded to microseconds.", (True,), attribute="publish_at_round"),
     },
-    ("path",),
-    lambda said: Attributes(said.given),
+    make=_publish_at,
+    also={
+        "oneOf": [{"required": ["path"]}, {"required": ["header"]}],
+        "dependentSchemas": {"aliases": {"required": ["path"]}},
+    },
 )
 
 DELETE_WHEN: Kind[FieldCondition | None] = section(
     FieldCondition,
     "A record that deletes its event, by what it says itself.",
-    _compared(
-        Key(PATH, "Where the value is; a record without it deletes nothing.", ("$.op",)), "The value of a delete", "d"
-    ),
+    {
+        "path": Key(PATH, "Where the value is; a record without it deletes nothing.", ("$.op",)),
+        "equals": _compared("The value of a delete", "d"),
+    },
     ("path", "equals"),
-    _condition,
+    lambda said: said.make(FieldCondition) if said.given.keys() >= {"path", "equals"} else None,
 )
 
-WHERE: Kind[Attributes] = section(
+_EITHER_VALUE = {"oneOf": [{"required": ["equals"]}, {"required": ["not"]}]}
+_EITHER_PLACE = {"oneOf": [{"required": ["path"]}, {"required": ["header"]}]}
+CONDITION: Kind[Attributes] = section(
     FieldCondition,
-    "Which records of the topic are the pipeline's, where it has several kinds; the others are skipped and counted.",
+    "What is true of the pipeline's records.",
     {
-        **_compared(
-            Key(PATH, "Where the value is; a record without it is not the pipeline's.", ("$.type",)),
-            "The value",
-            "order",
+        "path": Key(PATH, "Where the value is.", ("$.type",)),
+        "header": Key(
+            filled_text(), "The Kafka header with the value, as text; the last one of the name counts.", ("ce_type",)
         ),
+        "equals": _compared("The value", "order"),
+        "not": _compared("A value that is not there; a record without any is the pipeline's", "heartbeat"),
         "schema": Key(
             one_or_more(filled_text(), "the full name of a schema", "write shop.Order, or [shop.Order, shop.Refund]"),
             "The full name of their schema, or several: of the Avro record or the Protobuf message, or a JSON Schema's "
@@ -226,11 +267,28 @@ WHERE: Kind[Attributes] = section(
             ("shop.Order", ["shop.Order", "shop.Refund"]),
         ),
     },
-    make=_where,
+    make=_condition,
     also={
-        "anyOf": [{"required": ["path"]}, {"required": ["schema"]}],
-        "dependentRequired": {"path": ["equals"], "equals": ["path"]},
-        "examples": [{"path": "$.type", "equals": "order"}, {"schema": "shop.Order"}],
+        "anyOf": [_EITHER_PLACE, {"required": ["schema"]}],
+        "dependentSchemas": {
+            **dict.fromkeys(("path", "header"), _EITHER_VALUE),
+            **dict.fromkeys(("equals", "not"), _EITHER_PLACE),
+        },
+    },
+)
+
+WHERE: Kind[Attributes] = Kind(
+    _where,
+    {
+        "description": "Which records of the topic are the pipeline's, where it has several kinds; the others are "
+        "skipped and counted. Of a list all have to be true.",
+        "anyOf": [CONDITION.schema, {"type": "array", "minItems": 1, "items": CONDITION.schema}],
+        "examples": [
+            {"path": "$.type", "equals": "order"},
+            {"header": "ce_type", "equals": "shop.order"},
+            [{"path": "$.type", "not": "test"}, {"path": "$.type", "not": "heartbeat"}],
+            {"schema": "shop.Order"},
+        ],
     },
 )
 
@@ -274,6 +332,11 @@ RECORD: Kind[RecordShape] = section(
     also={
         "required": ["columns"],
         "if": {"properties": {"tombstone": {"const": "delete"}}, "required": ["tombstone"]},
-        "then": {"properties": {"event_id": {"const": "key"}, "publish_at": {"enum": ["kafka_timestamp", "log"]}}},
+        "then": {
+            "properties": {
+                "event_id": {"const": "key"},
+                "publish_at": {"anyOf": [{"enum": ["kafka_timestamp", "log"]}, {"required": ["header"]}]},
+            }
+        },
     },
 )

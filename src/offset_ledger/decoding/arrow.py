@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
-from offset_ledger.decoding.elsewhere import Elsewhere, columns_elsewhere
+from offset_ledger.decoding.elsewhere import Elsewhere, columns_elsewhere, wanted_by_headers
+from offset_ledger.decoding.envelope import are_null
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.kafka_columns import TIMESTAMP, KafkaColumns, kafka_fields, take, timestamp_of
 from offset_ledger.decoding.kinds import as_texts, event_ids, kinds, listed, moments, staged, staged_type, valid_flags
@@ -49,6 +50,11 @@ def refusal_schema(record: RecordShape) -> pa.Schema:
 
 def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     """Decode a batch with the columns key, value, partition, offset, timestamp and headers."""
+    count, doubtful = batch.num_rows, dict[int, tuple[Reason, ...]]()
+    if conditions := decoder.record.where_in_headers:
+        is_tombstone = are_null(batch.column("value")).to_numpy(zero_copy_only=False)
+        wanted, doubtful = wanted_by_headers(conditions, batch.column("headers"), is_tombstone)
+        batch = batch if wanted.all() else batch.filter(pa.array(wanted))
     kafka = KafkaColumns(batch)
     if decoder.frames:
         kafka.frame(decoder.frames, batch.column("headers"))
@@ -57,7 +63,10 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     if decoder.record.schema_ids:
         kafka.read_schema_ids()
     elsewhere = _elsewhere(decoder, kafka, batch)
-    proven = _with_kafka_slots(decoder.record, decoder.prove(kafka.framed_values), kafka)
+    for place, reasons in doubtful.items():
+        elsewhere.against_key[place] = (*elsewhere.against_key.get(place, ()), *reasons)
+    moments_of = kafka.timestamps if elsewhere.moments is None else elsewhere.moments
+    proven = _with_kafka_slots(decoder.record, decoder.prove(kafka.framed_values), kafka, moments_of)
     if decoder.record.unavailable:
         proven = proven.kept(sent_flags(decoder.record, proven))
     if against_all := kafka.against.keys() | elsewhere.against.keys() | elsewhere.against_key.keys():
@@ -65,13 +74,13 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     rest = np.ones(batch.num_rows, np.bool_)
     rest[proven.places] = False
     rest[proven.skipped] = False
-    places, skipped = np.flatnonzero(rest), len(proven.skipped)
+    places, skipped = np.flatnonzero(rest), count - batch.num_rows + len(proven.skipped)
     values, keys = take(kafka.framed_values, places).to_pylist(), take(kafka.event_keys, places).to_pylist()
-    microseconds = take(kafka.timestamps, places).cast(pa.int64()).to_pylist()
+    microseconds = take(moments_of, places).cast(pa.int64()).to_pylist()
     decoded: dict[int, DecodedRow] = {}
     refused: dict[int, tuple[Reason, ...]] = {}
     for place, value, key, moment in zip(places.tolist(), values, keys, microseconds, strict=True):
-        timestamp = kafka.unheld.get(place) or timestamp_of(moment)
+        timestamp = elsewhere.against_moment.get(place) or kafka.unheld.get(place) or timestamp_of(moment)
         if place in kafka.unframed:
             refused[place] = kafka.against[place]
             continue
@@ -142,8 +151,10 @@ def _readable(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.cast(pa.string()) if pa.types.is_floating(column.type) else with_uuid_texts(column)
 
 
-def _with_kafka_slots(record: RecordShape, proven: Proven | None, kafka: KafkaColumns) -> Proven:
-    """Put the key and the timestamp where the record's own event_id and publish_at are not wanted."""
+def _with_kafka_slots(
+    record: RecordShape, proven: Proven | None, kafka: KafkaColumns, moments_of: pa.TimestampArray
+) -> Proven:
+    """Put the key and a moment of Kafka's where the record's own event_id and publish_at are not wanted."""
     if proven is None or not proven.columns:
         return proven or Proven()
     places, columns, moment = proven.places, list(proven.columns), record.key_width
@@ -155,7 +166,7 @@ def _with_kafka_slots(record: RecordShape, proven: Proven | None, kafka: KafkaCo
         flags = valid_flags(keys) if utf8_flags is None else valid_flags(keys) & utf8_flags
         flags = flags if fits is None else flags & fits
     if columns[moment] is None:
-        columns[moment] = publish_at = take(kafka.timestamps, places)
+        columns[moment] = publish_at = take(moments_of, places)
         in_range = moments(publish_at)
         flags = flags & valid_flags(publish_at)
         flags = flags if in_range is None else flags & in_range

@@ -9,6 +9,7 @@ import msgspec
 
 from offset_ledger.config.model import Column, JsonPath
 
+PAYLOAD = "payload"
 VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"
 _INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -62,7 +63,9 @@ def connect_schema(value: bytes) -> ConnectSchema | None:
 def null_as_default(value: bytes, columns: Iterable[Column]) -> list[str]:
     """Return a line on the columns of which NULL may have become the default of a nullable field; none without such."""
     schema = connect_schema(value) or ConnectSchema()
-    fields = [(each.name, schema.at(each.path)) for each in columns if each.path]
+    fields = [
+        (each.name, schema.at(each.path[1:] if each.path[0] == PAYLOAD else each.path)) for each in columns if each.path
+    ]
     if not (names := [name for name, field in fields if field and field.optional and field.default is not None]):
         return []
     return [

@@ -1,5 +1,5 @@
-"""Columns whose values are not in the value of a record: of its key, of a header, or the same in every row; and what
-stands instead of NULL.
+"""What is not in the value of a record: columns of its key, of a header, or the same in every row, what stands instead
+of NULL, and moments and conditions of headers.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import Column, RecordShape
-from offset_ledger.decoding.headers import last_values
+from offset_ledger.config.model import Column, FieldCondition, RecordShape
+from offset_ledger.decoding.headers import last_headers
 from offset_ledger.decoding.json.conversions import conversion, from_text
-from offset_ledger.decoding.kinds import ColumnKind, as_texts, kind_of, staged, valid_flags
-from offset_ledger.decoding.outcome import HEADERS_PATH, KEY_PATH, Code, Mismatch, Places, Reason, step_of
+from offset_ledger.decoding.kinds import ColumnKind, Flags, as_texts, kind_of, kinds, staged, valid_flags
+from offset_ledger.decoding.outcome import HEADERS_PATH, KEY_PATH, Code, Mismatch, Places, Reason, printable, step_of
+from offset_ledger.decoding.shape import compared, holds
 from offset_ledger.errors import ConfigurationError
 
 _reasons = msgspec.json.Decoder(list[Reason]).decode
@@ -26,6 +27,7 @@ class Elsewhere:
     """The columns of a batch by slot, the reasons against records by place, and what stands instead of NULL by slot.
 
     The first slots, ``in_key``, are those of the key, which a delete has too; ``against_key`` are reasons against it.
+    ``moments`` are those of a header, null where one is ``against_moment``.
     """
 
     in_key: int = 0
@@ -33,6 +35,8 @@ class Elsewhere:
     against: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
     against_key: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
     defaults: dict[int, pa.Scalar] = field(default_factory=dict)
+    moments: pa.TimestampArray | None = None
+    against_moment: dict[int, Reason] = field(default_factory=dict)
 
     def fill(self, slots: Sequence[pa.Array | None], places: Places, deleted: pa.BooleanArray) -> list[pa.Array | None]:
         """The slots of the records at these places with these columns; those of a delete stay NULL."""
@@ -55,6 +59,10 @@ def columns_elsewhere(
     ``in_keys`` are rows and refusals of a batch that has the keys as values, and their places as offsets.
     """
     elsewhere = Elsewhere(record.key_width)
+    if record.publish_at_header is not None:
+        kind = kinds(record)[record.key_width]
+        moments, wrong = _of_headers(kind, headers, record.publish_at_header, optional=False)
+        elsewhere = replace(elsewhere, moments=moments, against_moment=wrong)
     if in_keys:
         rows, refusals = in_keys
         positions = np.full(len(keys), -1)
@@ -69,21 +77,42 @@ def columns_elsewhere(
             elsewhere.defaults[slot] = staged(kind_of(column), [_default(column)])[0]
         if column.header is None and column.key is None:
             continue
-        raw, path, what, wrong = keys, KEY_PATH, "key", dict[int, Reason]()
+        wrong = dict[int, Reason]()
         if column.header is not None:
-            raw, path, what = last_values(headers, column.header), HEADERS_PATH + step_of(column.header), "header"
-        if column.of_text:
-            elsewhere.columns[slot], wrong = _of_texts(kind_of(column), raw, path)
+            elsewhere.columns[slot], wrong = _of_headers(kind_of(column), headers, column.header, column.optional)
+        elif column.of_text:
+            elsewhere.columns[slot], wrong = _of_texts(kind_of(column), keys, KEY_PATH, "the key")
         elif in_keys:
             values = rows.column(column.name).combine_chunks()
             elsewhere.columns[slot] = values.take(pa.array(positions, mask=positions < 0))
-        if not column.optional:
-            missing = Reason(path, Code.MISSING, f"expected a {what}, got none")
-            wrong |= dict.fromkeys(np.flatnonzero(~valid_flags(raw)).tolist(), missing)
+        if column.header is None and not column.optional:
+            missing = Reason(KEY_PATH, Code.MISSING, "expected a key, got none")
+            wrong |= dict.fromkeys(np.flatnonzero(~valid_flags(keys)).tolist(), missing)
         against = elsewhere.against_key if slot < elsewhere.in_key else elsewhere.against
         for place, reason in wrong.items():
             against[place] = (*against.get(place, ()), reason)
     return elsewhere
+
+
+def wanted_by_headers(
+    conditions: Sequence[FieldCondition], headers: pa.ListArray, is_tombstone: Flags
+) -> tuple[Flags, dict[int, tuple[Reason, ...]]]:
+    """Which records no condition on a header certainly skips; and of some of them, numbered without the others, why
+    that is not known.
+
+    A tombstone without the header is not skipped: what writes tombstones need not give them headers.
+    """
+    wanted, doubtful = np.ones(len(headers), np.bool_), dict[int, tuple[Reason, ...]]()
+    for condition in conditions:
+        assert condition.header is not None
+        column, wrong = _of_headers(compared(condition), headers, condition.header, optional=True)
+        may_hold = holds(condition, column) | (is_tombstone & ~last_headers(headers, condition.header)[1])
+        may_hold[[*wrong]] = True
+        wanted &= may_hold
+        for place, reason in wrong.items():
+            doubtful[place] = (*doubtful.get(place, ()), reason)
+    numbers = np.cumsum(wanted) - 1
+    return wanted, {int(numbers[place]): reasons for place, reasons in doubtful.items() if wanted[place]}
 
 
 def check_defaults(record: RecordShape) -> None:
@@ -102,7 +131,28 @@ def _default(column: Column) -> Any:
         raise ConfigurationError(f"{what}; correct its value or default in the pipeline file") from None
 
 
-def _of_texts(kind: ColumnKind, raw: pa.BinaryArray, path: str) -> tuple[pa.Array, dict[int, Reason]]:
+def _of_headers(
+    kind: ColumnKind, headers: pa.ListArray, name: str, optional: bool
+) -> tuple[pa.Array, dict[int, Reason]]:
+    """The column that the headers of this name are, and the reasons against records."""
+    (raw, there), path, what = (
+        last_headers(headers, name),
+        HEADERS_PATH + step_of(name),
+        f"the header {printable(name)}",
+    )
+    column, wrong = _of_texts(kind, raw, path, what)
+    for place in () if optional else np.flatnonzero(~valid_flags(raw)).tolist():
+        wrong[place] = Reason(path, Code.MISSING, "expected a header, got none")
+        if there[place]:
+            wrong[place] = Reason(path, Code.NULL, _empty(kind, what))
+    return column, wrong
+
+
+def _empty(kind: ColumnKind, what: str) -> str:
+    return f"expected {kind.name}, and {what} is empty"
+
+
+def _of_texts(kind: ColumnKind, raw: pa.BinaryArray, path: str, what: str) -> tuple[pa.Array, dict[int, Reason]]:
     """The column that bytes are as text, null where they are none of its values, and the reasons against these."""
     read, values, wrong = from_text(kind), list[Any](), dict[int, Reason]()
     for place, each in enumerate(raw.to_pylist()):
@@ -111,5 +161,6 @@ def _of_texts(kind: ColumnKind, raw: pa.BinaryArray, path: str) -> tuple[pa.Arra
         except (Mismatch, UnicodeDecodeError) as error:
             values.append(None)
             mismatch = error if isinstance(error, Mismatch) else Mismatch(Code.ENCODING, "expected text in UTF-8")
+            mismatch = mismatch if each else Mismatch(mismatch.code, _empty(kind, what))
             wrong[place] = mismatch.at(path)
     return staged(kind, values), wrong

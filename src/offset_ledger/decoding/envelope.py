@@ -15,6 +15,7 @@ ROWS = ("c", "r", "u")
 _OP = "$.op"
 _TEXT_ROW = re.compile(rb'"(?:after|before)":"\{')
 _WRAPPED = b'{"schema":'  # as JsonConverter begins, which writes no blanks
+_NULL, _NULL_PAYLOAD = b"null", b'"payload":null}'
 _string = msgspec.json.Decoder(str).decode
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -72,6 +73,17 @@ def unwrapped(document: bytes) -> bytes:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return document
     return document
+
+
+def is_null(document: bytes, in_wrapper: bool = True) -> bool:
+    """Return whether it is what JsonConverter writes for null that has a schema: null, alone or in its wrapper."""
+    in_wrapper = in_wrapper and document.startswith(_WRAPPED) and document.endswith(_NULL_PAYLOAD)
+    return document == _NULL or (in_wrapper and unwrapped(document) == _NULL)
+
+
+def are_null(documents: pa.BinaryArray) -> pa.BooleanArray:
+    """Which are certainly not anything but null, without one or for :func:`is_null`."""
+    return pc.fill_null(pc.or_(pc.equal(documents, _NULL), pc.ends_with(documents, _NULL_PAYLOAD.decode())), True)
 
 
 def all_unwrapped(documents: pa.BinaryArray, most: int) -> pa.BinaryArray:

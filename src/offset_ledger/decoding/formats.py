@@ -70,7 +70,7 @@ def _of_keys(source: Source, record: RecordShape, limits: Limits, lookup: Lookup
 
 def _of_values(source: Source, record: RecordShape, limits: Limits, lookup: Lookup) -> Decoder:
     if source.format is Format.JSON:
-        return JsonDecoder(record, limits, unwraps=record.envelope)
+        return JsonDecoder(record, limits, unwraps=record.envelope, null_is_tombstone=not record.envelope)
     for name in {source.format, source.key_format} & _EXTRAS.keys():
         require(_EXTRAS[name], f"a record in {name}", ", also where Spark's executors run")
     if source.schema is None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from offset_ledger.decoding.kinds import Flags
 from offset_ledger.decoding.outcome import HEADERS_PATH, Code, Reason, printable
 from offset_ledger.decoding.texts import is_utf8, utf8
 from offset_ledger.model.header_name import HeaderName
@@ -48,13 +49,17 @@ def wrong_names(headers: pa.Array) -> dict[int, Reason]:
 
 def last_values(headers: pa.Array, name: str) -> pa.BinaryArray:
     """The value of the last header of this name of each record; null where there is none."""
-    pairs = headers.flatten()
+    return last_headers(headers, name)[0]
+
+
+def last_headers(headers: pa.Array, name: str) -> tuple[pa.BinaryArray, Flags]:
+    """The same, and which records have a header of this name, whose value may be null."""
+    pairs, last = headers.flatten(), np.full(len(headers), -1)
     marked = pc.indices_nonzero(pc.equal(pc.struct_field(pairs, 0), pa.scalar(name.encode(), pa.binary())))
     if not len(marked):
-        return pa.nulls(len(headers), pa.binary())
-    last = np.full(len(headers), -1)
+        return pa.nulls(len(headers), pa.binary()), last >= 0
     last[pc.list_parent_indices(headers).take(marked).to_numpy()] = marked.to_numpy()  # the last one stays
-    return pc.struct_field(pairs, 1).take(pa.array(last, mask=last < 0))
+    return pc.struct_field(pairs, 1).take(pa.array(last, mask=last < 0)), last >= 0
 
 
 def _first_names(headers: pa.Array, marked: pa.BooleanArray) -> dict[int, bytes]:

@@ -16,7 +16,8 @@ class Inferred:
     """A value of the records and the type that takes it; no ``type`` where none does. ``doubt``: what is unsure.
 
     ``aliases`` are the paths that it had before. ``encoding``: where it is not the type's first one. ``keeps``: a
-    record may lack the value and leave what the row has.
+    record may lack the value and leave what the row has. ``named``: the path that the column is named after, if not its
+    own.
     """
 
     path: JsonPath
@@ -26,6 +27,8 @@ class Inferred:
     aliases: tuple[JsonPath, ...] = ()
     encoding: str = ""
     keeps: bool = False
+    coerce: bool = False
+    named: JsonPath = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ def named(inferred: Iterable[Inferred]) -> tuple[Proposed, ...]:
     for each in inferred:
         if each.type:
             type_ = parse_type(each.type)
-            number, name = 1, column_name(each.path)
+            number, name = 1, column_name(each.named or each.path)
             free = name
             while free in taken:
                 number += 1
@@ -66,7 +69,9 @@ def named(inferred: Iterable[Inferred]) -> tuple[Proposed, ...]:
             taken.add(free)
             encoding = each.encoding or ENCODINGS.get(type_.name, ("",))[0]
             group = free if each.keeps else ""
-            column = Column(free, type_, each.path, each.nullable, encoding, each.aliases, group=group)
+            column = Column(
+                free, type_, each.path, each.nullable, encoding, each.aliases, group=group, coerce=each.coerce
+            )
             proposed.append(Proposed(column, each.doubt))
     return tuple(proposed)
 

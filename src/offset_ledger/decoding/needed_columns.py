@@ -49,7 +49,8 @@ def unfit(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, nul
 def elsewhere(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, form: Format) -> str | None:
     """What is wrong with a path to a record, or into a field, if anything; None where the schema has nothing there."""
     if any(field.path[: len(path)] == path for field in fields):
-        return "" if kind.name == "jsonb" else f"a record in the schema, {kind.name} in the file: {_WHOLE}"
+        takes_records = kind.name == "jsonb" or kind.encoding == "unscaled"
+        return "" if takes_records else f"a record in the schema, {kind.name} in the file: {_WHOLE}"
     for field in fields:
         if path[: len(field.path)] == field.path:
             # Only some languages have values that a path can lead into.
@@ -279,7 +280,7 @@ Read = dict[str, "Read"]
 
 def read_paths(record: RecordShape) -> tuple[JsonPath, ...]:
     """Every path that the file reads: those of columns with their aliases, of the key, publish_at and conditions."""
-    conditions = [each.path for each in (record.where, record.delete_when) if each]
+    conditions = [each.path for each in (*record.where_in_values, record.delete_when) if each]
     return (*(path for place in places(record) for path in place.paths), *conditions)
 
 

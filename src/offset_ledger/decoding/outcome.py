@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -83,6 +83,21 @@ class Skip:
 
 
 Outcome = DecodedRow | Refusal | Skip
+
+
+def unless_all(conditions: Iterable[bool | Reason]) -> Refusal | Skip | None:
+    """Return what becomes of a record of which one condition does not hold, or none is known not to hold but one may
+    not, with why; None of any other record.
+    """
+    reasons = list[Reason]()
+    for each in conditions:
+        if isinstance(each, Reason):
+            reasons.append(each)
+        elif not each:
+            return Skip()
+    return Refusal(tuple(reasons)) if reasons else None
+
+
 Key = bytes | Reason | None
 """Kafka's key, or the text in it, or why there is none."""
 Timestamp = datetime | Reason
@@ -152,6 +167,10 @@ class Decoder(Protocol):
         """Those of the values that certainly decode, as columns, and those that certainly are none of the pipeline's;
         None where the format has no such way.
         """
+
+
+EMPTY = '""'
+"""What messages show of an empty text."""
 
 
 def printable(text: str, limit: int = 80) -> str:

@@ -20,7 +20,7 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, JsonPath, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
-from offset_ledger.decoding.envelope import unwrapped
+from offset_ledger.decoding.envelope import is_null, unwrapped
 from offset_ledger.decoding.kinds import EPOCH, Flags, valid_flags
 from offset_ledger.decoding.outcome import Code, DecodedRow, Given, GivenBy, Proven, Reason
 
@@ -56,7 +56,7 @@ def given_by_json(record: RecordShape, documents: pa.BinaryArray) -> Given:
     paths = [(column.path, *column.aliases) for column in in_group(record)]
     flags = np.zeros((len(paths), len(documents)), np.bool_)
     for place, document in enumerate(documents.to_pylist()):
-        if document is None:
+        if document is None or is_null(document):
             continue
         members = _object(unwrapped(document) if record.envelope else document)
         for number, places in enumerate(paths):

@@ -131,6 +131,12 @@ def tree_of(condition: FieldCondition) -> Node:
 
 def holds(condition: FieldCondition, column: pa.Array) -> Flags:
     """Of which records, by the column of their values or of the texts of these, the condition holds."""
+    flags = are_equal(condition, column)
+    return ~flags if condition.negated else flags
+
+
+def are_equal(condition: FieldCondition, column: pa.Array) -> Flags:
+    """Which values, or texts of these, are equal to that of the condition."""
     equals = str(condition.equals) if pa.types.is_string(column.type) else condition.equals
     equal = pc.fill_null(pc.equal(column, pa.scalar(equals, column.type)), False)
     flags: Flags = equal.to_numpy(zero_copy_only=False)

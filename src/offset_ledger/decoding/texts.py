@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from offset_ledger.decoding import counts, kinds
 from offset_ledger.decoding.kinds import Built, ColumnKind, Flags, as_flags, check_event_id, content, free_of_nul, kept
-from offset_ledger.decoding.outcome import Code, Mismatch, printable
+from offset_ledger.decoding.outcome import EMPTY, Code, Mismatch, printable
 
 _DAY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})Z?")
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?Z?")
@@ -283,7 +283,7 @@ def _microseconds(fraction: str, value: str, rounds: bool) -> int:
 
 
 def _malformed(wanted: str, value: str) -> Mismatch:
-    return Mismatch(Code.FORMAT, f"expected {wanted}, got {printable(value)}")
+    return Mismatch(Code.FORMAT, f"expected {wanted}, got {printable(value) or EMPTY}")
 
 
 _FORMS = {

@@ -15,11 +15,11 @@ from typing import Any
 import yaml
 
 from offset_ledger.config.column_types import encodings_of
-from offset_ledger.config.envelope import in_envelope, notes_on
+from offset_ledger.config.envelope import UNAVAILABLE, in_envelope, notes_on, with_unavailable
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, FieldCondition, JsonPath, Limits, RecordShape, Tombstone, spelled
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
-from offset_ledger.decoding.connect_schema import null_as_default
+from offset_ledger.decoding.connect_schema import PAYLOAD, null_as_default
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.inferred import Inferred, Proposed, column_name, left_out, limited, named
@@ -27,6 +27,7 @@ from offset_ledger.decoding.kafka_columns import fill_from_kafka
 from offset_ledger.decoding.kinds import EPOCH, MAX_EVENT_ID_BYTES
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, printable
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.init.changes import ADDED, DELETED, OP
 from offset_ledger.init.match import Matched, match
 from offset_ledger.table.existing import ExistingTable
 from offset_ledger.table.infer import Sample
@@ -42,11 +43,6 @@ _MOMENTS = (
 _MOMENT_PART = re.compile(r"_(?:at|ts|time|timestamp)$")
 _OTHERS = 3
 _NUMBER = "the event id as a number: event_id is a text"
-
-
-_OF_CHANGES = {(f"__{name}",) for name in ("op", "deleted", "source_ts_ms", "source_lsn", "lsn")}
-"""What Debezium's ExtractNewRecordState adds to the row."""
-_DELETED = FieldCondition(("__deleted",), "true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +187,12 @@ def propose(
     everything = named(room)
     if not everything:
         raise ConfigurationError(f"the sampled records of {sample.topic} have no member to make a column of")
+    added = {each.column.path[-1]: each.column for each in everything if _is_added(each.column.path)}
+    is_unwrapped = bool(added) or source.unavailable is not None
+    by_log, marks = source.envelope is not None or is_unwrapped, _delete_when(added)
+    if is_unwrapped:
+        source = replace(source, unavailable=UNAVAILABLE.decode())
+        everything = tuple(each for each in everything if each.column.path[-1] != DELETED)
     seen = _seen(source, sample, everything, lookup)
     matched, in_kafka_key = Matched((), (), ()), _key_columns(members, everything)
     if wanted.existing:
@@ -200,25 +202,30 @@ def propose(
     if matched.key:
         names = ", ".join(each.name for each in matched.key)
         event_id, key = Choice(None, f"the rows of {wanted.table} are known by {names}"), matched.key
+        of_kafka = {each.name: each.key for each in in_kafka_key}
+        tombstones = source.envelope is None and (is_unwrapped or sample.tombstones)
+        if tombstones and of_kafka.keys() >= {each.name for each in key}:
+            # A delete that is a tombstone has nothing but Kafka's key.
+            key = tuple(replace(each, path=(), aliases=(), key=of_kafka[each.name]) for each in key)
     elif wanted.event_id:
         event_id, key = _given(wanted.event_id, everything, seen), ()
     else:
-        event_id, key = choose_event_id(everything, seen, sample.compacted or sample.tombstones > 0), ()
-        if in_kafka_key and (source.envelope or event_id.path is None):
+        event_id, key = choose_event_id(everything, seen, sample.compacted or sample.tombstones > 0 or by_log), ()
+        if in_kafka_key and (by_log or event_id.path is None):
             keys = [each.key for each in sample.records if each.value is not None]
             event_id, key = Choice(None, f"the members of the Kafka key; {_shown_share(keys)}"), in_kafka_key
     of_kafka_key = event_id.path is None and all(each.key is not None for each in key)
-    deletes = sample.tombstones > 0 and of_kafka_key and source.envelope is None
+    deletes = (sample.tombstones > 0 or is_unwrapped) and of_kafka_key and source.envelope is None
+    tombstone = Tombstone.DELETE if deletes else Tombstone.QUARANTINE
+    if DELETED in added:  # what else marks a delete only repeats it
+        tombstone = Tombstone.SKIP
     read = {event_id.path, *(each.column.path for each in matched.columns), *(each.path for each in key)}
-    by_log = source.envelope is not None or any(each.column.path in _OF_CHANGES for each in everything)
     if by_log:
         publish_at = Choice(None, "a change is newer than those before it in its partition, whatever the clocks say")
     elif deletes:
         publish_at = Choice(None, "tombstones have no other moment than Kafka's")
     else:
         publish_at = choose_publish_at([each for each in everything if each.column.path not in read])
-    marked = any(each.column.path == _DELETED.path for each in everything) and source.envelope is None
-    everything = tuple(each for each in everything if not (marked and each.column.path == _DELETED.path))
     taken = {event_id.path, publish_at.path}
     proposed = (
         matched.columns
@@ -234,8 +241,8 @@ def propose(
         event_id.path,
         publish_at.path,
         tuple(each.column for each in proposed),
-        tombstone=Tombstone.DELETE if deletes else Tombstone.QUARANTINE,
-        delete_when=_DELETED if marked else None,
+        tombstone=tombstone,
+        delete_when=marks,
         schemas=(kind,) if kind else (),
         schema_ids=source.registry is not None,
         event_id_aliases=_with_aliases(everything, event_id),
@@ -244,10 +251,11 @@ def propose(
         key=key,
     )
     key_format = source.key_format if of_kafka_key else Source().key_format
-    if key and of_kafka_key and key is in_kafka_key and source.registry is None:
+    if of_kafka_key and any(each.key for each in key) and source.registry is None:
         key_format = KeyFormat.JSON
     source = replace(source, key_format=key_format)
-    beside = source.envelope is not None or (wanted.existing is not None and not _has_bookkeeping(wanted.existing))
+    beside = by_log or (wanted.existing is not None and not _has_bookkeeping(wanted.existing))
+    record = with_unavailable(record, source.unavailable) if source.unavailable else record
     shown, record = record, in_envelope(record, False) if source.envelope else record
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
     unsure = [*doubts, *matched.doubts, *_of_sample(sample, record), *notes_on(record), *left_out(room), *refused]
@@ -259,6 +267,17 @@ def propose(
     unsure = [f"{'key' if key else 'event_id'}: {event_id.why}", f"publish_at: {publish_at.why}", *unsure]
     unsure += [f"column {each.column.name}: {each.doubt}" for each in proposed if each.doubt]
     return Proposal(text, source, record, suite, tuple(unsure))
+
+
+def _is_added(path: JsonPath) -> bool:
+    return path[-1] in ADDED and path[:-1] in ((), (PAYLOAD,))
+
+
+def _delete_when(added: Mapping[str, Column]) -> FieldCondition | None:
+    """What ExtractNewRecordState marks deletes by."""
+    if DELETED in added:
+        return FieldCondition(added[DELETED].path, True if added[DELETED].type.name == "boolean" else "true")
+    return FieldCondition(added[OP].path, "d") if OP in added else None
 
 
 def _seen(source: Source, sample: Sample, proposed: Sequence[Proposed], lookup: Lookup) -> Seen:
@@ -380,6 +399,8 @@ def _source(source: Source) -> Iterator[str]:
         yield f"  registry: {_scalar(source.registry)}"
     if source.subject is not SubjectStrategy.TOPIC:
         yield f"  subject: {source.subject}"
+    if source.unavailable:
+        yield f"  unavailable: {_scalar(source.unavailable)}"
     if source.key_format is not KeyFormat.TEXT:
         yield f"  key_format: {source.key_format}"
 
@@ -395,10 +416,11 @@ def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str
     yield _comment(publish_at.why, 2)
     otherwise = "log" if record.log_orders else "kafka_timestamp"
     yield f"  publish_at: {_place(record.publish_at, record.publish_at_aliases, otherwise)}"
-    if record.delete_when:
-        yield f'  delete_when: {{path: {_path(record.delete_when.path, "")}, equals: "{record.delete_when.equals}"}}'
     if record.tombstone is not Tombstone.QUARANTINE:
         yield f"  tombstone: {record.tombstone}"
+    if deletes := record.delete_when:
+        equals = _scalar(deletes.equals) if isinstance(deletes.equals, str) else str(deletes.equals).lower()
+        yield f"  delete_when: {{path: {_path(deletes.path, '')}, equals: {equals}}}"
     if record.schemas:
         (schema,) = record.schemas
         yield f"  where: {{schema: {_scalar(schema)}}}"

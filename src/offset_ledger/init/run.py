@@ -19,7 +19,14 @@ from offset_ledger.decoding.inferred import column_name
 from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
-from offset_ledger.init.changes import changes_of, key_members, members_by_schema, rows_by_schema
+from offset_ledger.init.changes import (
+    by_connect_names,
+    changes_of,
+    key_members,
+    members_by_schema,
+    rows_by_schema,
+    rows_of,
+)
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
@@ -85,11 +92,11 @@ def initialize(
     wanted = Wanted(name, table or f"public.{name}", suite is not None, event_id, existing)
     source = Source(connection, topic, registry=registry)
     if source.registry is None:
-        changes = changes_of(sample)
+        changes = changes_of(sample) or rows_of(sample)
         if changes:
-            source, sample = replace(source, envelope=Envelope.DEBEZIUM), changes.sample
+            source, sample = changes.source(source), changes.sample
         columns = changes.columns if changes else json_inferred(sample)
-        proposal = propose(wanted, source, sample, columns, members=key_members(sample))
+        proposal = propose(wanted, source, sample, columns, members=key_members(sample, source.envelope is not None))
     else:
         answering = connect_registry(get_connection(source.registry))
         sample = framed_sample(sample, answering)
@@ -99,6 +106,7 @@ def initialize(
         unusable = [f"{problem}; its records are quarantined" for problem in schemas.unusable.values()]
         doubts = *kinds.doubts, *unusable, *unreadable
         source, members = schemas.source, members_by_schema(schemas.keys)
+        columns = by_connect_names(columns, schemas.values)
         if rows := rows_by_schema(columns):
             source, columns = replace(source, envelope=Envelope.DEBEZIUM), rows
         proposal = propose(wanted, source, kinds.sample, columns, schemas.lookup, kinds.taken, doubts, members)

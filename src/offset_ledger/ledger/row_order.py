@@ -12,15 +12,16 @@ from offset_ledger.ledger.database import Cursor, named_sql
 KAFKA_TIMESTAMP = "kafka_timestamp"
 LOG = "log"
 APPENDED = "append"
-LOG_MOMENT = "_at"
-LOG_COLUMNS = (LOG_MOMENT, "_stored_at", "_log")
-"""What :func:`by_log` adds to staged rows."""
+LOG_MOMENTS = ("_at", "_stored_at")
+"""What :func:`by_log` adds to staged rows: their moments and those of the stored ones; with its place for a group."""
 
 
 def moment_of(record: RecordShape) -> str:
     """The moment that the pipeline file names."""
     if record.log_orders:
         return LOG
+    if record.publish_at_header is not None:
+        return f"{{header: {record.publish_at_header}}}"
     return format_path(record.publish_at) if record.publish_at else KAFKA_TIMESTAMP
 
 
@@ -54,7 +55,7 @@ def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bo
     What is unknown was written when delete markers came of tombstones alone, and so had Kafka's timestamp. Markers
     alone do not show what they have won over.
     """
-    if record.publish_at:
+    if record.publish_at or record.publish_at_header:
         return _any(cursor, table, "_deleted")
     if _any(cursor, table, "publish_at <> _timestamp"):
         return True
@@ -134,7 +135,7 @@ def row_formats(record: RecordShape, stored: str = "t") -> dict[str, sql.Composa
     order, stored_order = states.values()
     if record.log_orders:
         moment = sql.SQL("coalesce(s._stored_at, {})").format(sql.Identifier(stored, "publish_at"))
-        order = _of("s", [LOG_MOMENT, *place])
+        order = _of("s", [LOG_MOMENTS[0], *place])
         stored_order = sql.SQL(", ").join([moment, _of(stored, place)])
     return {
         **states,
@@ -161,12 +162,6 @@ def table_of(pipeline: Pipeline) -> sql.Identifier:
 def order_columns(record: RecordShape) -> list[str]:
     """The columns by which rows are ordered."""
     return ["publish_at", *([TOPIC[0]] if record.topic_names else []), "_partition", "_offset"]
-
-
-def group_order(alias: str, group: str, record: RecordShape) -> sql.Composable:
-    """The order of the record that gave a stored row the columns of the group; NULLs where none did."""
-    fields = (sql.SQL("({}).{}").format(sql.Identifier(alias, group), sql.Identifier(n)) for n in order_columns(record))
-    return sql.SQL(", ").join(fields)
 
 
 def rows_of(pipeline: Pipeline) -> sql.Composable:
@@ -197,30 +192,55 @@ def _coordinates(pipeline: Pipeline, of: sql.Composable, batch_id: sql.Composabl
     return {"pipeline": sql.Literal(pipeline.name), "batch_id": batch_id, **place}
 
 
-def by_log(pipeline: Pipeline, staging: sql.Composable, batch_id: sql.Composable) -> sql.Composable:
-    """Staged rows of a batch with the moments by which the log orders them and the stored rows of their keys."""
+def by_log(
+    pipeline: Pipeline, staging: sql.Composable, batch_id: sql.Composable, groups: Sequence[str] = ()
+) -> sql.Composable:
+    """Staged rows of a batch with the moments by which the log orders them and the stored rows of their keys.
+
+    Of each of the ``groups`` of columns, too: there the records that have it are ordered, and the one that gave it.
+    """
     record, first_wins = pipeline.record, pipeline.target.merge is Merge.SKIP_EXISTING
-    return sql.SQL(named_sql("log_order/staged")).format(
-        staging=staging,
-        target=table_of(pipeline.bookkeeping),
-        key=_of("s", record.key_names),
-        same_key=same_key(record, "t", "s"),
-        partition=_of("s", [*record.key_names, "_partition"]),
-        same_partition=same_partition(record, sql.Identifier("t")),
-        log=_began(pipeline, batch_id, batch_id, sql.Identifier("s")),
-        stored_log=stored_log(pipeline, batch_id, sql.Identifier("t")),
-        direction=sql.SQL("ASC" if first_wins else "DESC"),
-        beyond=sql.SQL("<" if first_wins else ">"),
-    )
+    parts = {
+        "staging": staging,
+        "target": table_of(pipeline.bookkeeping),
+        "same_key": same_key(record, "t", "s"),
+        "log": _began(pipeline, batch_id, batch_id, sql.Identifier("s")),
+    }
+    lists: dict[str, list[sql.Composable]] = {"stored_logs": [], "of_partition": [], "moments": []}
+    names = ("stored_moment", "stored_offset", "stored_log", "same", "last_at", "last", "at", "stored_at")
+    for suffix, group in [("", ""), *((f"_{place}", group) for place, group in enumerate(groups))]:
+        stored = sql.SQL("({})").format(sql.Identifier("t", group)) if group else sql.Identifier("t")
+        has = gives_group(group) if group else sql.SQL("true")
+        each = {
+            **{name: sql.Identifier(f"_{name}{suffix}") for name in names},
+            "stored": stored,
+            "has": has,
+            "key": _of("s", record.key_names),
+            "partition": sql.SQL(", ").join([_of("s", [*record.key_names, "_partition"]), *([has] if group else [])]),
+            "same_partition": _same_partition(record, stored),
+            "direction": sql.SQL("ASC" if first_wins else "DESC"),
+            "beyond": sql.SQL("<" if first_wins else ">"),
+        }
+        log = _stored_log(pipeline, batch_id, stored)
+        lists["stored_logs"].append(sql.SQL("{} AS {}").format(log, each["stored_log"]))
+        for name in ("of_partition", "moments"):
+            lists[name].append(sql.SQL(named_sql(f"log_order/{name}")).format(**each))
+    joined = {name: sql.SQL(",\n").join(each) for name, each in lists.items()}
+    return sql.SQL(named_sql("log_order/staged")).format(**parts, **joined)
 
 
-def same_partition(record: RecordShape, stored: sql.Composable) -> sql.Composable:
+def gives_group(group: str) -> sql.Composable:
+    """The condition that a staged row ``s`` has values for the group of columns."""
+    return sql.SQL("{} = ANY(s._groups)").format(sql.Literal(group))
+
+
+def _same_partition(record: RecordShape, stored: sql.Composable) -> sql.Composable:
     """The condition that a staged row and a stored record are of one partition."""
     names = map(sql.Identifier, order_columns(record)[1:-1])
     return sql.SQL(" AND ").join(sql.SQL("s.{} = {}.{}").format(name, stored, name) for name in names)
 
 
-def stored_log(pipeline: Pipeline, of_batch: sql.Composable, stored: sql.Composable) -> sql.Composable:
+def _stored_log(pipeline: Pipeline, of_batch: sql.Composable, stored: sql.Composable) -> sql.Composable:
     """When the ledger began with the log of a stored record, if that is of the batch's topic."""
     began = _began(pipeline, of_batch, sql.SQL("{}._batch_id").format(stored), stored)
     if not pipeline.record.topic_names:

@@ -15,8 +15,8 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Column, Pipeline, RecordShape
 from offset_ledger.errors import IncompleteStaging
-from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
-from offset_ledger.ledger.row_order import TOPIC, has_strays, moment_of, row_formats
+from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, sample_little, transaction
+from offset_ledger.ledger.row_order import TOPIC, has_strays, moment_of
 from offset_ledger.model.balance_sheet import Slice, StagedCounts
 from offset_ledger.model.batch import Attempt, Batch, Profile
 from offset_ledger.model.unread import UnreadCounts, together
@@ -35,7 +35,6 @@ _KAFKA = (
 _DELETED = ("_deleted", "boolean")  # of a row that was appended, and so is never deleted, only in staging
 _VALUE = ("_value", "bytea")
 _GROUPS = ("_groups", "text[]")  # those that the record gives
-_SAMPLED_BY_ANALYZE = 30_000  # rows, by the default_statistics_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,14 +283,10 @@ def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
     return {row[0]: row[1] for row in cursor.execute(query)}
 
 
-def analyze(cursor: Cursor, tables: StagingTables, record: RecordShape, staged_rows: int) -> None:
-    """Let the planner know how many rows and keys there are, and of many rows how wide they are.
-
-    The widths cost a small batch more than its merge can win by them: ANALYZE looks at each of its rows.
-    """
-    key = sql.SQL("({})").format(row_formats(record)["key"])
-    columns = sql.SQL("") if staged_rows > _SAMPLED_BY_ANALYZE else key
-    cursor.execute(sql.SQL("ANALYZE {} {}").format(tables.identifier(tables.rows), columns))
+def analyze(cursor: Cursor, tables: StagingTables) -> None:
+    """Let the planner know how many rows and keys there are, and how wide they are."""
+    sample_little(cursor)
+    cursor.execute(sql.SQL("ANALYZE {}").format(tables.identifier(tables.rows)))
 
 
 def are_there(cursor: Cursor, tables: StagingTables) -> bool:

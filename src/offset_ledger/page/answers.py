@@ -269,9 +269,10 @@ def completeness_rows(cursor: Cursor, pipeline: str, window: HistoryWindow, end:
     return read_rows(cursor, "page/completeness", pipeline=pipeline, batches=_COVERED, **times)
 
 
-def newest_audits(pipelines: Sequence[Pipeline], rights: Rights) -> JsonObject:
-    """Return the newest audit of each pipeline's topics, and whether the user may trigger an audit."""
+def newest_audits(pipelines: Sequence[Pipeline], rights: Rights, brokers: BrokerCache) -> JsonObject:
+    """Return the newest audit of each pipeline's topics, when the next is due, and whether the user may trigger one."""
     shown: list[JsonObject] = []
+    log = brokers.answers(pipelines)
     for conn_id, group in by_ledger(pipelines):
         topics: dict[str, list[JsonObject]] = {}
         problem = None
@@ -285,9 +286,10 @@ def newest_audits(pipelines: Sequence[Pipeline], rights: Rights) -> JsonObject:
             problem = str(error)
         for each in group:
             about = {"name": each.name, "topic": each.source.topic, "ledger_problem": problem}
+            about["broker_problem"] = log[each.name].problem
             shown.append({**about, "topics": topics.get(each.name, [])})
     action = {"dag_id": AUDIT_DAG, "blocked_reason": rights.blocked_reason(AUDIT_DAG)}
-    return {"pipelines": sorted(shown, key=lambda each: str(each["name"])), "action": action}
+    return {"pipelines": sorted(shown, key=lambda each: str(each["name"])), "action": action, "due": rights.audit_due}
 
 
 def _newest(cursor: Cursor, pipeline: Pipeline, known: Sequence[Series]) -> list[JsonObject]:

@@ -224,7 +224,7 @@ def audit_overview(user: CurrentUser, site: CurrentSite) -> JsonObject:
     """The newest audits of the pipelines that the user may see."""
     known = site.known()
     problems = known.problems if user.import_errors else ()
-    return {"problems": problems, **answers.newest_audits(_visible(known, user), user)}
+    return {"problems": problems, **answers.newest_audits(_visible(known, user), user, site.brokers)}
 
 
 @router.get("/api/pipelines/{name}/audits")

@@ -20,7 +20,7 @@ from airflow.utils.state import DagRunState
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from offset_ledger.ids import may_be_ours
+from offset_ledger.ids import AUDIT_DAG, may_be_ours
 from offset_ledger.page.app import create_app
 from offset_ledger.page.rights import Rights
 from offset_ledger.standing.reader import KnownPipelines, read_pipelines
@@ -38,6 +38,7 @@ def rights(user: GetUserDep) -> Rights:
         existing = {dag_id: bool(paused) for dag_id, paused in session.execute(query)}
         ours = sorted(filter(may_be_ours, existing))
         failed = failing(session, ours)
+        audit_due = session.scalar(select(DagModel.next_dagrun_create_after).where(DagModel.dag_id == AUDIT_DAG))
     teams = DagModel.get_dag_id_to_team_name_mapping(ours) if ours else {}
 
     def details(dag_id: str) -> DagDetails:
@@ -58,6 +59,7 @@ def rights(user: GetUserDep) -> Rights:
         import_errors=bool(manager.is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)),
         editable=frozenset(filter(may_edit, ours)),
         failed=failed,
+        audit_due=audit_due,
     )
 
 

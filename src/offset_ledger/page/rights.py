@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 
 from offset_ledger.config.names import DAILY_FOLDER
 from offset_ledger.ids import DAILY_REPORT_DAG, ingest_dag
@@ -12,7 +13,7 @@ class Rights:
     """What the user who is logged in may do, in DAG ids. ``existing`` are those that Airflow has now.
 
     ``editable``: those that they may edit, whose quarantined records they may read. ``failed``: those whose newest run
-    failed.
+    failed. ``audit_due``: from when on Airflow starts the next scheduled audit.
     """
 
     readable: frozenset[str] = frozenset()
@@ -22,6 +23,7 @@ class Rights:
     import_errors: bool = False
     editable: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
+    audit_due: datetime | None = None
 
     def sees(self, pipeline: str) -> bool:
         """Whether the rows of this pipeline are shown."""

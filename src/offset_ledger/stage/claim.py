@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from offset_ledger.config.model import Pipeline, RecordShape, Tombstone
+from offset_ledger.config.model import Pipeline, Tombstone
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import TombstonesMayBeGone
 from offset_ledger.ledger import batches, decisions, fencing, staging
@@ -74,9 +74,7 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
     return tables
 
 
-def seal(
-    session: Session, record: RecordShape, batch: Batch, tables: StagingTables, written: Written, origin: Origin
-) -> StagedCounts:
+def seal(session: Session, batch: Batch, tables: StagingTables, written: Written, origin: Origin) -> StagedCounts:
     """Check that the slices are the planned offsets, each once, and every gap is legal; then move the batch to staged.
 
     Raises:
@@ -92,7 +90,7 @@ def seal(
             missing = {r.partition: r.width - counted.get(r.partition, StagedCounts()).total for r in batch.ranges}
             late = find_late(cursor, batch, missing, written.retention)
         counts = sum((each.counts for each in slices), StagedCounts())
-        staging.analyze(cursor, tables, record, counts.rows)
+        staging.analyze(cursor, tables)
         batches.move(
             cursor,
             tables.attempt,

@@ -202,7 +202,7 @@ def stage_with(
                     batch = batches.read_batch(cursor, batch_id)  # an attempt before may have ended it earlier
                 written = stager.stage(session, batch, tables)
                 if not end_at_boundaries(session, pipeline, batch, tables):
-                    counts = seal(session, pipeline.record, batch, tables, written, origin)
+                    counts = seal(session, batch, tables, written, origin)
                     break
                 reach(Failpoint.AFTER_BOUNDARY)
     reach(Failpoint.AFTER_STAGE)

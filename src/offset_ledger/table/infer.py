@@ -10,9 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
+from itertools import compress
 from math import ceil
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from offset_ledger.config.column_types import ENCODINGS
@@ -22,7 +24,9 @@ from offset_ledger.config.source import Format, Source
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.decimals import NOT_FINITE
+from offset_ledger.decoding.elsewhere import wanted_by_headers
 from offset_ledger.decoding.formats import compile_decoder
+from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.inferred import Inferred, column_name, limited, named, schema_columns
 from offset_ledger.decoding.json.conversions import conversion, json_kind, list_elements
 from offset_ledger.decoding.json.decoder import JsonDecoder
@@ -102,14 +106,14 @@ def read_sample(connection: Connection, topic: str, wanted: int) -> Sample:
     return Sample(topic, tuple(records), snapshot.compacted, gaps and not snapshot.compacted)
 
 
-def json_inferred(sample: Sample, where: FieldCondition | None = None) -> tuple[Inferred, ...]:
-    """The columns of records in JSON, of those of which the condition holds.
+def json_inferred(sample: Sample, where: Sequence[FieldCondition] = ()) -> tuple[Inferred, ...]:
+    """The columns of records in JSON, of those of which the conditions hold.
 
     Raises:
         ConfigurationError: none of the records is.
     """
     values = sample.values
-    if documents := _documents(values, where):
+    if documents := json_documents(values, where):
         return json_columns(documents)
     if not values:
         wrong = f"all {len(sample.records)} sampled records are tombstones" if sample.records else "it has no records"
@@ -159,14 +163,14 @@ def schema_inferred(
     if source.format is Format.JSON_SCHEMA:
         begins = {b"\0" + schema.schema_id.to_bytes(frame.SIZE - 1, "big") for schema in schemas}
         values = kinds.sample.values
-        documents = _documents([value[frame.SIZE :] for value in values if value[: frame.SIZE] in begins])
+        documents = json_documents([value[frame.SIZE :] for value in values if value[: frame.SIZE] in begins])
         by_schema = refined(by_schema, json_columns(documents))
     return by_schema, tuple(unreadable)
 
 
-def _documents(values: Sequence[bytes], where: FieldCondition | None = None) -> list[bytes]:
+def json_documents(values: Sequence[bytes], where: Sequence[FieldCondition] = ()) -> list[bytes]:
     """Return the values that are JSON objects and could become a row."""
-    decode = JsonDecoder(RecordShape(None, None, (), where=where), Limits()).decode
+    decode = JsonDecoder(RecordShape(None, None, (), where=tuple(where)), Limits()).decode
     return [value for value in values if not isinstance(decode(value, b"key", EPOCH), Refusal | Skip)]
 
 
@@ -353,13 +357,24 @@ def sampled_columns(pipeline: Pipeline, records: int = 1_000) -> tuple[Column, .
             raise UnusableSchema(f"{source.schema.name}: {problem}; correct it") from None
     else:
         sample = read_sample(get_connection(source.connection), source.topic, records)
-        inferred = _of_registry(pipeline, sample) if source.registry else json_inferred(sample, pipeline.record.where)
+        if conditions := pipeline.record.where_in_headers:
+            sample = _wanted(sample, conditions)
+        of_values = pipeline.record.where_in_values
+        inferred = _of_registry(pipeline, sample) if source.registry else json_inferred(sample, of_values)
         if source.format is Format.JSON:
             inferred = tuple(replace(x, type="text") if x.type in NARROWED and x.doubt else x for x in inferred)
     columns = named(limited(inferred))
     if not columns:
         raise ConfigurationError(f"no column can be inferred from topic {source.topic}; name them in record.columns")
     return tuple(replace(each.column, nullable=True, aliases=()) for each in columns)
+
+
+def _wanted(sample: Sample, conditions: Sequence[FieldCondition]) -> Sample:
+    """The records that the conditions on headers do not skip."""
+    pairs = [[{"key": name.encode(), "value": value} for name, value in each.headers] for each in sample.records]
+    is_tombstone = np.array([each.value is None for each in sample.records])
+    wanted, _ = wanted_by_headers(conditions, pa.array(pairs, HEADERS), is_tombstone)
+    return replace(sample, records=tuple(compress(sample.records, wanted)))
 
 
 def _of_registry(pipeline: Pipeline, sample: Sample) -> tuple[Inferred, ...]:

@@ -68,7 +68,6 @@ CONNECTORS = {
         "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
         "transforms.unwrap.delete.tombstone.handling.mode": "rewrite",
         "transforms.unwrap.add.fields": "op",
-        **PLAIN,
     },
 }
 
@@ -495,7 +494,5 @@ def test_events_that_were_unwrapped(mirror: Mirror, monkeypatch: pytest.MonkeyPa
     mirror.change("DELETE FROM shop.flat WHERE id > 7 AND id < 10")
     mirror.settle("flat")
     ingested(proposed("flat.shop.flat", "flat"))
-    assert names_of(mirror.target, "public.flat") >= {"id", "v", "n", "at", "_deleted"}
-    columns = {name: (name, name) for name in ("id", "v", "n", "at")}
-    mirror.equal(columns, "shop.flat", "(SELECT * FROM public.flat WHERE NOT _deleted) AS live")
+    mirror.same("flat", ["id", "v", "n", "at"])
     assert {each["__op"] for each in mirror.events("flat.shop.flat")} == {"r", "c", "u", "d"}

@@ -72,7 +72,7 @@ def many(session: Session, pipeline: Pipeline) -> StagingTables:
             [*astuple(tables.attempt), MANY, MANY - 1],
         )
         batch = batches.read_batch(cursor, batch_id)
-    seal(session, pipeline.record, batch, tables, Written(1), ME)
+    seal(session, batch, tables, Written(1), ME)
     validated(session, tables)
     return tables
 

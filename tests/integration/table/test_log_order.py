@@ -184,7 +184,7 @@ def test_below_a_truncation_offsets_order_and_above_it_the_new_log_is_newer(
     assert verify(pipeline)[0] == []
 
 
-@pytest.mark.parametrize("shape", ["columns", "beside", "on_conflict"])
+@pytest.mark.parametrize("shape", ["columns", "beside", "groups", "on_conflict"])
 def test_a_key_of_two_partitions_is_that_of_the_later_moment_and_never_stale_in_its_own(
     session: Session, tmp_path: Path, shape: str
 ) -> None:
@@ -206,7 +206,7 @@ def test_a_key_of_two_partitions_is_that_of_the_later_moment_and_never_stale_in_
         if agree:
             in_time = [replace(c, partition=0, offset=c.seconds) for c in every]
             states = {f"{0}:{c.seconds}": c.state for c in every}
-            expected_then = expected(in_time, first_wins=False, groups=False)
+            expected_then = expected(in_time, first_wins=False, groups=shape == "groups")
             found = {key: (states[state], note) for key, (state, note) in expected_then.items()}
             assert stands(session, pipeline.target.beside) == found, seed
         kept = "offset_ledger_rows.accounts" if pipeline.target.beside else "public.accounts"
@@ -232,15 +232,15 @@ def test_conflicts_are_those_of_the_records_that_the_log_lets_win(session: Sessi
 
 BROKEN = {
     "moments before offsets": (
-        "WHEN _same AND _stored_offset {beyond} _last THEN _stored_moment ELSE _last_at",
-        "ELSE s.publish_at",
+        "WHEN {same} AND {stored_offset} {beyond} {last} THEN {stored_moment} ELSE {last_at}",
+        "ELSE publish_at",
     ),
     "the stored row never gives way": (
-        "max(_last_at) FILTER (WHERE _same AND _last > _stored_offset) OVER (PARTITION BY {key})",
+        "max({last_at}) FILTER (WHERE {has} AND {same} AND {last} > {stored_offset}) OVER (PARTITION BY {key})",
         "NULL",
     ),
     "the stored row always gives way": (
-        "WHEN _same AND _stored_offset {beyond} _last THEN _stored_moment",
+        "WHEN {same} AND {stored_offset} {beyond} {last} THEN {stored_moment}",
         "WHEN false THEN NULL",
     ),
 }
@@ -250,9 +250,9 @@ BROKEN = {
 def test_another_order_is_found(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     """The histories of the first test tell the order of the log from others."""
     before, after = BROKEN[broken]
-    text = named_sql("log_order/staged")
+    text = named_sql("log_order/moments")
     assert before in text
-    changed = {"log_order/staged": text.replace(before, after)}
+    changed = {"log_order/moments": text.replace(before, after)}
     monkeypatch.setattr(row_order, "named_sql", lambda name: changed.get(name) or named_sql(name))
     with pytest.raises(AssertionError):
         test_the_table_is_that_of_the_source_whatever_the_clocks_say(session, tmp_path, "columns")

@@ -31,7 +31,7 @@ STATE = """() => JSON.stringify([
   document.querySelectorAll('main tr, main .heat').length,
   [...document.querySelectorAll('[aria-expanded=true], [aria-pressed=true]')].map((e) => e.dataset.key),
   [...document.querySelectorAll('main [data-key]')].map((e) => e.dataset.key),
-  [...document.querySelectorAll('.command button')].map((e) => e.textContent),
+  [...document.querySelectorAll('[data-key^=copy-]')].map((e) => e.textContent),
   new Set(performance.getEntriesByType('resource').map((e) => e.name)).size])"""
 DEPTH = 3  # controls that are pressed one after the other
 VALUES = {"ranges": "0:1-2", "since": "2026-03-01T00:00:00", "until": "2026-03-02T00:00:00", "limit": "7"}

@@ -271,18 +271,69 @@ def test_quarantined_records_are_filtered_opened_and_redriven_by_reason(open_pag
     page = open_page("orders/quarantine")
     toggles = page.locator("tbody button.toggle")
     expect(toggles).to_have_count(9)
+    heading = page.locator("section > .head", has_text="Quarantined records")
+    expect(heading).to_contain_text("9 of 9")
+    page.get_by_label("Reason").select_option(label="precision (9)")
+    expect(heading).to_contain_text("9 of 9")
     page.get_by_label("Partition").select_option("1")
     expect(toggles).to_have_count(3)
-    page.get_by_label("Reason").select_option("precision")
     toggles.first.click()
     record = page.locator(".unfolded")
     expect(record).to_contain_text('"amount": 12.345')
+    expect(record.locator("mark")).to_have_text("12.345")
     expect(page.locator('button[data-key="dismiss-filtered"]')).to_have_count(0)  # it would take every partition
     record.get_by_role("button", name="Dismiss…").click()
     expect(page.get_by_role("dialog").get_by_role("heading")).to_have_text(re.compile(r"^Dismiss: 1:\d+ of orders$"))
     page.keyboard.press("Escape")
     page.locator('button[data-key="redrive-filtered"]').click()
     expect(page.get_by_role("dialog").locator('input[name="reason"]')).to_have_value("precision")
+
+
+DOCUMENT = """{"id":12345678901234567890,"b":[{"c":"x\\n"},[],{}],"b":1.50,"it's":null,"d":{"e":[1,2]}}"""
+INDENTED = r"""{
+  "id": [12345678901234567890],
+  "b": [
+    {
+      "c": ["x\n"]
+    },
+    [],
+    {}
+  ],
+  "b": 1.50,
+  "it's": [null],
+  "d": [{
+    "e": [
+      1,
+      2
+    ]
+  }]
+}"""
+
+
+def test_a_document_is_shown_as_it_was_written_and_what_was_refused_is_marked(
+    open_page: Callable[..., Page], address: str
+) -> None:
+    """No number loses a digit, and no member that is there twice."""
+    page = open_page()
+    record = page.request.get(f"{address}/api/pipelines/orders/quarantine/9").json()
+    size = len(DOCUMENT)
+    record["value"] |= {"text": DOCUMENT, "shown": size, "size": size}
+    record["key"] = {"form": "text", "text": "", "shown": 0, "size": 0}
+    paths = ("$.id", "$.b[0].c", "$['it\\'s']", "$.d")
+    record["reasons"] = [{"code": "type", "path": path, "detail": "wrong"} for path in paths]
+    answer_with(page, re.compile("/api/pipelines/orders/quarantine/9$"), record)
+    unfold(shown(page, address, "orders/quarantine"))
+    key, value = page.locator(".unfolded pre").all()
+    expect(key).to_have_text('""')
+    marked = value.evaluate(
+        "e => { for (const m of e.querySelectorAll('mark')) m.replaceWith('[', ...m.childNodes, ']');"
+        "  return e.textContent; }"
+    )
+    assert marked == INDENTED
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    page.get_by_role("button", name="Copy value").click()
+    expect(page.get_by_text("Copied")).to_be_visible()
+    assert page.evaluate("copied") == DOCUMENT
 
 
 def test_two_hundred_pipelines_are_filtered_by_condition_and_name(open_page: Callable[..., Page], address: str) -> None:

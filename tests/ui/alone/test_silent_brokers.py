@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -9,12 +10,14 @@ from functools import partial
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from offset_ledger.connections import Connection, environment_name
+from offset_ledger.connections import Connection, environment_name, get_connection
+from offset_ledger.ledger.database import connect
 from offset_ledger.page.app import create_app
 from offset_ledger.sandbox.kafka import Kafka
 from offset_ledger.sandbox.stack import Stack
 from offset_ledger.standing.brokers import BrokerCache
 from offset_ledger.standing.reader import read_pipelines
+from tests.fixtures.audited import audited
 from tests.fixtures.exporter_bench import PIPELINE, Bench
 from tests.fixtures.own_kafka import bench_on, own_cluster
 from tests.fixtures.page_world import FULL
@@ -67,8 +70,15 @@ def test_a_page_that_was_green_says_that_nothing_is_known(browser: Browser, benc
         assert tile(page, "not known") == "0"
         looks(page, address, "known")
         shown(page, address, "orders/completeness")
-        expect(page.locator("main")).to_contain_text(", 5 of 8 records loaded")
+        expect(page.locator("main")).to_contain_text(
+            "Of 8 records in the batches that end in this time, 5 were loaded."
+        )
         picture(page, "completeness-refused-light")
+        with connect(get_connection("postgres_default")) as session:
+            audited(session, "orders", "orders", datetime.now(UTC), {"compaction": "ok", "retention": "ok"})
+        shown(page, address, "audit#orders")
+        expect(page.locator("h1 .chip")).to_have_text("clean: 2 rules passed")
+        expect(page.locator(".notice.good")).to_have_text("There is no finding.")
 
         for broker in cluster.brokers:
             broker.kill()
@@ -90,6 +100,13 @@ def test_a_page_that_was_green_says_that_nothing_is_known(browser: Browser, benc
         expect(page.locator(".chip.good", has_text="up to date")).to_have_count(0)
         shown(page, address, "orders/completeness")
         expect(page.locator("main")).to_contain_text("what has not been read yet is not known")
+        for part in ("audit", "audit#orders"):
+            shown(page, address, part)
+            expect(page.locator(".chip.plain")).to_have_text(re.compile("^2 rules passed "))
+            expect(page.locator("main")).to_contain_text("the brokers do not answer now")
+            expect(page.locator(":is(.notice, .chip).good")).to_have_count(0)
+            assert serious(page) == {}
+        picture(page, "audit-silent-light")
         context.close()
 
 

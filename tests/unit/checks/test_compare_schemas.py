@@ -164,7 +164,7 @@ def test_what_the_schema_lacks_and_what_the_file_lacks() -> None:
     file = pipeline(column("text", nullable=True, path="gone"), replace(column("text", path="lost"), name="g"))
     file = replace(
         file,
-        record=replace(file.record, delete_when=FieldCondition(("op",), "d"), where=FieldCondition(("kind",), "x")),
+        record=replace(file.record, delete_when=FieldCondition(("op",), "d"), where=(FieldCondition(("kind",), "x"),)),
     )
 
     schema = known(field(STRING, path="op"), field(STRING, path="kind"), field(LONG, path="new.x", nullable=True))

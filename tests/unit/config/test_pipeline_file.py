@@ -91,9 +91,9 @@ class QuickLoader(yaml.CSafeLoader):
     yaml_implicit_resolvers = PlainLoader.yaml_implicit_resolvers
 
 
-def edited(old: str, new: str) -> str:
-    assert BASE.count(old) == 1, f"{old!r} stands {BASE.count(old)} times in the base file"
-    return BASE.replace(old, new)
+def edited(old: str, new: str, text: str = BASE) -> str:
+    assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in the base file"
+    return text.replace(old, new)
 
 
 def written(folder: Path, text: str | bytes, name: str = "orders.yaml") -> Path:
@@ -381,6 +381,46 @@ def test_delete_when_is_a_path_and_a_value(tmp_path: Path, tombstone: str, equal
     assert found == FieldCondition(("op",), expected)  # type: ignore[arg-type]
     assert found is not None
     assert type(found.equals) is type(expected)
+    assert schema_accepts(text)
+
+
+WHERE = {
+    "{path: $.op, equals: d}": ([FieldCondition(("op",), "d")], ()),
+    "[{path: $.op, not: d}, {path: $.b, not: true}]": (
+        [FieldCondition(("op",), "d", negated=True), FieldCondition(("b",), True, negated=True)],
+        (),
+    ),
+    "{header: ce_type, equals: 7}": ([FieldCondition((), 7, header="ce_type")], ()),
+    "{header: ce_type, not: x, schema: [a, b]}": ([FieldCondition((), "x", True, "ce_type")], ("a", "b")),
+    "[{schema: a}, {path: $.op, equals: d}]": ([FieldCondition(("op",), "d")], ("a",)),
+}
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_where_is_a_condition_or_a_list_of_them(tmp_path: Path, where: str) -> None:
+    text = edited("tombstone: skip", f"where: {where}")
+    text = edited("topic: orders", "topic: orders\n  format: avro\n  registry: r", text) if "schema" in where else text
+    record = parse_pipeline(written(tmp_path, text)).record
+    assert ([*record.where], record.schemas) == WHERE[where]
+    assert schema_accepts(text)
+
+
+def test_schemas_are_named_in_one_condition_of_a_list(tmp_path: Path) -> None:
+    text = edited("tombstone: skip", "where: [{schema: a}, {schema: b}]")
+    text = edited("topic: orders", "topic: orders\n  format: avro\n  registry: r", text)
+    expected = "14: record.where[1].schema: an earlier condition names schemas already; write one list of them"
+    assert problems(written(tmp_path, text)) == [expected]
+
+
+@pytest.mark.parametrize("tombstone", ["skip", "delete"])
+def test_publish_at_is_a_header_which_a_tombstone_has_too(tmp_path: Path, tombstone: str) -> None:
+    text = edited(
+        "$.at\n  tombstone: skip", f"{{header: ce_time, encoding: epoch_ns, round: true}}\n  tombstone: {tombstone}"
+    )
+    text = edited("event_id: $.id", "event_id: key", text)
+    record = parse_pipeline(written(tmp_path, text)).record
+    found = record.publish_at, record.publish_at_header, record.publish_at_encoding, record.publish_at_round
+    assert found == (None, "ce_time", "epoch_ns", True)
     assert schema_accepts(text)
 
 

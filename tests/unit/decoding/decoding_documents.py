@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -64,6 +66,15 @@ DELETES = (
     FieldCondition(('x"words',), 1),
     FieldCondition(("inner", "deep"), "x"),
 )
+CONDITIONS = st.one_of(
+    st.just(()),
+    st.lists(
+        st.builds(lambda each, negated: replace(each, negated=negated), st.sampled_from(DELETES), st.booleans()),
+        min_size=1,
+        max_size=2,
+    ).map(tuple),
+)
+"""What a record has to be for a pipeline: nothing, or one or two conditions."""
 
 GOOD = {
     "text": [
@@ -381,7 +392,7 @@ def oracle(value: bytes, shape: RecordShape = SHAPE) -> tuple[Any, ...] | Skip |
         json.dumps(root, ensure_ascii=False).encode()  # lone surrogates
         if not isinstance(root, dict) or _depth(root) > 500:
             raise Wrong
-        if shape.where is not None and not _says(root, shape.where):
+        if not _wanted(root, shape.where):
             return Skip()
         deleted = shape.delete_when is not None and _says(root, shape.delete_when)
         columns = [None if deleted else _read(root, c.path, kind(c), c.nullable) for c in shape.columns]
@@ -393,6 +404,20 @@ def oracle(value: bytes, shape: RecordShape = SHAPE) -> tuple[Any, ...] | Skip |
         )
     except (Wrong, UnicodeError, json.JSONDecodeError, RecursionError):
         return None
+
+
+def _wanted(root: Any, conditions: Sequence[FieldCondition]) -> bool:
+    """Whether all conditions hold; raises Wrong where no one certainly does not, and one is in doubt."""
+    doubt: Wrong | None = None
+    for each in conditions:
+        try:
+            if _says(root, each) is each.negated:
+                return False
+        except Wrong as wrong:
+            doubt = wrong
+    if doubt:
+        raise doubt
+    return True
 
 
 def _says(root: Any, when: FieldCondition) -> bool:

@@ -132,6 +132,39 @@ def test_the_limit_of_bytes_is_about_the_whole_value_wrapped_or_not() -> None:
         assert [each["code"] for each in reasons.get(0, ())] == (["too_large"] if refused else [])
 
 
+@pytest.mark.parametrize("tombstone", Tombstone)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_null_of_json_converter_is_a_tombstone(tombstone: Tombstone, wrapped: bool) -> None:
+    """JsonConverter writes null that has a schema, as ExtractNewRecordState makes it of a delete, as a document."""
+    under: JsonPath = ("payload",) if wrapped else ()
+    columns = (
+        column("a", "text", (*under, "a"), nullable=True),
+        column("b", "text", (*under, "b"), nullable=True, group="b"),
+    )
+    key = (Column("id", ColumnType("bigint"), (), key=("id",)),)
+    conditions = FieldCondition((*under, "kind"), "x", negated=True), FieldCondition((), "x", True, "kind")
+    record = RecordShape(None, None, columns, key=key, tombstone=tombstone, where=conditions)
+    decoder = compile_decoder(Source(topic="t", key_format=KeyFormat.JSON), record, Limits())
+    row = written({"a": "x", "b": "y"}, wrapped)
+    null = b'{"schema":{"type":"struct"},"payload":null}' if wrapped else b"null"
+    rows, reasons = decoded(decoder, [row, null, None, row], [b'{"id":1}'] * 3 + [b"null"], proves=False)
+    deletes = {1: (1, True), 2: (1, True)} if tombstone is Tombstone.DELETE else {}
+    assert {place: (each["id"], each["_deleted"]) for place, each in rows.items()} == {0: (1, False)} | deletes
+    codes = {place: [(r["path"], r["code"]) for r in each] for place, each in reasons.items()}
+    refused = {1: [("$", "tombstone")], 2: [("$", "tombstone")]} if tombstone is Tombstone.QUARANTINE else {}
+    assert codes == refused | {3: [("_key", "type")]}
+
+
+@pytest.mark.parametrize("value", [b' {"schema": {}, "payload": null}', b'{"schema":1,"x":2,"payload":null}'])
+def test_what_only_looks_like_a_null_of_json_converter_is_read(value: bytes) -> None:
+    record = RecordShape(None, None, (column("a", "text", ("payload", "a"), nullable=True),), append=True)
+    rows, _ = decoded(compile_decoder(Source(topic="t"), record, Limits()), [value], proves=False)
+    assert rows[0]["a"] is None
+    record = RecordShape(None, None, (column("schema", "jsonb"),), append=True)
+    rows, _ = decoded(compile_decoder(Source(topic="t"), record, Limits()), [b'{"schema":{},"payload":null}'])
+    assert rows[0]["schema"] == "{}"
+
+
 def test_plain_records_have_groups_too_and_a_delete_has_all() -> None:
     record = RecordShape(
         ("id",),

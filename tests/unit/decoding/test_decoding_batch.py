@@ -26,6 +26,7 @@ from tests.examples import examples
 from tests.unit.decoding.decoding_documents import (
     BAD,
     COLUMNS,
+    CONDITIONS,
     DELETES,
     GOOD,
     KAFKA_TIME,
@@ -106,13 +107,13 @@ def test_a_batch_is_its_records_one_by_one(
 @given(
     st.lists(st.tuples(st.one_of(st.none(), documents(), documents(0)), keys_), max_size=6),
     st.sampled_from([None, *DELETES]),
-    st.sampled_from([None, *DELETES]),
+    CONDITIONS,
     st.booleans(),
 )
 def test_a_batch_with_deletes_and_other_kinds_is_its_records_one_by_one(
     records: list[tuple[bytes | None, bytes | None]],
     delete_when: FieldCondition | None,
-    where: FieldCondition | None,
+    where: tuple[FieldCondition, ...],
     kafkas: bool,
 ) -> None:
     values, keys = [value for value, _ in records], [key for _, key in records]
@@ -169,7 +170,8 @@ def test_every_literal_that_a_condition_reads_is_read_alike_in_a_batch(
     shape = replace(SHAPE, delete_when=FieldCondition(path, equals))
     values: list[bytes | None] = [value_with("__".join(path[:2]).removesuffix("__a"), one) for one in ALL_LITERALS]
     check(JsonDecoder(shape, LIMITS), values, [None] * len(values))
-    check(JsonDecoder(replace(SHAPE, where=FieldCondition(path, equals)), LIMITS), values, [None] * len(values))
+    for condition in (FieldCondition(path, equals), FieldCondition(path, equals, negated=True)):
+        check(JsonDecoder(replace(SHAPE, where=(condition,)), LIMITS), values, [None] * len(values))
 
 
 @examples(200)
@@ -211,9 +213,9 @@ def test_numbers_that_do_not_delete_take_the_quick_way(equals: int, written: lis
     assert proven is not None
     assert proven.places.tolist() == [*range(len(written))]
     check(decoder, list(values), [None] * len(values))
-    check(
-        JsonDecoder(replace(SHAPE, where=FieldCondition(("any",), equals)), LIMITS), list(values), [None] * len(values)
-    )
+    for negated in (False, True):
+        condition = FieldCondition(("any",), equals, negated)
+        check(JsonDecoder(replace(SHAPE, where=(condition,)), LIMITS), list(values), [None] * len(values))
 
 
 def test_a_value_cannot_lend_its_end_to_the_next() -> None:

@@ -16,6 +16,7 @@ from tests.examples import examples
 from tests.unit.decoding.decoding_documents import (
     _READER,
     COLUMNS,
+    CONDITIONS,
     DELETES,
     KAFKA_TIME,
     LIMITS,
@@ -39,9 +40,9 @@ def slots(row: DecodedRow) -> tuple[Any, ...]:
 
 
 @examples(2000)
-@given(documents(), st.sampled_from([None, None, None, *DELETES]), st.sampled_from([None, None, None, *DELETES]))
+@given(documents(), st.sampled_from([None, None, None, *DELETES]), CONDITIONS)
 def test_decodes_exactly_what_the_oracle_reads(
-    value: bytes, delete_when: FieldCondition | None, where: FieldCondition | None
+    value: bytes, delete_when: FieldCondition | None, where: tuple[FieldCondition, ...]
 ) -> None:
     shape = replace(SHAPE, delete_when=delete_when, where=where)
     outcome = JsonDecoder(shape, LIMITS).decode(value, None, KAFKA_TIME)

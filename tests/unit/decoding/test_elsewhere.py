@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -221,6 +222,95 @@ def test_headers_and_whole_keys_are_read_as_text_or_bytes_and_the_last_header_of
         2: [("_headers['x source']", "encoding"), ("_headers.tries", "format")],
         3: [("_headers['x source']", "missing"), ("_key", "missing")],
     }
+
+
+def headed(**values: bytes | None) -> list[dict[str, Any]]:
+    return [{"key": name.encode(), "value": value} for name, value in values.items()]
+
+
+@pytest.mark.parametrize("form", Format)
+def test_the_moment_of_a_header_is_read_as_a_column_of_a_header_is(form: Format) -> None:
+    """CloudEvents in binary mode: what is about the event is in headers."""
+    headers = [
+        headed(ce_time=b"2026-01-01T13:00:00.5+01:00"),
+        headed(ce_time=b""),
+        headed(ce_time=None),
+        headed(ce_type=b"order"),
+        None,
+        headed(ce_time=b"yesterday"),
+        headed(ce_time=b"\xff"),
+        [*headed(ce_time=b"2020-01-01T00:00:00Z"), *headed(ce_time=b"2026-01-01T12:00:00Z")],
+    ]
+    values, schema = written(form, [{"id": f"e{n}"} for n in range(len(headers))])
+    source = Source("k", "t", format=form, registry=None if form is Format.JSON else "r", subject=SubjectStrategy.ANY)
+    record = RecordShape(("id",), None, (), publish_at_header="ce_time")
+    decoder = compile_decoder(source, record, Limits(), lambda _: {1: schema})
+    rows, reasons = decoded(decoder, [*values], headers=headers, proves=False)
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    assert {place: row["publish_at"] for place, row in rows.items()} == {0: noon.replace(microsecond=500_000), 7: noon}
+    found = {place: [(r["path"], r["code"]) for r in each] for place, each in reasons.items()}
+    codes = {1: "format", 2: "null", 3: "missing", 4: "missing", 5: "format", 6: "encoding"}
+    assert found == {place: [("_headers.ce_time", code)] for place, code in codes.items()}
+    empty = "expected timestamptz, and the header ce_time is empty"
+    assert [reasons[place][0]["detail"] for place in (1, 2)] == [empty, empty]
+
+
+def test_a_moment_of_a_header_may_be_an_epoch_and_a_tombstone_has_it_too() -> None:
+    record = RecordShape(
+        None, None, (named("n", "bigint"),), "epoch_ns", True, publish_at_header="at", tombstone=Tombstone.DELETE
+    )
+    headers = [headed(at=b"1767268800000000501"), headed(at=b"1767268800000000000"), None, headed(at=b"1.5")]
+    decoder = compile_decoder(Source("k", "t"), record, Limits())
+    rows, reasons = decoded(decoder, [b'{"n": 1}', None, None, b'{"n": 1}'], [b"k"] * 4, headers, proves=False)
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    expected = {0: (noon.replace(microsecond=1), 1, False), 1: (noon, None, True)}
+    assert {place: (row["publish_at"], row["n"], row["_deleted"]) for place, row in rows.items()} == expected
+    assert {place: [r["code"] for r in each] for place, each in reasons.items()} == {2: ["missing"], 3: ["type"]}
+
+
+def test_moments_of_headers_take_the_quick_way() -> None:
+    record = RecordShape(("id",), None, (), publish_at_header="at")
+    headers = [headed(at=b"2026-01-01T12:00:00Z")] * 3
+    decoder = compile_decoder(Source("k", "t"), record, Limits())
+    decoded(decoder, [b'{"id": "%d"}' % n for n in range(3)], headers=headers)
+
+
+WANTED_BY_HEADERS = {
+    "equals": ((FieldCondition((), "order", header="type"),), {0, 9}, {7}),
+    "not": ((FieldCondition((), "order", negated=True, header="type"),), {1, 2, 3, 4, 5, 6, 8, 9}, {7}),
+    "true": ((FieldCondition((), True, header="type"),), {4, 9}, {0, 1, 3, 6, 7}),
+    "a number": ((FieldCondition((), 7, negated=True, header="type"),), {2, 5, 8, 9}, {0, 1, 3, 4, 7}),
+    "a value too": ((FieldCondition((), "order", header="type"), FieldCondition(("kind",), "x")), {9}, set()),
+    "certainly none": (
+        (FieldCondition((), True, header="type"), FieldCondition((), "t", header="none"), FieldCondition(("k",), 1)),
+        {9},
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", Format)
+@pytest.mark.parametrize("case", WANTED_BY_HEADERS)
+def test_headers_say_which_records_are_the_pipelines(form: Format, case: str) -> None:
+    conditions, taken, refused = WANTED_BY_HEADERS[case]
+    types: list[bytes | None] = [b"order", b"refund", None, b"", b"true", None, b"7", b"\xff"]
+    headers = [headed(other=b"order") if n == 5 else headed(type=each) for n, each in enumerate(types)]
+    values, schema = written(form, [{"id": f"e{n}", "kind": None} for n in range(9)])
+    source = Source("k", "t", format=form, registry=None if form is Format.JSON else "r", subject=SubjectStrategy.ANY)
+    record = RecordShape(("id",), None, (), where=conditions, tombstone=Tombstone.DELETE, key=(named("id", key=()),))
+    record = replace(record, event_id=None, key=(named("id", path=(), key=()),))
+    decoder = compile_decoder(source, record, Limits(), lambda _: {1: schema})
+    records: list[bytes | None] = [*values, None, None]
+    all_headers = [*headers, None, None, headed(type=b"another")]
+    rows, reasons = decoded(decoder, records, [b"k"] * 11, all_headers, proves=False)
+    tombstone = {10} if case == "not" else set()
+    assert rows.keys() - tombstone == taken
+    assert (10 in rows) is (case == "not")
+    assert {place: {r["path"] for r in each} for place, each in reasons.items() if place != 10} == {
+        place: {"_headers.type"} for place in refused
+    }
+    made = decode_batch(decoder, batch_of(records, [b"k"] * 11, all_headers))
+    assert made.skipped == 11 - len(rows) - len(reasons)
 
 
 @pytest.mark.parametrize("form", [each for each in KeyFormat if each is not KeyFormat.TEXT])

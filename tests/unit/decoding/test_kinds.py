@@ -188,7 +188,7 @@ def test_a_tombstone_has_no_kind(form: Format) -> None:
 
 @pytest.mark.parametrize("form", OTHERS)
 def test_a_schema_and_a_value_have_to_hold_both(form: Format) -> None:
-    decoder = decoder_of(form, "shop.Order", where=FieldCondition(("amount",), 7))
+    decoder = decoder_of(form, "shop.Order", where=(FieldCondition(("amount",), 7),))
     eight = {Format.AVRO: record(2, 8), Format.PROTOBUF: record(11, 8, "shop.Order"), Format.JSON_SCHEMA: record(21, 8)}
     others = {Format.AVRO: record(3, 7), Format.PROTOBUF: record(11, 7, "shop.Refund")}
     assert read(decoder, OURS[form], eight[form], others.get(form, record(23, 7)), OURS[form]) == [7, None, None, 7]

@@ -154,14 +154,14 @@ def test_each_kind_has_its_own_place_of_a_moved_value_and_its_own_rest(form: For
 
 @FORMS
 def test_of_a_skipped_record_nothing_is_left_and_nothing_is_refused(form: Form) -> None:
-    decoder, values = made(form, where=FieldCondition(("note",), "a"))
+    decoder, values = made(form, where=(FieldCondition(("note",), "a"),))
     assert outcomes(decoder, values) == [ROWS[0], Skip, Skip, Skip, ROWS[4]]
     assert proven(decoder, values) == ([0, 4], [1, 2, 3])
 
 
 @FORMS
 def test_where_no_record_is_taken_none_has_a_rest(form: Form) -> None:
-    decoder, values = made(form, where=FieldCondition(("note",), "none of them"))
+    decoder, values = made(form, where=(FieldCondition(("note",), "none of them"),))
     assert outcomes(decoder, values) == [Skip] * 5
     assert proven(decoder, values) == ([], [0, 1, 2, 3, 4])
 
@@ -179,7 +179,7 @@ def test_records_of_the_named_schema_alone_have_a_rest(form: Form, taken: str) -
 
 @FORMS
 def test_what_conditions_alone_compare_is_left(form: Form) -> None:
-    conditions = {"where": FieldCondition(("note",), "a"), "delete_when": FieldCondition(("total",), 5)}
+    conditions = {"where": (FieldCondition(("note",), "a"),), "delete_when": FieldCondition(("total",), 5)}
     decoder, values = made(form, **conditions)
     assert outcomes(decoder, values) == [ROWS[0], Skip, Skip, Skip, ("e4", None, None, "deleted")]
     decoder, values = made(form, delete_when=FieldCondition(("note",), "b"))

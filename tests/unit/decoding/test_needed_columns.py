@@ -151,7 +151,7 @@ def test_texts_are_parsed_where_the_file_says_so_and_not_where_a_schema_had_anot
 
 
 def test_what_conditions_read_is_no_new_field() -> None:
-    shape = replace(record(), where=FieldCondition(("kind",), "order"), delete_when=FieldCondition(("op",), "d"))
+    shape = replace(record(), where=(FieldCondition(("kind",), "order"),), delete_when=FieldCondition(("op",), "d"))
     assert not needed(ADD, shape, ("kind", "string"), ("op", "string"))
 
 

@@ -266,7 +266,7 @@ def test_a_refused_rest_is_one_reason_of_several() -> None:
 
 
 def test_conditions_read_no_column_and_a_delete_has_no_rest() -> None:
-    conditions = {"where": FieldCondition(("kind",), "order"), "delete_when": FieldCondition(("op",), "d")}
+    conditions = {"where": (FieldCondition(("kind",), "order"),), "delete_when": FieldCondition(("op",), "d")}
     assert one({"kind": "order", "op": "c", "a": 1}, ("a",), **conditions) == ('{"kind":"order","op":"c"}', False)
     assert one({"kind": "order", "op": "d", "a": 1, "b": "\0"}, ("a",), **conditions) == (None, True)
 

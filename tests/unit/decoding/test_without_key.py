@@ -20,13 +20,13 @@ WITHOUT_KEY = {"event_id": None, "append": True, "columns": (ID, AMOUNT)}
 
 
 @FORMATS
-@pytest.mark.parametrize("where", [None, FieldCondition(("id",), "e1")])
-def test_a_row_is_the_moment_and_the_declared_columns(form: TestFormat, where: FieldCondition | None) -> None:
+@pytest.mark.parametrize("where", [(), (FieldCondition(("id",), "e1"),)])
+def test_a_row_is_the_moment_and_the_declared_columns(form: TestFormat, where: tuple[FieldCondition, ...]) -> None:
     decoder, values = made(form, **WITHOUT_KEY, where=where)
     expected = {
         place: (each["id"], each.get("amount"))
         for place, each in enumerate(DOCUMENTS)
-        if where is None or each["id"] == where.equals
+        if all(each["id"] == condition.equals for condition in where)
     }
     alone = [decoder.decode(value, None, KAFKA_TIME) for value in values]
     decoded = {n: each for n, each in enumerate(alone) if isinstance(each, DecodedRow)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -9,23 +10,32 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.config.column_types import parse_type
-from offset_ledger.config.envelope import UNAVAILABLE, notes_on, notes_on_order
+from offset_ledger.config.envelope import notes_on, notes_on_order
 from offset_ledger.config.model import Column, RecordShape
 from offset_ledger.config.source import Envelope, Format, KeyFormat, Source
 from offset_ledger.decoding.envelope import connector_of
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.init.changes import changes_of, key_members, members_by_schema, rows_by_schema
+from offset_ledger.init.changes import (
+    by_connect_names,
+    changes_of,
+    key_members,
+    members_by_schema,
+    rows_by_schema,
+    rows_of,
+)
 from offset_ledger.init.propose import Proposal, Wanted, propose
 from offset_ledger.init.run import SampledSchemas, check_proposal
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.table.existing import ExistingColumn, ExistingTable
 from offset_ledger.table.infer import Sample, SampledRecord, json_inferred, sampled_kinds, schema_inferred
 from tests.examples import examples
-from tests.fixtures.debezium import event, message, truncation, written
+from tests.fixtures.debezium import UNAVAILABLE, event, message, truncation, written
 from tests.unit.decoding.test_change_events import ENVELOPE, avro, mongo
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "recorded"
@@ -42,12 +52,16 @@ def recorded(file: str) -> Sample:
 
 
 def proposal(sampled: Sample) -> Proposal:
-    changes = changes_of(sampled)
-    source = Source("kafka_default", sampled.topic, envelope=Envelope.DEBEZIUM if changes else None)
+    changes, source = changes_of(sampled) or rows_of(sampled), Source("kafka_default", sampled.topic)
+    source = changes.source(source) if changes else source
     taken = changes.sample if changes else sampled
     columns = changes.columns if changes else json_inferred(sampled)
     proposed = propose(
-        Wanted("customers", "public.customers", True), source, taken, columns, members=key_members(taken)
+        Wanted("customers", "public.customers", True),
+        source,
+        taken,
+        columns,
+        members=key_members(taken, bool(source.envelope)),
     )
     check_proposal(proposed)
     return proposed
@@ -179,6 +193,68 @@ def test_an_avro_envelope_with_a_struct_key_is_proposed_by_their_schemas() -> No
     assert "quarantined" not in proposed.text
 
 
+def named_by(kind: str, connect: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "connect.version": 1, "connect.name": f"io.debezium.{connect}", **more}
+
+
+DECIMAL = {
+    **named_by("record", "data.VariableScaleDecimal", name="VariableScaleDecimal", namespace="io.debezium.data"),
+    "fields": [{"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}],
+}
+UNSIGNED = {"type": "long", "connect.parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED"}}
+UNWRAPPED = {
+    "type": "record",
+    "name": "Value",
+    "namespace": "shop.public.customers",
+    "fields": [
+        {"name": "id", "type": UNSIGNED},
+        {"name": "born", "type": ["null", named_by("int", "time.Date")], "default": None},
+        {"name": "touched", "type": named_by("long", "time.MicroTimestamp")},
+        {"name": "opens", "type": named_by("long", "time.MicroTime")},
+        {"name": "ref", "type": ["null", named_by("string", "data.Uuid")], "default": None},
+        {"name": "settings", "type": named_by("string", "data.Json")},
+        {"name": "any", "type": ["null", DECIMAL], "default": None},
+        {"name": "more", "type": "io.debezium.data.VariableScaleDecimal"},
+        {"name": "days", "type": {"type": "array", "items": named_by("int", "time.Date")}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "__deleted", "type": ["null", "string"], "default": None},
+    ],
+}
+
+
+def test_schemas_in_avro_have_debeziums_types_in_the_names_that_connect_gives() -> None:
+    row = {
+        **{"id": -1, "born": 366, "touched": 1, "opens": 1, "ref": "b68a35a7-17ad-35b3-af2a-ae46edb4545a"},
+        **{"settings": "{}", "any": {"scale": 1, "value": b"\x0f"}, "more": {"scale": 0, "value": b"\x01"}},
+        **{"days": [1], "tags": ["a"], "__deleted": "false"},
+    }
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(json.dumps(UNWRAPPED))), row)
+    taken = sample((b"k", b"\0\0\0\0\x01" + out.getvalue()))
+    schema = WriterSchema(1, SchemaLanguage.AVRO, json.dumps(UNWRAPPED))
+    source = Source("kafka_default", "shop.customers", format=Format.AVRO, registry="r")
+    columns, _ = schema_inferred(source, sampled_kinds(taken, (schema,)), (schema,))
+    columns = by_connect_names(columns, (schema, WriterSchema(2, SchemaLanguage.AVRO, "no JSON")))
+    lookup = SampledSchemas(source, (schema,)).lookup
+    proposed = propose(Wanted("customers", "public.customers", True, "key"), source, taken, columns, lookup)
+    check_proposal(proposed)
+    for line in (
+        'id: {type: "numeric(20,0)", encoding: unsigned}',
+        "born: {type: date, nullable: true, encoding: epoch_days}",
+        "touched: {type: timestamptz, encoding: epoch_us}",
+        "opens: {type: time, encoding: us}",
+        "ref: {type: uuid, nullable: true}",
+        "settings: {type: jsonb, encoding: json}",
+        "any: {type: numeric, nullable: true, encoding: unscaled}",
+        "more: {type: numeric, encoding: unscaled}",
+        'days: {type: "date[]", encoding: epoch_days}',
+        "tags: jsonb",
+    ):
+        assert f"    {line}\n" in proposed.text, (line, proposed.text)
+    assert "  publish_at: log\n  tombstone: skip\n  delete_when: {path: $.__deleted, equals: " in proposed.text
+    assert "quarantined" not in proposed.text
+
+
 def test_schemas_without_an_envelope_or_a_struct_are_none() -> None:
     plain = WriterSchema(1, SchemaLanguage.AVRO, json.dumps(KEY))
     assert rows_by_schema(schema_inferred(Source(), sampled_kinds(sample(), ()), (plain,))[0]) is None
@@ -295,11 +371,115 @@ def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -
     assert "quarantined" not in text
 
 
-def test_events_that_were_unwrapped_are_ordered_by_the_log_and_delete_too() -> None:
-    row = {"id": 1, "email": "a", "__deleted": "false", "__source_ts_ms": 1_767_268_800_000}
-    text = proposal(sample((b"1", json.dumps(row).encode()))).text
-    assert '  publish_at: log\n  delete_when: {path: $.__deleted, equals: "true"}\n' in text
-    assert "deleted: " not in text
+def unwrapped_rows(count: int = 3, **more: Any) -> list[tuple[bytes | None, bytes | None]]:
+    return [(b'{"id":%d}' % n, json.dumps({"id": n, "email": "a", **more}).encode()) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("more", "delete_when", "tombstone"),
+    [
+        ({"__deleted": "false", "__source_ts_ms": 5}, 'path: $.__deleted, equals: "true"', "skip"),
+        ({"__deleted": False, "__op": "c"}, "path: $.__deleted, equals: true", "skip"),
+        ({"__op": "c"}, "path: $.__op, equals: d", "delete"),
+        ({"__lsn": 5}, None, "delete"),
+        ({"note": UNAVAILABLE}, None, "delete"),
+    ],
+)
+def test_events_that_were_unwrapped_are_ordered_by_the_log_too(
+    more: dict[str, Any], delete_when: str | None, tombstone: str
+) -> None:
+    text = proposal(sample(*unwrapped_rows(**more))).text
+    assert f"  publish_at: log\n  tombstone: {tombstone}\n" in text
+    assert ("  delete_when: " in text) is bool(delete_when)
+    assert delete_when is None or f"  delete_when: {{{delete_when}}}\n" in text
+    assert '  unavailable: "__debezium_unavailable_value"\n  key_format: json\n' in text
+    assert "  key:\n    id: {type: bigint, key: $.id}\n" in text
+    assert "  bookkeeping: beside\n" in text
+    assert "__deleted" not in text.partition("  columns:")[2]
+    assert ("    note: {type: text, nullable: true, absent: keep}\n" in text) is ("note" in more)
+
+
+def test_rows_that_are_deleted_say_nothing_of_columns() -> None:
+    deleted = {"id": 1, "email": None, "__deleted": "true"}
+    records = [*unwrapped_rows(__deleted="false"), (b'{"id":1}', json.dumps(deleted).encode()), (b'{"id":1}', b"null")]
+    proposed = proposal(sample(*records))
+    assert "    email: text\n" in proposed.text
+    assert "# 1 sampled records are tombstones: each repeats the delete before it, and is skipped\n" in proposed.text
+    assert "quarantined" not in proposed.text
+    with pytest.raises(ConfigurationError, match=r"^all sampled rows of shop\.customers are deleted; raise --records$"):
+        rows_of(sample(*records[3:]))
+
+
+def test_keys_without_an_envelope_have_paths_in_their_wrapper() -> None:
+    numbers = [written({"id": n}, True) for n in range(3)]
+    assert [(each.path, each.named) for each in key_members(sample(*((n, b"{}") for n in numbers)), False)] == [
+        (("payload", "id"), ("id",))
+    ]
+    alone = [b'{"schema":{"type":"int32","optional":false},"payload":%d}' % n for n in range(3)]
+    assert [
+        (each.path, each.named, each.type) for each in key_members(sample(*((n, b"{}") for n in alone)), False)
+    ] == [(("payload",), ("key",), "bigint")]
+    assert key_members(sample((alone[0], b"{}"), (numbers[0], b"{}")), False) == ()
+
+
+def test_the_key_of_a_table_is_read_in_kafkas_where_tombstones_delete() -> None:
+    names = (("id", "integer"), ("email", "text"))
+    table = ExistingTable("public.customers", tuple(ExistingColumn(*each, False, False) for each in names), (("id",),))
+    taken = sample(*unwrapped_rows(__lsn=1), (b'{"id":1}', None))
+    rows = rows_of(taken)
+    assert rows is not None
+    wanted, source = Wanted("customers", "public.customers", False, None, table), rows.source(Source("k", taken.topic))
+    proposed = propose(wanted, source, taken, rows.columns, members=key_members(taken, False))
+    check_proposal(proposed)
+    assert "  key:\n    id: {type: integer, key: $.id}\n" in proposed.text
+    assert "  publish_at: log\n  tombstone: delete\n" in proposed.text
+
+
+CANAL = {
+    "data": [{"id": "1", "name": "a"}, {"id": "2", "name": "b"}],
+    **{"database": "shop", "es": 1_589_373_560_000, "id": 9, "isDdl": False, "mysqlType": {"id": "int(11)"}},
+    **{
+        "old": None,
+        "pkNames": ["id"],
+        "sql": "",
+        "sqlType": {"id": 4},
+        "table": "customers",
+        "ts": 1,
+        "type": "INSERT",
+    },
+}
+
+
+def test_messages_of_canal_are_refused_by_name() -> None:
+    ddl = CANAL | {"data": None, "isDdl": True, "type": "ALTER"}
+    with pytest.raises(ConfigurationError) as refused:
+        rows_of(sample((None, json.dumps(CANAL).encode()), (None, json.dumps(ddl).encode())))
+    assert str(refused.value) == (
+        "the sampled records of shop.customers are Canal's flat messages, each with a list of rows (data, up to 2 "
+        "here), and a record is one row: let a stream processor write a record for each row, or Debezium or Maxwell "
+        "read the source; TiCDC, whose canal-json has one row in the list, can write protocol=debezium"
+    )
+
+
+def test_decimals_in_texts_are_numbers_where_the_schema_names_the_type_of_the_source() -> None:
+    said = {"__debezium.source.column.type": "NUMERIC"}
+    fields = [
+        {"field": "price", "type": "string", "optional": True, "parameters": said},
+        {
+            "field": "prices",
+            "type": "array",
+            "items": {"type": "string", "optional": True},
+            "parameters": {"__debezium.source.column.type": "_NUMERIC"},
+        },
+        {"field": "name", "type": "string"},
+    ]
+    payload = {"price": "1.50", "prices": ["NaN", "2"], "name": "7"}
+    value = json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": payload}).encode()
+    text = proposal(sample((b"k", value))).text
+    assert "    price: {type: numeric, path: $.payload.price, nullable: true, coerce: true}\n" in text
+    assert '    prices: {type: "numeric[]", path: $.payload.prices, coerce: true}\n' in text
+    assert "    name: {type: text, path: $.payload.name}\n" in text
+    assert "quarantined" not in text
 
 
 @pytest.mark.parametrize(
@@ -326,7 +506,7 @@ def test_the_columns_are_named_whose_unchanged_values_arrive_as_null() -> None:
     lost = {"inet[]": "", "smallint[]": "", "timestamptz[]": "rfc3339", "date[]": "", "numeric": "unscaled"}
     named = known.items(), ((f"{type_} lost", encoding) for type_, encoding in lost.items())
     columns = [Column(n, parse_type(n.removesuffix(" lost")), (n,), True, each) for of in named for n, each in of]
-    (line,) = notes_on(RecordShape(None, None, tuple(columns), envelope=True, unavailable=UNAVAILABLE))
+    (line,) = notes_on(RecordShape(None, None, tuple(columns), envelope=True, unavailable=UNAVAILABLE.encode()))
     assert line.partition(": ")[0] == ", ".join(f"{type_} lost" for type_ in lost)
 
 

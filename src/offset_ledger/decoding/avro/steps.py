@@ -261,7 +261,7 @@ class Parts:
         A value that no such column takes is passed over.
         """
         source = ValueType(TypeName.ARRAY if isinstance(type_, Array) else TypeName.OBJECT, shown(type_))
-        if kind.name == "jsonb":
+        if kind.name == "jsonb" or kind.encoding == "unscaled":
             return self.value(type_), source
         if not kind.item or not isinstance(type_, Array) or (item := item_type(type_)) is None:
             return self.skip(type_), source

@@ -17,7 +17,7 @@ from offset_ledger.decoding import counts, decimals, jsonb, kinds
 from offset_ledger.decoding.json.unique import duplicate_path
 from offset_ledger.decoding.jsonb import number, shown
 from offset_ledger.decoding.kinds import INTEGER_BITS, Built, ColumnKind, as_flags, kept, staged_type
-from offset_ledger.decoding.outcome import Code, Mismatch, printable
+from offset_ledger.decoding.outcome import EMPTY, Code, Mismatch, printable
 from offset_ledger.decoding.texts import base64, text, text_form
 
 Values = Sequence[Any]
@@ -170,7 +170,7 @@ def from_text(kind: ColumnKind) -> Callable[[str], Any]:
         if is_number and value in decimals.NOT_FINITE:
             value = f'"{value}"'
         elif not _LITERAL.fullmatch(value):
-            raise Mismatch(Code.FORMAT, f"expected {kind.name} in a text, got {printable(value)}")
+            raise Mismatch(Code.FORMAT, f"expected {kind.name} in a text, got {printable(value) or EMPTY}")
         assert in_json is not None
         return in_json.read(value.encode())
 
@@ -207,7 +207,7 @@ def parsed(value: str, kind: ColumnKind) -> str:
     try:
         (document,) = list_elements(b"[" + raw + b"]")
     except (ValueError, msgspec.DecodeError, RecursionError):
-        raise Mismatch(Code.FORMAT, f"expected a JSON document in a text, got {printable(value)}") from None
+        raise Mismatch(Code.FORMAT, f"expected a JSON document in a text, got {printable(value) or EMPTY}") from None
     jsonb.check_depth(raw)
     if path := duplicate_path(value):
         raise Mismatch(Code.DUPLICATE_KEY, f"expected each member once in the text, got {path} again")

@@ -8,18 +8,20 @@ from functools import cached_property
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import FieldCondition, JsonPath, Limits, RecordShape
 from offset_ledger.decoding import jsonb, outcome
-from offset_ledger.decoding.envelope import all_unwrapped, unwrapped, without_row
+from offset_ledger.decoding.connect_schema import PAYLOAD
+from offset_ledger.decoding.envelope import all_unwrapped, are_null, is_null, unwrapped, without_row
 from offset_ledger.decoding.json import conversions
 from offset_ledger.decoding.json.conversions import conversion, json_kind
 from offset_ledger.decoding.json.unique import duplicate_path, lone_surrogate
 from offset_ledger.decoding.json.wire import FAILURES, Wire
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, row_of, slot_count, tombstone_outcome
 from offset_ledger.decoding.kinds import kinds
-from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Skip, Timestamp
+from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Timestamp
 from offset_ledger.decoding.shape import Node, places, tree, tree_at
 
 _BOM = b"\xef\xbb\xbf"
@@ -33,16 +35,24 @@ class JsonDecoder:
     key_columns: outcome.Decoder | None = None
     given: outcome.GivenBy | None = None
 
-    def __init__(self, record: RecordShape, limits: Limits, unwraps: bool = False, by_schema: bool = False) -> None:
+    def __init__(
+        self,
+        record: RecordShape,
+        limits: Limits,
+        unwraps: bool = False,
+        by_schema: bool = False,
+        null_is_tombstone: bool = False,
+    ) -> None:
         self.record = record
         self.limits = limits
-        self._unwraps = unwraps
+        self._unwraps, self._null_is_tombstone = unwraps, null_is_tombstone
+        self._in_wrapper = any(path[0] == PAYLOAD for place in places(record) for path in place.paths)
         self._root = tree(record)
         self._trees = Trees(record)
         self._markers = Trees(record.of_deletes())
         self._readers = [conversion(kind, by_schema).read for kind in kinds(record)]
         self._deletes = Comparison(record.delete_when) if record.delete_when else None
-        self._where = Comparison(record.where) if record.where else None
+        self._where = [Comparison(each) for each in record.where_in_values]
         self._slots = slot_count(record)
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
@@ -54,14 +64,13 @@ class JsonDecoder:
                 detail = f"expected at most {self.limits.value_bytes} bytes (limits.value_bytes), got {len(value)}"
                 raise Mismatch(Code.TOO_LARGE, detail)
             value = unwrapped(value) if self._unwraps else value
+            if self._null_is_tombstone and is_null(value, self._in_wrapper):
+                return tombstone_outcome(self.record, key, timestamp)
             self._check_whole(value)
             if self.record.envelope and (outcome_of := without_row(_operation(value))):
                 return outcome_of
-            wanted = self._where.check(value) if self._where else True
-            if isinstance(wanted, Reason):
-                return Refusal((wanted,))
-            if not wanted:
-                return Skip()
+            if self._where and (other := outcome.unless_all(each.check(value) for each in self._where)):
+                return other
             deleted = self._deletes.check(value) if self._deletes else False
             if isinstance(deleted, Reason):
                 return Refusal((deleted,))
@@ -89,6 +98,8 @@ class JsonDecoder:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
         most = min(self.limits.value_bytes, jsonb.MAX_BYTES)
         values = all_unwrapped(values, most) if self._unwraps else values
+        if self._in_wrapper and self._null_is_tombstone:
+            values = pc.if_else(are_null(values), None, values)
         proven = self._wire.prove(values, most) if self._wire else None
         if proven is not None and self._trees:
             proven = self._aliased.prove(values, most, proven)
@@ -201,13 +212,13 @@ class Comparison:
     """Says of the records of one pipeline which delete their event, or which are its records at all."""
 
     def __init__(self, when: FieldCondition) -> None:
-        self._path, self._equals = when.path, when.equals
+        self._path, self._equals, self._negated = when.path, when.equals, when.negated
         equals = when.equals
         number_or_boolean = conversions.boolean if isinstance(equals, bool) else conversions.numeric
         self._read: Callable[[bytes], object] = conversions.string if isinstance(equals, str) else number_or_boolean
 
     def check(self, value: bytes) -> bool | Reason:
-        """Return whether the value is there and equal, or why that is not known; the record is a valid JSON object."""
+        """Return whether the condition holds, or why that is not known; the record is a valid JSON object."""
         raw = value.strip()
         for depth, name in enumerate(self._path):
             if raw[:1] != b"{":
@@ -215,9 +226,9 @@ class Comparison:
                 return Reason(path, Code.TYPE, f"expected object, got {json_kind(raw)}")
             raw = bytes(_object(raw).get(name, b"null"))
             if raw == b"null":
-                return False
+                return self._negated
         try:
-            return self._read(raw) == self._equals
+            return (self._read(raw) == self._equals) is not self._negated
         except Mismatch as mismatch:
             return mismatch.at(format_path(self._path))
 

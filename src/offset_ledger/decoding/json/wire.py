@@ -23,7 +23,7 @@ from offset_ledger.decoding.json.unique import UniqueNames, duplicate_path
 from offset_ledger.decoding.jsonb import MAX_DEPTH
 from offset_ledger.decoding.kinds import ColumnKind, Flags, kinds, valid_flags
 from offset_ledger.decoding.outcome import Places, Proven
-from offset_ledger.decoding.shape import Node, compared, holds, tree_of
+from offset_ledger.decoding.shape import Node, are_equal, compared, tree_of
 from offset_ledger.decoding.texts import is_utf8
 
 _PART = 2000  # records that are made columns at a time: what fits the processor's caches
@@ -40,7 +40,7 @@ class Wire:
 
     def __init__(self, root: Node, record: RecordShape) -> None:
         self._row = Structs(root, kinds(record))
-        self._where = _Compared(record.where) if record.where else None
+        self._where = [_Compared(each) for each in record.where_in_values]
         self._deletes = _Compared(record.delete_when) if record.delete_when and not record.envelope else None
         self._operation = _Operation() if record.envelope else None
 
@@ -58,14 +58,16 @@ class Wire:
         for start in range(0, max(len(values), 1), _PART):
             part = values.slice(start, _PART)
             texts = part.to_pylist()
-            places, others = np.flatnonzero(_candidates(part, texts, value_bytes)), np.zeros(0, np.int64)
+            places, skipped = np.flatnonzero(_candidates(part, texts, value_bytes)), [np.zeros(0, np.int64)]
             if self._operation:
                 places = self._operation.with_rows(texts, places)
-            if self._where:
-                places, others = self._where.split(texts, places)
+            for where in self._where:
+                places, others = where.split(texts, places)
+                skipped.append(others)
             if self._deletes:
                 _, places = self._deletes.split(texts, places)
             places, read = self._row.read(texts, places)
+            others = np.sort(np.concatenate(skipped))
             unique = _unique(part, texts, [places, others])
             sure = unique[places]
             columns = [self._row.column(slot, column, sure) for slot, column in enumerate(read)]
@@ -107,11 +109,12 @@ class _Compared:
         sure = np.ones(len(places), np.bool_)
         column = self._structs.column(0, read[0], sure)
         assert column is not None
-        equal = holds(self._condition, column)
+        equal = are_equal(self._condition, column)
         if self._number is not None:  # the same number can have a fraction of zeros
             form = rf"^{'-?' if self._number == '0' else ''}{self._number}(?:\.0+)?$"
             is_number = pc.fill_null(pc.match_substring_regex(column, form), False).to_numpy(zero_copy_only=False)
             sure &= equal | ~is_number
+        equal = ~equal if self._condition.negated else equal
         return places[sure & equal], places[sure & ~equal]
 
 

@@ -15,7 +15,7 @@ from offset_ledger.decoding.envelope import have_rows, without_row
 from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, outcome_unread, row_of, slot_count
 from offset_ledger.decoding.kinds import Flags
-from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Skip, Timestamp
+from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Timestamp
 from offset_ledger.decoding.shape import Has, Node, add_condition, holds, tree, tree_of
 from offset_ledger.decoding.typed.conversions import json_text
 
@@ -70,7 +70,7 @@ RootOf = Callable[[Has], Node]
 class TypedDecoder:
     """See :class:`~offset_ledger.decoding.outcome.Decoder`; ``make_reader`` compiles a schema for its tree of paths.
 
-    With ``where`` a reader of that value alone comes first: what else is in a record of another kind is not looked at.
+    With ``where`` readers of these values alone come first: what else is in a record of another kind is not looked at.
     With ``delete_when`` the tree has one more leaf, after the declared columns.
     """
 
@@ -85,7 +85,7 @@ class TypedDecoder:
         self._reader = make_reader(self._root)
         own_rest = record.rest and record.delete_when  # what is compared is no column
         self._rest = make_reader(lambda has: tree(record, has)) if own_rest else self._reader
-        self._where = _Where(record.where, make_reader) if record.where else None
+        self._where = [_Where(each, make_reader) for each in record.where_in_values]
         markers = record.of_deletes()
         self._marker = make_reader(lambda has: tree(markers, has)) if record.envelope else None
 
@@ -96,11 +96,8 @@ class TypedDecoder:
             return unread
         assert value is not None
         try:
-            wanted = self._where.check(value) if self._where else True
-            if isinstance(wanted, Reason):
-                return Refusal((wanted,))
-            if not wanted:
-                return Skip()
+            if self._where and (other := outcome.unless_all(each.check(value) for each in self._where)):
+                return other
             reading = Found([None] * (self._slots + 1))
             self._reader.read(value, reading)
             if self.record.rest:
@@ -130,15 +127,20 @@ class TypedDecoder:
         most = min(self._limits.value_bytes, MAX_BYTES)
         length = pc.fill_null(pc.binary_length(values), most + 1).to_numpy(zero_copy_only=False)
         candidates = length <= most
-        if self._where is None:
+        if not self._where:
             return self._rows(values, candidates)
-        proven_places = self._where.prove(values, candidates)
-        if proven_places is None:
-            return None
-        wanted, others = proven_places
+        skipped = np.zeros(0, np.int64)
+        for where in self._where:
+            proven_places = where.prove(values, candidates)
+            if proven_places is None:
+                return None
+            wanted, others = proven_places
+            skipped = np.sort(np.concatenate([skipped, others]))
+            candidates = np.zeros(len(values), np.bool_)
+            candidates[wanted] = True
         some = values if len(wanted) == len(values) else values.take(pa.array(wanted))
         rows = self._rows(some, np.ones(len(wanted), np.bool_)) or Proven()
-        return Proven(wanted[rows.places], rows.columns, others)
+        return Proven(wanted[rows.places], rows.columns, skipped)
 
     def _rows(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
         proven = self._reader.prove(values, candidates)
@@ -201,4 +203,4 @@ class _Where:
 
 def _truth(condition: FieldCondition, slot: int, reading: Found) -> bool | Reason:
     """Return whether the condition holds of the record, or why that is not known."""
-    return dict(reading.reasons).get(slot) or reading.slots[slot] == condition.equals
+    return dict(reading.reasons).get(slot) or (reading.slots[slot] == condition.equals) is not condition.negated

@@ -48,7 +48,10 @@ const READ_TIMEOUT = 60000; // milliseconds
 /** JSON from the page's own API; throws an Error with the server's message. */
 export async function read(path) {
   const signal = AbortSignal.timeout(READ_TIMEOUT);
-  return checkedJson(await fetch(`api/${path}`, { credentials: "same-origin", signal }));
+  const silent = (error) => {
+    throw new Error(`Airflow's API server does not answer (${error.message}).`);
+  };
+  return checkedJson(await fetch(`api/${path}`, { credentials: "same-origin", signal }).catch(silent));
 }
 
 /** Trigger a DAG as the logged-in user; Airflow itself decides whether this user may. Returns the run. */
@@ -63,6 +66,9 @@ async function checkedJson(response) {
   const body = await response.json().catch(() => null);
   if (response.ok) return body;
   if (response.status === 401) throw new Error("You are logged out; reload the page to log in again.");
-  const message = typeof body?.detail === "string" ? body.detail : JSON.stringify(body?.detail ?? response.statusText);
+  const { detail } = body ?? {};
+  const status = `HTTP ${response.status} ${response.statusText}`;
+  const silent = `Airflow's API server cannot answer (${status}): look whether its metadata database, Postgres, does.`;
+  const message = typeof detail === "string" ? detail : detail ? JSON.stringify(detail) : silent;
   throw new Error(response.status === 403 ? `Airflow refused: ${message}` : message);
 }

@@ -2,7 +2,7 @@
 
 import { address, addressed, addressedView, followAddress, named } from "./address.js";
 import { read } from "./airflow.js";
-import { auditButton, head, newestAudit, overview, past, topicKey } from "./audits.js";
+import { auditButton, doubt, head, newestAudit, overview, past, topicKey } from "./audits.js";
 import { h, toggled } from "./dom.js";
 import { readings } from "./readings.js";
 
@@ -45,12 +45,12 @@ function refresh({ toggle, ...change } = {}) {
 
 function draw(shown) {
   const pipeline = named(shown.pipelines);
-  if (!pipeline) return [top(shown.action), overview(shown.pipelines)];
+  if (!pipeline) return [top(shown.action), overview(shown.pipelines, shown.due)];
   const topic = chosenTopic(pipeline);
   const known = shown.newest && shown.name === pipeline.name && shown.topic === topicKey(topic);
   return [
-    head(pipeline, topic, shown.action, shown.pipelines.length > 1, refresh),
-    known && newestAudit(shown.newest, view, refresh),
+    head(pipeline, topic, shown, refresh),
+    known && newestAudit(shown.newest, doubt(pipeline, shown.newest, shown.due), view, refresh),
     known && past(shown.page, shown.opened, view, refresh),
   ];
 }

@@ -5,9 +5,9 @@ import { filter, pager } from "./batches.js";
 import { auditNow } from "./dialogs.js";
 import { h } from "./dom.js";
 import { changeChip, findingsTable, passed, severityChip } from "./findings.js";
-import { ago, moment, plural } from "./format.js";
+import { ago, moment, plural, since } from "./format.js";
 import { row, table } from "./tables.js";
-import { notice } from "./chips.js";
+import { chip, notice } from "./chips.js";
 
 const OVERVIEW = ["Pipeline and topic", "Newest audit", "Changed", "Audited", "By"];
 const PAST = ["Audited", "Findings", "Changed", "By"];
@@ -20,22 +20,30 @@ const NAMES = {
 };
 const WORDS = ["new", "worse", "better", "gone"];
 
-/** Every topic of every pipeline, with its newest audit. */
-export function overview(pipelines) {
+const GRACE = 600; // seconds from when an audit is due until it is overdue
+
+/** Why what an audit found need not be so now, or "": nobody can ask, or the next one is overdue. */
+export function doubt({ broker_problem }, { audited_at }, due) {
+  if (broker_problem) return "the brokers do not answer now";
+  return due && audited_at < due && since(due) > GRACE ? `an audit has been due since ${moment(due)}` : "";
+}
+
+/** Every topic of every pipeline, with its newest audit; ``due`` is when the next one is. */
+export function overview(pipelines, due) {
   if (!pipelines.length)
     return h("p.notice", {}, "There is no pipeline that you may see; you see those whose DAG you may read.");
   const rows = pipelines.flatMap((p) =>
-    p.ledger_problem ? [unreadable(p)] : p.topics.map((topic) => newestRow(p, topic)),
+    p.ledger_problem ? [unreadable(p)] : p.topics.map((topic) => newestRow(p, topic, due)),
   );
   return h("section", {}, table("newest", OVERVIEW, rows));
 }
 
-function newestRow(pipeline, topic) {
+function newestRow(pipeline, topic, due) {
   const { newest } = topic;
   const href = address(pipeline, topic);
   const name = h("a.name", { href, "data-key": href }, pipeline.name);
   const values = newest
-    ? [counts(newest), changes(newest), when(newest), by(newest)]
+    ? [counts(newest, doubt(pipeline, newest, due)), changes(newest), when(newest), by(newest)]
     : [h("span.soft", {}, "never audited"), "–", "–", "–"];
   return row(OVERVIEW, CELLS, [[name, h("span.soft", {}, topicName(topic))], ...values]);
 }
@@ -60,9 +68,10 @@ const address = ({ name }, topic) => `#${name}/${topicKey(topic)}`;
 const topicName = ({ topic, own }) => (own ? topic : `${topic}, audited without the pipeline`);
 
 /** The header of a pipeline: name, topics, button, and the metrics of the newest audit. */
-export function head(pipeline, topic, action, several, refresh) {
+export function head(pipeline, topic, { pipelines, action, due }, refresh) {
+  const newest = topic?.newest;
   const links = [
-    several && h("a", { href: "#", "data-key": "back" }, "All topics"),
+    pipelines.length > 1 && h("a", { href: "#", "data-key": "back" }, "All topics"),
     h("a", { ...pageLink("./", "offset-ledger", pipeline.name), "data-key": "ledger" }, "Ledger"),
   ].filter(Boolean);
   return [
@@ -73,7 +82,7 @@ export function head(pipeline, topic, action, several, refresh) {
         "div",
         {},
         h("div.soft.links", {}, links),
-        h("h1", {}, `Topic audit of ${pipeline.name}`, topic?.newest && counts(topic.newest)),
+        h("h1", {}, `Topic audit of ${pipeline.name}`, newest && counts(newest, doubt(pipeline, newest, due))),
         pipeline.topics.length > 1
           ? h("div.buttons.group", {}, topicLinks(pipeline, topic))
           : h("div.soft", {}, pipeline.topic),
@@ -81,8 +90,9 @@ export function head(pipeline, topic, action, several, refresh) {
       auditButton(action, refresh),
     ),
     pipeline.ledger_problem && notice("bad", "The ledger cannot be read. ", pipeline.ledger_problem),
-    topic?.newest && metrics(topic.newest),
-    topic && !topic.newest && notice("plain", "This topic was never audited. Audit it now, or: ", byHand(pipeline)),
+    pipeline.broker_problem && notice("unknown", "What was audited is last known. ", pipeline.broker_problem),
+    newest && metrics(newest),
+    topic && !newest && notice("plain", "This topic was never audited. Audit it now, or: ", byHand(pipeline)),
   ];
 }
 
@@ -126,11 +136,12 @@ function metrics(newest) {
   );
 }
 
-/** The newest audit: its findings, and folded the rules that passed, both filtered by ``view``. */
-export function newestAudit(audit, view, refresh) {
+/** The newest audit: its findings, and folded the rules that passed, both filtered by ``view``; ``old`` is the doubt. */
+export function newestAudit(audit, old, view, refresh) {
   const rules = audit.rules.filter((each) => matches(each, view));
   const filtered = view.severity || view.rule;
-  const none = notice(filtered ? "plain" : "good", filtered ? "No finding matches." : "There is no finding.");
+  const clean = old ? `There was no finding ${ago(audit.audited_at)}; ${old}.` : "There is no finding.";
+  const none = notice(filtered || old ? "plain" : "good", filtered ? "No finding matches." : clean);
   return h(
     "section",
     {},
@@ -198,10 +209,12 @@ function unfolded(audit) {
   return h("tr.unfolded", {}, h("td", { colspan: PAST.length }, body));
 }
 
-/** Chips with the number of findings by severity, or that there is none. */
-function counts(audit) {
+/** Chips with the number of findings by severity, or that there is none; ``old`` is the doubt about them. */
+function counts(audit, old = "") {
   const severities = ["error", "warning", "info"].filter((severity) => audit.counts[severity]);
-  if (!severities.length) return severityChip("ok", `clean: ${plural(audit.counts.ok, "rule")} passed`);
+  const passed = `${plural(audit.counts.ok, "rule")} passed`;
+  if (!severities.length && old) return [chip("plain", `${passed} ${ago(audit.audited_at)}`), h("span.soft", {}, ` ${old}`)];
+  if (!severities.length) return severityChip("ok", `clean: ${passed}`);
   return h(
     "span.chips",
     {},

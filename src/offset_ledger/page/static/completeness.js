@@ -60,9 +60,10 @@ function summary({ partitions, begin, step, steps, now }) {
     : behind
       ? `${number(behind)} of ${plural(partitions.length, "partition")} are not complete`
       : `all of ${plural(partitions.length, "partition")} are ${refused ? "read completely" : "complete"}`;
-  const loaded = refused ? `, ${number(read - refused)} of ${plural(read, "record")} loaded` : "";
+  // A batch is counted where its newest record is, with all that it read, also from before.
+  const loaded = refused ? ` Of ${plural(read, "record")} in the batches that end in this time, ${number(read - refused)} were loaded.` : "";
   const time = (at) => h("span.when", {}, moment(at, { seconds: false }));
-  return [time(begin), " to ", time(end), `: ${state}${loaded}.`];
+  return [time(begin), " to ", time(end), `: ${state}.${loaded}`];
 }
 
 function legend(lines) {

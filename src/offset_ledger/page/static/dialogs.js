@@ -121,7 +121,7 @@ function times(form) {
 
 /** Retry records from quarantine. ``suggested``: the reason code to start with. */
 export function redrive(pipeline, done, suggested = "") {
-  const codes = pipeline.quarantine_codes ?? [];
+  const codes = Object.keys(pipeline.quarantine_codes ?? {}).sort();
   const known = h("datalist", { id: "reason-codes" }, codes.map((code) => h("option", { value: code })));
   const fields = [
     known,

@@ -83,5 +83,5 @@ export function bytes(count) {
   return `${Number((count / 1024 ** place).toFixed(1))} ${["B", "KiB", "MiB", "GiB", "TiB"][place]}`;
 }
 
-/** partition:[from, until) */
-export const range = (r) => `${r.partition}:[${number(r.from_offset)}, ${number(r.until_offset)})`;
+/** partition:[from, until), without commas inside the numbers. */
+export const range = (r) => `${r.partition}:[${r.from_offset}, ${r.until_offset})`;

@@ -102,7 +102,7 @@ function redraw() {
   reading.show();
 }
 
-function draw(shown) {
+function draw(shown, failure) {
   const [mine, pipeline] = [ofTab(shown.pipelines), chosen(shown.pipelines)];
   if (!pipeline) {
     const other = tab.has("dag_id") && !mine.length && notice("plain", `${tab.get("dag_id")} is not a DAG of a pipeline.`);
@@ -111,7 +111,9 @@ function draw(shown) {
   const several = mine.length > 1;
   const detail = shown.name === pipeline.name && shown.section === section() ? shown.detail : undefined;
   const tabs = !run_id && !pipeline.ledger_problem && sectionTabs(pipeline);
-  return [head({ ...pipeline, ...detail, whole: section() === "" }, several, refresh), tabs, detail && sections(shown)];
+  const unread = tabs && h("p.soft", {}, failure ? "What this part shows is not known: it has not been read yet." : "Reading…");
+  const part = detail ? sections(shown) : unread;
+  return [head({ ...pipeline, ...detail, whole: section() === "" }, several, refresh), tabs, part];
 }
 
 function sectionTabs(pipeline) {

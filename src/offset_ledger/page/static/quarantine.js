@@ -29,13 +29,23 @@ export function quarantine(pipeline, page, filters, opened, change) {
   return h(
     "section",
     {},
-    h("div.head", {}, h("h2", {}, "Quarantined records"), h("div.buttons", {}, headButtons(pipeline, filters, change))),
+    h("div.head", {}, h("h2", {}, "Quarantined records"), shownOf(pipeline, page, filters), h("div.buttons", {}, headButtons(pipeline, filters, change))),
     form(pipeline, filters, change),
     page.masked &&
       h("p.notice", {}, "Keys, values, headers and details are shown to users who may edit the DAG; you see their sizes."),
     table("quarantined records", COLUMNS, rows.length ? rows : none, ["Batch", "Value"]),
     pager(filters, page, change),
   );
+}
+
+/** How many of the unresolved records are on this page, where they are not filtered otherwise than by reason. */
+function shownOf({ quarantined, quarantine_counted, quarantine_codes }, { records }, filters) {
+  const { state, reason, partition, since, until } = filters;
+  if (state !== "unresolved" || partition || since || until) return null;
+  const all = reason ? (quarantine_codes[reason] ?? 0) : quarantined;
+  const many = quarantined > quarantine_counted; // no more were counted, of no reason
+  const total = many ? (reason ? `${number(all)} or more` : `more than ${number(quarantine_counted)}`) : number(all);
+  return h("span.soft", {}, `${number(records.length)} of ${total}`);
 }
 
 function headButtons(pipeline, filters, change) {
@@ -72,21 +82,22 @@ function oneRecord({ partition, offset, state }) {
 function form(pipeline, filters, change) {
   const set = (name) => (event) => change({ [name]: event.target.value, pages: [], open: "" });
   const field = (text, input) => h("label.filter", {}, h("span", {}, text), input);
-  const select = (name, choices, all) =>
+  const select = (name, choices, all, texts = {}) =>
     h(
       "select",
       { onchange: set(name), "data-key": `quarantine-${name}` },
       all && h("option", { value: "" }, all),
-      choices.map((c) => h("option", { value: c, selected: filters[name] === c }, c)),
+      choices.map((c) => h("option", { value: c, selected: filters[name] === c }, texts[c] ?? c)),
     );
   const input = (name, type, more = {}) =>
     h("input", { type, value: filters[name], onchange: set(name), "data-key": `quarantine-${name}`, ...more });
-  const codes = [...new Set([...pipeline.quarantine_codes, filters.reason])].filter(Boolean);
+  const counts = Object.entries(pipeline.quarantine_codes).map(([code, count]) => [code, `${code} (${number(count)})`]);
+  const codes = [...new Set([...counts.map(([code]) => code), filters.reason])].filter(Boolean).sort();
   return h(
     "div.filters",
     { role: "search", "aria-label": "Filter the records" },
     field("State", select("state", STATES)),
-    field("Reason", select("reason", codes, "all reasons")),
+    field("Reason", select("reason", codes, "all reasons", filters.state === "unresolved" ? Object.fromEntries(counts) : {})),
     field("Partition", select("partition", pipeline.partitions.map((p) => `${p.partition}`).sort((a, b) => a - b), "all")),
     field("Quarantined since (UTC)", input("since", "datetime-local")),
     field("until (UTC)", input("until", "datetime-local")),
@@ -135,7 +146,7 @@ function details(pipeline, record, change) {
     ["Reasons", reasonLines(record.reasons)],
     record.retried_reasons.length > 0 && [`Reasons in redrive ${record.retried_by}`, reasonLines(record.retried_reasons)],
     ["Key", content(record.key, `Key of ${name}`, whole("key"))],
-    ["Value", content(record.value, `Value of ${name}`, whole("value"))],
+    ["Value", content(record.value, `Value of ${name}`, whole("value"), record.reasons.map(({ path }) => path))],
     record.headers.length > 0 && [`Headers (${number(record.header_count)})`, headers(record.headers)],
     record.state !== "resolved" && ["Decision", decision(pipeline, record, change)],
   ];

@@ -9,21 +9,27 @@ const REFRESH_INTERVAL = 8000; // milliseconds
 
 /**
  * Keep ``place`` filled: ``readAll`` reads what the page shows, ``draw`` makes elements of it. Of two concurrent reads
- * the later one wins. Returns ``refresh``, which reads now, and ``show``, which draws the last result again.
+ * the later one wins. While none succeeds, what was read before is shown as that: without colours, and without buttons.
+ * Returns ``refresh``, which reads now, and ``show``, which draws the last result again.
  */
 export function readings(place, readAll, draw) {
   let shown = null;
-  let failure = null;
+  let failure = null; // its message, and since when
   let lastRead = 0;
   let running = 0;
 
   function show() {
     if (!shown && !failure) return;
     const problems = [
-      failure && notice("bad", failure, shown && ` The data below is from ${moment(shown.at)}.`),
+      failure && notice("bad", failure.message, ` Since ${moment(failure.since)}.`, shown && h("b", {}, lastKnown(shown))),
       shown?.problems.map((line) => notice("bad", line)),
     ];
-    fill(place, problems, shown && [draw(shown), footer(shown.at)]);
+    fill(place, problems, shown && h(failure ? "div.last-known" : "div", {}, draw(shown, failure), footer(shown.at)));
+    if (!failure) return;
+    for (const button of place.querySelectorAll("button")) {
+      button.disabled = true;
+      button.title = failure.message;
+    }
   }
 
   async function refresh() {
@@ -37,7 +43,7 @@ export function readings(place, readAll, draw) {
       failure = null;
     } catch (error) {
       if (thisRead !== lastRead) return;
-      failure = error.message;
+      failure = { message: error.message, since: failure?.since ?? new Date().toISOString() };
     } finally {
       running--;
       place.ariaBusy = String(running > 0);
@@ -53,5 +59,7 @@ export function readings(place, readAll, draw) {
   setInterval(refreshIfVisible, REFRESH_INTERVAL);
   return { refresh, show };
 }
+
+const lastKnown = ({ at }) => ` Everything below is last known, as it was at ${moment(at)}.`;
 
 const footer = (at) => h("footer.soft", {}, `Read at ${moment(at)}; refreshes every ${REFRESH_INTERVAL / 1000} s.`);

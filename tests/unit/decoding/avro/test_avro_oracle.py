@@ -162,9 +162,10 @@ def is_wanted(written: Written, value: Any, condition: FieldCondition) -> bool |
     """Whether the condition holds of the value, None where that cannot be told."""
     name = {str: "text", bool: "boolean"}.get(type(condition.equals), "bigint")
     try:
-        return bool(column_value(*place(written, written.parsed, value, condition.path), name) == condition.equals)
+        is_equal = column_value(*place(written, written.parsed, value, condition.path), name) == condition.equals
+        return bool(is_equal) is not condition.negated
     except Refused as refused:
-        return False if refused.why in ("missing", "null") else None
+        return condition.negated if refused.why in ("missing", "null") else None
 
 
 @many
@@ -173,19 +174,20 @@ def test_takes_exactly_the_records_of_which_a_condition_holds(data: st.DataObjec
     schema = data.draw(schemas(flat=data.draw(st.booleans())))
     written = Written(copy.deepcopy(schema))
     values = [written.value(data.draw, written.parsed) for _ in range(data.draw(st.integers(1, 6)))]
-    condition = draw_condition(data.draw, written, values[0])
-    record = replace(draw_shape(data.draw, written), where=condition)
+    conditions = [draw_condition(data.draw, written, values[0]) for _ in range(data.draw(st.integers(1, 2)))]
+    conditions = [replace(each, negated=data.draw(st.booleans())) for each in conditions]
+    record = replace(draw_shape(data.draw, written), where=tuple(conditions))
     decoder = avro_decoder(schema_of(schema), record, Limits())
     records = [written.write(value) for value in values]
     for value, each in zip(values, records, strict=True):
         outcome = decoder.decode(each, b"key", NOW)
-        match is_wanted(written, value, condition):
-            case True:
-                check_row(outcome, written, value, record)
-            case False:
-                assert outcome == Skip()
-            case None:
-                assert isinstance(outcome, Refusal)
+        wanted = [is_wanted(written, value, each) for each in conditions]
+        if False in wanted:
+            assert outcome == Skip()
+        elif None in wanted:
+            assert isinstance(outcome, Refusal)
+        else:
+            check_row(outcome, written, value, record)
     check_proven(decoder, records + [spoil(data.draw, each) for each in records if data.draw(st.booleans())])
 
 

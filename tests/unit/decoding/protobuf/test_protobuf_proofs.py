@@ -42,7 +42,8 @@ def test_what_is_proven_is_what_is_decoded(seed: int, columns: int, random: Rand
     shape, _ = shape_of(found.make.DESCRIPTOR, columns, documents=random.random() < 0.6)
     values = [fill(random, found.make()).SerializePartialToString() for _ in range(12)]
     values = [damaged(random, value) if random.random() < 0.5 else value for value in values]
-    shape = replace(shape, where=condition(random, found.make.DESCRIPTOR)) if random.random() < 0.5 else shape
+    conditions = [condition(random, found.make.DESCRIPTOR) for _ in range(random.randrange(3))]
+    shape = replace(shape, where=tuple(replace(each, negated=random.random() < 0.5) for each in conditions))
     check_proofs(protobuf_decoder(found.writer, shape, Limits(), found.name), shape, values)
 
 
@@ -63,7 +64,7 @@ def test_takes_exactly_the_messages_of_which_a_condition_holds(seed: int, column
     values = [message.SerializePartialToString() for message in messages]
     for name in names[:2]:
         equals = str(getattr(random.choice(messages), name))
-        where = replace(shape, where=FieldCondition((name,), equals))
+        where = replace(shape, where=(FieldCondition((name,), equals),))
         decoder = protobuf_decoder(found.writer, where, Limits(), found.name)
         check_proofs(decoder, where, values)
         for message, value in zip(messages, values, strict=True):
