@@ -48,7 +48,7 @@ CONNECTORS = {
         "decimal.handling.mode": "string",
         "skipped.operations": "none",
         "signal.data.collection": "shop.signals",
-        "incremental.snapshot.chunk.size": "10",
+        "incremental.snapshot.chunk.size": "5",
         "notification.enabled.channels": "sink",
         "notification.sink.topic.name": "shop.notifications",
         **PLAIN,
@@ -68,7 +68,6 @@ CONNECTORS = {
         "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
         "transforms.unwrap.delete.tombstone.handling.mode": "rewrite",
         "transforms.unwrap.add.fields": "op",
-        **PLAIN,
     },
 }
 
@@ -262,7 +261,7 @@ def test_an_incremental_snapshot_while_its_rows_change(mirror: Mirror) -> None:
     ingested(pipeline)
 
     def change_some() -> None:
-        for _ in range(10):
+        for _ in range(40):
             id_ = rng.randint(1, 320)
             mirror.change(
                 rng.choice(
@@ -278,9 +277,9 @@ def test_an_incremental_snapshot_while_its_rows_change(mirror: Mirror) -> None:
     mirror.settle()
     ingested(pipeline)
     mirror.same("orders", ["id", *columns])
-    events = [(each["source"]["snapshot"], (each["after"] or each["before"])["id"]) for each in mirror.events(topic)]
-    reads = {id_ for kind, id_ in events if kind == "incremental"}
-    assert reads & {id_ for kind, id_ in events if kind == "false"}
+    events = [(each["op"], (each["after"] or each["before"])["id"]) for each in mirror.events(topic)]
+    again = [id_ for n, (op, id_) in enumerate(events) if op == "r" and ("r", id_) in events[:n]]
+    assert set(again) & {id_ for op, id_ in events if op != "r"}
 
 
 def test_keys_that_change_and_change_places(mirror: Mirror) -> None:
@@ -495,7 +494,5 @@ def test_events_that_were_unwrapped(mirror: Mirror, monkeypatch: pytest.MonkeyPa
     mirror.change("DELETE FROM shop.flat WHERE id > 7 AND id < 10")
     mirror.settle("flat")
     ingested(proposed("flat.shop.flat", "flat"))
-    assert names_of(mirror.target, "public.flat") >= {"id", "v", "n", "at", "_deleted"}
-    columns = {name: (name, name) for name in ("id", "v", "n", "at")}
-    mirror.equal(columns, "shop.flat", "(SELECT * FROM public.flat WHERE NOT _deleted) AS live")
+    mirror.same("flat", ["id", "v", "n", "at"])
     assert {each["__op"] for each in mirror.events("flat.shop.flat")} == {"r", "c", "u", "d"}
