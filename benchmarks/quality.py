@@ -85,7 +85,7 @@ def stage_batch(pipeline: Pipeline, start: int, count: int, bad: int = 0) -> int
                 [batch_id, tables.attempt.epoch, count, start, start + count - 1],
             )
             batch = batches.read_batch(cursor, batch_id)
-        seal(session, pipeline.record, batch, tables, Written(1), ME)
+        seal(session, batch, tables, Written(1), ME)
     return batch_id
 
 
