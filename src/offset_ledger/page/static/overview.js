@@ -20,7 +20,7 @@ const LEVELS = [
   ["unknown", "not known: a server does not answer"],
   ["bad", "stopped by a loss or an error"],
   ["warn", "waiting for a decision, or close to a loss"],
-  ["plain", "at work, behind, or with too much in quarantine"],
+  ["plain", "at work, paused, behind, or with too much in quarantine"],
   ["good", "up to date"],
 ];
 const MANY = 8; // pipelines that need no filter
