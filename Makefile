@@ -50,6 +50,10 @@ up: install ## Start three brokers, Postgres, Spark and Airflow, to look around
 down: ## Stop them; the data stay
 	@test ! -e $${OFFSET_LEDGER_HOME:-.local}/stack.json || { $(MAKE) --silent --no-print-directory install && $(BIN)/offset-ledger stack down; }
 
+.PHONY: findings
+findings: ## Outside CI: what surprised us about other packages, seen again with each (minutes; installs from package indexes)
+	@failed=0; for script in findings/*.sh; do nice bash $$script || { echo "FAILED $$script"; failed=1; }; done; exit $$failed
+
 .PHONY: dist
 dist: install ## The wheel and the source distribution, into dist/
 	@rm -rf dist
