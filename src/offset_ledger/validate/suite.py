@@ -176,9 +176,8 @@ class _Reader:
             wrong = "quarantine moves each failing row, so mostly says nothing"
             right = "remove it (quality.max_quarantined_share is the limit) or use reject"
             self._note((*place, "kwargs", "mostly"), f"{wrong}; {right}")
-        query = kwargs.get("unexpected_rows_query")
-        if isinstance(query, str) and "{batch}" not in query:
-            self._note((*place, "kwargs", "unexpected_rows_query"), "the query must read FROM {batch}, the staged rows")
+        if isinstance(query := kwargs.get("unexpected_rows_query"), str) and (amiss := _wrong_in(query)):
+            self._note((*place, "kwargs", "unexpected_rows_query"), amiss)
 
     def _unknown_keys(self, place: Place, json_object: Mapping[str, Any], known: Collection[str]) -> None:
         for key in json_object.keys() - set(known):
@@ -186,6 +185,23 @@ class _Reader:
 
     def _note(self, place: Place, text: str) -> None:
         self.mistakes.append((nearest_line(self._lines, *place), text))
+
+
+def _wrong_in(query: str) -> str | None:
+    """What Great Expectations, which formats a query and hands it to SQLAlchemy's ``text``, would take amiss."""
+    from sqlalchemy import text  # a suite with a query is rare, and this takes its time
+
+    if "{batch}" not in query:
+        return "the query must read FROM {batch}, the staged rows"
+    try:
+        formatted = query.format(batch="staged")
+    except (LookupError, ValueError):
+        return "the braces of the query are those of a template; write {{ and }} for its own"
+    if names := [*text(formatted).compile().params]:
+        return f"the query has a parameter :{names[0]} for SQLAlchemy; write a blank after the colon, or \\: for it"
+    if "--" in query.rstrip("\n").rpartition("\n")[2].rpartition("'")[2]:
+        return "the query ends in a comment, and Great Expectations writes behind it; drop it"
+    return None
 
 
 def _columns_of(kwargs: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, str]]:

@@ -101,6 +101,35 @@ def test_all_mistakes_come_together_each_with_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("where", "mistake"),
+    [
+        ("""carrier::jsonb @> '{{"a": 2}}'""", None),
+        ("""carrier::jsonb @> '{{"a"\\:2}}' AND carrier <> 'k:v'""", None),
+        (
+            """carrier::jsonb @> '{{"a":2}}'""",
+            "the query has a parameter :2 for SQLAlchemy; write a blank after the colon, or \\: for it",
+        ),
+        (
+            "carrier = 'a--b' -- but for these",
+            "the query ends in a comment, and Great Expectations writes behind it; drop it",
+        ),
+        ("carrier -- the code\n= 'a--b'", None),
+        (
+            """carrier::jsonb @> '{"a": 2}'""",
+            "the braces of the query are those of a template; write {{ and }} for its own",
+        ),
+    ],
+)
+def test_a_query_is_what_great_expectations_can_run(tmp_path: Path, where: str, mistake: str | None) -> None:
+    """Otherwise each batch would be rejected with the text of an exception (findings/gx-query-colon.sh)."""
+    query = f"SELECT * FROM {{batch}} WHERE {where}"
+    path = write(tmp_path, {"type": "unexpected_rows_expectation", "kwargs": {"unexpected_rows_query": query}})
+    assert (mistakes(path) if mistake else load_suite(path, COLUMNS).name and []) == (
+        [f"4: {mistake}"] if mistake else []
+    )
+
+
+@pytest.mark.parametrize(
     ("entry", "mistake"),
     [
         (

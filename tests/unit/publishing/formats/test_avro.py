@@ -216,7 +216,7 @@ def test_a_schema_refers_to_another_one() -> None:
 
 @pytest.mark.parametrize("text", ["", "5", '{"type": "record"}', '"nothing"', '{"type": "fixed", "name": "F"}'])
 def test_what_is_no_schema_is_one_line(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"^it is no Avro schema \(.+\); correct it$"):
+    with pytest.raises(ConfigurationError, match=r"^fastavro, which writes it, refuses the schema \(.+\); correct it$"):
         compile_codec(WriterSchema(1, SchemaLanguage.AVRO, text))
 
 
