@@ -33,7 +33,8 @@ class AvroCodec(Codec):
                 parse_schema(json.loads(reference.text), named_schemas=named)
             self._root: Any = parse_schema(json.loads(schema.text), named_schemas=named)
         except Exception as error:  # noqa: BLE001 - KeyError, TypeError and others, by what is wrong in it
-            raise ConfigurationError(f"fastavro, which writes it, refuses the schema ({error_line(error)}); correct it") from None
+            wrong = f"fastavro, which writes it, refuses the schema ({error_line(error)})"
+            raise ConfigurationError(f"{wrong}; correct it") from None
         self._values = _Values(named)
         record = self._values.resolved(self._root)
         if record["type"] in ("record", "error"):
