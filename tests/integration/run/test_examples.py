@@ -57,7 +57,7 @@ class Case:
 
 def order(partition: int, id: str, minute: int, state: str, **more: Any) -> Record:
     at = f"2026-01-01T12:{minute:02}:00Z"
-    members = {"id": id, "updated_at": at, "state": state, "customer": {"id": 7}, "amount": 19.90, "lines": [{"n": 1}]}
+    members = {"id": id, "updated_at": at, "state": state, "customer": {"id": 7}, "amount": 19.95, "lines": [{"n": 1}]}
     return plain("shop.orders", partition, **members | more)
 
 
@@ -72,8 +72,8 @@ ORDERS = Case(
     "public.orders",
     "SELECT _partition, _offset, event_id, state, customer, amount, note, lines FROM public.orders",
     {
-        1: ("o-1", "sent", 7, Decimal("19.90"), None, [{"n": 1}]),
-        2: ("o-2", "new", 7, Decimal("19.90"), None, [{"n": 1}]),
+        1: ("o-1", "sent", 7, Decimal("19.95"), None, [{"n": 1}]),
+        2: ("o-2", "new", 7, Decimal("19.95"), None, [{"n": 1}]),
     },
 )
 
