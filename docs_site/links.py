@@ -9,8 +9,13 @@ from pathlib import Path
 
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
 FENCE = re.compile(r"^( *)(```|~~~).*?^\1\2", re.M | re.S)
-PAGES = {"README.md": "readme.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-"""Pages in the root of the repository, by their place on the site."""
+PAGES = {
+    "README.md": "readme.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "examples/README.md": "examples.md",
+}
+"""Pages of the repository outside of docs/, by their place on the site."""
 SOURCES = "source"
 
 

@@ -17,7 +17,7 @@ from offset_ledger.ledger.database import OLDEST
 from offset_ledger.version import __version__
 from tests.paths import ROOT
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
 FAMILIES = {"OffsetLedgerError", "TerminalError", "TransientError"}
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 

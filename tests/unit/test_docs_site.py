@@ -27,6 +27,8 @@ from tests.paths import ROOT
         ("docs/adr/0001-decode-with-msgspec.md", "../../dags/ingest.py", "../source/dags/ingest.py.md"),
         ("docs/architecture.md", "../src/offset_ledger/ledger/sql/", "source/src/offset_ledger/ledger/sql.md"),
         ("README.md", "docs/spark.md", "spark.md"),
+        ("README.md", "examples/README.md", "examples.md"),
+        ("examples/README.md", "clicks.yaml", "source/examples/clicks.yaml.md"),
         ("README.md", "docs/adr/", "adr/index.md"),
         ("README.md", "docs/pictures/trigger-form.png", "pictures/trigger-form.png"),
         ("README.md", "https://keepachangelog.com", "https://keepachangelog.com"),
