@@ -44,7 +44,8 @@ def event(more: str = "", event_id: str = "x", state: str = "new") -> bytes:
 
 HOSTILE: list[tuple[bytes | None, list[str]]] = [
     *((value, ["syntax"]) for value in (b"", b" ", b"NaN", b"{", b"\x00")),
-    *((value, ["type"]) for value in (b"null", b"true", b"1", b'"text"', b"[]", b"[{}]", b"[" * 100_000)),
+    (b"null", ["tombstone"]),
+    *((value, ["type"]) for value in (b"true", b"1", b'"text"', b"[]", b"[{}]", b"[" * 100_000)),
     (None, ["tombstone"]),
     (b"{}", ["missing", "missing", "missing"]),
     (b'{"id":true,"at":1,"state":[]}', ["type", "type", "type"]),

@@ -16,6 +16,7 @@ import pytest
 from offset_ledger.cli.main import main
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import LedgerViolation, TargetMismatch
 from offset_ledger.ledger.database import Session, rows, transaction
 from offset_ledger.model.balance_sheet import Dispositions
@@ -158,8 +159,15 @@ VOLATILE = {
 
 @pytest.mark.parametrize(("bookkeeping", "filled"), zip(cycle(PLACES), VOLATILE.values(), strict=False), ids=VOLATILE)
 def test_a_constraint_over_what_nobody_can_foretell_is_named_before_anything_is_staged(
-    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str], bookkeeping: str, filled: Filled
+    session: Session,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    bookkeeping: str,
+    filled: Filled,
 ) -> None:
+    away = Connection("kafka_default", "kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
+    monkeypatch.setenv(environment_name(away.conn_id), away.to_json())
     failing = written(tmp_path, bookkeeping, on_conflict="fail")
     create(session, bookkeeping, filled.columns, filled.index)
     send(session, failing, record(0, 1, "a"))
