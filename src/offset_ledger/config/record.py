@@ -213,6 +213,8 @@ EVENT_ID: Kind[Attributes] = section(
     lambda said: Attributes(said.given),
 )
 
+_EITHER_PLACE = {"oneOf": [{"required": ["path"]}, {"required": ["header"]}]}
+
 PUBLISH_AT: Kind[Attributes] = section(
     RecordShape,
     "A moment that is in a header, that is not written as RFC 3339, or that stood elsewhere before.",
@@ -232,7 +234,7 @@ PUBLISH_AT: Kind[Attributes] = section(
     },
     make=_publish_at,
     also={
-        "oneOf": [{"required": ["path"]}, {"required": ["header"]}],
+        **_EITHER_PLACE,
         "dependentSchemas": {"aliases": {"required": ["path"]}},
     },
 )
@@ -249,7 +251,6 @@ DELETE_WHEN: Kind[FieldCondition | None] = section(
 )
 
 _EITHER_VALUE = {"oneOf": [{"required": ["equals"]}, {"required": ["not"]}]}
-_EITHER_PLACE = {"oneOf": [{"required": ["path"]}, {"required": ["header"]}]}
 CONDITION: Kind[Attributes] = section(
     FieldCondition,
     "What is true of the pipeline's records.",

@@ -275,9 +275,8 @@ def by_connect_names(columns: Sequence[Inferred], schemas: Sequence[WriterSchema
     fields = dict[JsonPath, ConnectSchema]()
     for schema in schemas:
         if schema.language is SchemaLanguage.AVRO:
-            with suppress(
-                *_INVALID, LookupError, TypeError, AttributeError
-            ):  # it cannot be read, which is said already
+            # One that cannot be read is named elsewhere.
+            with suppress(*_INVALID, LookupError, TypeError, AttributeError):
                 fields |= dict(_connect_fields(msgspec.json.decode(schema.text), (), {}))
     typed = dict[JsonPath, Inferred]()
     for each in columns:
