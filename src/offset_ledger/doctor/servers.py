@@ -101,10 +101,10 @@ def check_postgres(conn_id: str, pipelines: Sequence[Pipeline]) -> Iterator[Find
         try:
             database.check_migrated(session)
         except ConfigurationError as error:
-            text, _, _ = str(error).partition("; ")
-            yield problem(f"{subject}: ledger", text, "as the login that owns the ledger run: offset-ledger migrate")
+            text, _, remedy = str(error).partition("; ")
+            yield problem(f"{subject}: ledger", text, remedy)
         else:
-            yield ok(f"{subject}: ledger", f"all {len(database.migrations())} migrations are applied")
+            yield ok(f"{subject}: ledger", "every migration is applied")
         for pipeline in pipelines:
             target = pipeline.target
             with transaction(session) as cursor:

@@ -3,7 +3,7 @@ numbered migrations in plain SQL.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from functools import cache
@@ -258,6 +258,8 @@ def rows(session: Session, query: str | Composable, arguments: Mapping[str, Any]
         return cursor.execute(query, arguments).fetchall()
 
 
+_APPLIED = "SELECT number, name FROM offset_ledger.migration"
+
 _LOCK = 0x0FF5E7  # one migration at a time in a database
 
 OLDEST = 15  # the first with UNIQUE NULLS NOT DISTINCT
@@ -275,7 +277,7 @@ def migrate(session: Session) -> list[str]:
     """Apply what is missing, all in one transaction, and return the names applied.
 
     Raises:
-        ConfigurationError: Postgres is too old or not in UTF-8, or the database was migrated by a newer version of this
+        ConfigurationError: Postgres is too old or not in UTF-8, or the ledger has migrations of another version of this
             package.
     """
     check_server(session.server_version)
@@ -288,7 +290,7 @@ def migrate(session: Session) -> list[str]:
             )
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         cursor.execute(named_sql("migrate/bootstrap"))
-        missing = _missing({row["number"] for row in cursor.execute("SELECT number FROM offset_ledger.migration")})
+        missing = _missing({row["number"]: row["name"] for row in cursor.execute(_APPLIED)})
         for number in missing:
             name, text = known[number]
             cursor.execute(text)
@@ -306,20 +308,20 @@ def check_server(version: int) -> None:
 
 
 def check_migrated(session: Session) -> None:
-    """Check that every migration is applied, and none of a newer version, by one query.
+    """Check that every migration is applied, and none of another version, by one query.
 
     Raises:
-        ConfigurationError: the ledger is missing, or older or newer than this version, or the server is too old for it.
+        ConfigurationError: the ledger is missing or of another version, or the server is too old for it.
     """
     try:
-        applied = {row["number"] for row in rows(session, "SELECT number FROM offset_ledger.migration")}
+        applied = dict(rows(session, _APPLIED))
     except pg.UndefinedTable:
-        applied = set()
+        applied = {}
     check_applied(applied, session.server_version)
 
 
-def check_applied(applied: Set[int], server: int) -> None:
-    """Raise ConfigurationError unless these migrations are all, on a server of this version."""
+def check_applied(applied: Mapping[int, str], server: int) -> None:
+    """Raise ConfigurationError unless these migrations, by their numbers, are all, on a server of this version."""
     if missing := _missing(applied):
         check_server(server)  # on an old server the advice below would fail
         if not applied:
@@ -327,12 +329,16 @@ def check_applied(applied: Set[int], server: int) -> None:
         raise ConfigurationError(f"the ledger lacks migrations {missing}; run: offset-ledger migrate")
 
 
-def _missing(applied: Set[int]) -> list[int]:
-    known = set(migrations())
-    if newer := sorted(applied - known):
-        knows = f"this version knows {max(known)}"
-        raise ConfigurationError(f"the ledger has migrations {newer}, {knows}; upgrade offset-ledger")
-    return sorted(known - applied)
+def _missing(applied: Mapping[int, str]) -> list[int]:
+    known = {number: name for number, (name, _) in migrations().items()}
+    if other := [name for number, name in sorted(applied.items()) if known.get(number) != name]:
+        more = f" and {len(other) - 1} more" if other[1:] else ""
+        raise ConfigurationError(
+            f"the ledger has migrations that this version does not know ({other[0]}{more}; its newest is "
+            f"{known[max(known)]}); upgrade offset-ledger; a ledger from before the first release cannot be upgraded: "
+            "migrate an empty database"
+        )
+    return sorted(set(known) - set(applied))
 
 
 @contextmanager
