@@ -197,12 +197,12 @@ def verify(pipeline: AnyPipeline, *, against_topic: bool = False) -> Verified:
     """
     known = _one(pipeline)
     violations, checked = _verify.verify(known)
-    notes = [note] if (note := _verify.uncounted_reason(known)) else []
+    notes: Sequence[str] = ()
     if against_topic:
         from offset_ledger.repair.verify_against_topic import compare_with_topic
 
         compared = compare_with_topic(known)
-        violations, notes = [*violations, *compared.violations], [*notes, *compared.notes]
+        violations, notes = [*violations, *compared.violations], compared.notes
     return Verified(tuple(violations), checked, tuple(notes))
 
 

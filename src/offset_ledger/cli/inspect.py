@@ -163,14 +163,14 @@ def _by_reason(reasons: Sequence[Mapping[str, Any]]) -> str:
 )
 def run_verify(arguments: Namespace) -> Outcome:
     """Check every invariant of the ledger, and the number of rows in the table."""
-    from offset_ledger.repair.verify import Violation, explain_gaps, uncounted_reason, verify
+    from offset_ledger.repair.verify import Violation, explain_gaps, verify
 
     pipeline, more = pipeline_of(arguments), dict[str, Any]()
     violations, checked = verify(pipeline)
     different = list[Violation]()
     summary = f"all {checked} invariants hold" if checked else f"{pipeline.name} has no batches yet: nothing to check"
-    notes = [note] if (note := uncounted_reason(pipeline)) else []
-    lines: list[str] = [*violations, *([] if violations else [summary]), *notes]
+    notes = list[str]()
+    lines: list[str] = [*violations, *([] if violations else [summary])]
     if arguments.deep:
         deep = explain_gaps(pipeline)
         violations += deep.violations

@@ -24,7 +24,6 @@ from offset_ledger.model.balance_sheet import Dispositions, MergeCounts, StagedC
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.retry import retrying
-from offset_ledger.table import row_counts
 from offset_ledger.table.change import change_target
 
 log = logging.getLogger(__name__)
@@ -133,7 +132,6 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
     change_target(cursor, pipeline, batch.batch_id, tables.identifier(tables.rows))
     followed_columns.settle(cursor, pipeline.name, batch.batch_id)
     staged = sealed_counts(cursor, batch)
-    row_counts.count_once(cursor, pipeline, origin)
     reach(Failpoint.BEFORE_MERGE)
     merged = merge(cursor, pipeline, tables, {p: c.rows for p, c in staged.items()}, batch.fill)
     rows, refused = tables.identifier(tables.rows), tables.identifier(tables.refused)

@@ -36,10 +36,7 @@ def ordered_by(record: RecordShape) -> str:
 
 
 def read_orders(cursor: Cursor, pipeline: Pipeline) -> set[str]:
-    """The moments by which the rows of the table are ordered, whatever topic of the file they are of.
-
-    Empty where it was never checked; several where an earlier version ordered the rows of one topic alone.
-    """
+    """The moment by which the rows of the table are ordered, one for all topics of the file; none before a check."""
     query = "SELECT ordered_by FROM offset_ledger.pipeline WHERE file = %s AND ordered_by IS NOT NULL"
     return {row["ordered_by"] for row in cursor.execute(query, [pipeline.file])}
 
@@ -79,14 +76,14 @@ def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> No
     if in_order(cursor, pipeline, table):
         return
     wanted, known = ordered_by(pipeline.record), read_orders(cursor, pipeline)
-    moments = " and ".join(sorted(known)) or "another moment"
+    moments = next(iter(known), "another moment")
     remerge = f"offset-ledger remerge {pipeline.file} --why ..."
     rows = f"rows that are ordered by {moments}"
     change = f"order all of them by {words_for(pipeline.record)} with: {remerge}"
     if wanted in (KAFKA_TIMESTAMP, LOG):
         pass
-    elif len(known) != 1:
-        rows = rows if known else "delete markers of tombstones, which are ordered by Kafka's timestamps"
+    elif not known:
+        rows = "delete markers of tombstones, which are ordered by Kafka's timestamps"
         change = f"write publish_at: {KAFKA_TIMESTAMP}, and order all rows by it with: {remerge}"
     else:
         rows += " and do not have that moment"

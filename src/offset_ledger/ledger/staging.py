@@ -16,7 +16,7 @@ from psycopg2 import sql
 from offset_ledger.config.model import Column, Pipeline, RecordShape
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, sample_little, transaction
-from offset_ledger.ledger.row_order import TOPIC, has_strays, moment_of
+from offset_ledger.ledger.row_order import TOPIC, moment_of
 from offset_ledger.model.balance_sheet import Slice, StagedCounts
 from offset_ledger.model.batch import Attempt, Batch, Profile
 from offset_ledger.model.unread import UnreadCounts, together
@@ -125,8 +125,8 @@ def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
     if staged != wanted:
         return False
     query = "SELECT obj_description(to_regclass(%s), 'pg_class')"
-    order = cursor.execute(query, [f"{SCHEMA}.{tables.rows}"]).one()[0]  # earlier versions did not write it down
-    return order == _staged_as(record) if order else not has_strays(cursor, tables.identifier(tables.rows), record)
+    order: str | None = cursor.execute(query, [f"{SCHEMA}.{tables.rows}"]).one()[0]
+    return order == _staged_as(record)
 
 
 def _staged_as(record: RecordShape) -> str:

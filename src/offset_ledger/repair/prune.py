@@ -11,7 +11,6 @@ from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.names import DAILY_FOLDER
-from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import pipelines, prune
 from offset_ledger.ledger.database import Cursor, Session, clock, open_ledger, transaction
 from offset_ledger.ledger.prune import Head, OldPart, Run
@@ -21,7 +20,6 @@ from offset_ledger.repair.delete_markers import delete_markers
 from offset_ledger.repair.prune_ages import Ages
 from offset_ledger.report.step import reports_folder
 from offset_ledger.report.timeline import CHARTED
-from offset_ledger.table import row_counts
 
 _RANGES = 50_000  # of one transaction, about
 _BATCHES = 1_000
@@ -53,7 +51,6 @@ def prune_history(pipeline: Pipeline, ages: Ages, origin: Origin, dry_run: bool 
 
     Raises:
         ConfigurationError: an age is too low.
-        StateConflict: batches of the pipeline have not counted what they added to the table.
         AccessDenied: the login may not delete.
     """
     ages.check()
@@ -68,12 +65,6 @@ def prune_beyond(
     done = Pruned()
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
-            if not row_counts.comparable(cursor, pipeline.name):
-                raise StateConflict(
-                    f"batches of {pipeline.name} from before migration 0014 did not count what they added to the "
-                    "table, so their sum is not known; nothing was pruned; its next batch counts the table, or now: "
-                    f"offset-ledger accept table {pipeline.name} --why ..."
-                )
             now = clock(cursor)
             parts = prune.old_parts(cursor, pipeline.name, now - ages.batches, now - ages.quarantine, keep)
         work = [_Work(session, part, origin, dry_run, size) for part in parts]

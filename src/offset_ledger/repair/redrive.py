@@ -17,7 +17,6 @@ from offset_ledger.ledger.redrive import QuarantinePosition, RedriveChoice, Sele
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.engine import FROM_QUARANTINE, EngineChoice
-from offset_ledger.model.header_name import HeaderName
 from offset_ledger.model.moments import parse_since
 from offset_ledger.plan.step import PlannedBatch, check_suite, resume
 from offset_ledger.stage.claim import Written
@@ -130,6 +129,8 @@ class QuarantineStager:
 
 def read_records(session: Session, batch_id: int, partition: int) -> Generator[pa.RecordBatch]:
     """The records of a redrive batch as they came from Kafka, in chunks of a limited number and size."""
+    from offset_ledger.decoding.headers import kafka_headers
+
     with fetched_by_parts(session, "redrive") as cursor:
         cursor.itersize = _FETCH_SIZE
         cursor.run("redrive/records", batch_id=batch_id, partition=partition)
@@ -140,18 +141,8 @@ def read_records(session: Session, batch_id: int, partition: int) -> Generator[p
                 keys=[_bytes(row["key"]) for row in chunk],
                 values=[_bytes(row["value"]) for row in chunk],
                 timestamps=[row["milliseconds"] for row in chunk],
-                headers=[_headers(row) or None for row in chunk],
+                headers=[kafka_headers(row["headers"]) or None for row in chunk],
             )
-
-
-def _headers(kept: Any) -> list[tuple[str, bytes | None]]:
-    """As Kafka had them; a name of which U+FFFD was kept is as little UTF-8 as the one that it was."""
-    from offset_ledger.decoding.headers import kafka_headers
-
-    headers = kafka_headers(kept["headers"])
-    if kept["wrong_names"]:
-        headers = [(HeaderName(name.replace("\ufffd", "\udcff")), value) for name, value in headers]
-    return headers
 
 
 def _bytes(kept: memoryview | None) -> bytes | None:

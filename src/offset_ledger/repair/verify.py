@@ -14,7 +14,6 @@ from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import ONE_SNAPSHOT, named_sql, open_ledger, rows, transaction
 from offset_ledger.ledger.row_order import log_at, row_formats, rows_of, same_key, table_of
 from offset_ledger.model.ranges import Gap, OffsetRange, explain, total_width
-from offset_ledger.table import row_counts
 from offset_ledger.table.change import check_tables
 
 LISTED = 100  # violations of one invariant
@@ -87,17 +86,6 @@ def verify(pipeline: Pipeline) -> tuple[list[Violation], int]:
                 lines[LISTED:] = [f"and more: only the first {LISTED} are listed"]
             violations += [Violation(number_of(name), f"invariant {name}: {line}") for line in lines]
     return violations, len(queries)
-
-
-def uncounted_reason(pipeline: Pipeline) -> str | None:
-    """Return why invariant 11 compares nothing yet; None if it does."""
-    with open_ledger(pipeline) as session, transaction(session) as cursor:
-        if row_counts.comparable(cursor, pipeline.name):
-            return None
-    return (
-        f"invariant 11 compares nothing yet: batches of {pipeline.name} from before migration 0014 did not count what "
-        f"they added; its next batch counts the table, or now: offset-ledger accept table {pipeline.name} --why ..."
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ class BatchResults:
     ``verdict`` is a GateVerdict as the ledger keeps it: JSON, with Great Expectations' own result. ``refusals`` counts
     the refused records by reason code, ``unread`` has the fields that nothing reads, ``boundaries`` the schemas that
     needed other columns, and ``decisions`` are what people decided about the batch, with who, at and why. ``engine``
-    staged it for ``engine_reason``; both are None of a batch that an earlier release staged.
+    staged it for ``engine_reason``; both are None of a redrive, which needs no engine.
     """
 
     pipeline: str

@@ -215,8 +215,6 @@ def build_day(day: date, pipelines: Sequence[PipelineDay], folder: Path) -> Path
     """``<folder>/_daily/<day>.html``: every pipeline on that day, in UTC."""
     pages = folder / DAILY_FOLDER
     pages.mkdir(parents=True, exist_ok=True)
-    for page in (folder / "daily").glob("????-??-??.html"):  # where earlier releases wrote them
-        page.rename(pages / page.name)
     days = sorted(page.stem for page in pages.glob("????-??-??.html"))
     before = max((other for other in days if other < day.isoformat()), default=None)
     linked = {each.pipeline for each in pipelines if (folder / each.pipeline / "index.html").is_file()}

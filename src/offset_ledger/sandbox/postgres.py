@@ -113,7 +113,7 @@ class Postgres(Server):
             self.start(launch)
         elif not self._sockets.exists():
             raise StackError(
-                f"Postgres in {self.directory} runs as an earlier release has started it, without {self._sockets}; run "
+                f"Postgres in {self.directory} runs, and the folder {self._sockets} of its socket is gone; run "
                 "`offset-ledger stack down`, then `offset-ledger stack up`"
             )
         self.wait(launch)
@@ -198,7 +198,7 @@ class Postgres(Server):
         draft.rename(self._data)
 
     def _write_access(self) -> None:
-        """Say who is let in; an earlier release has let in everybody."""
+        """Say who is let in."""
         users = sorted({pwd.getpwuid(uid).pw_name for uid in (os.geteuid(), server_uid())})
         names = "".join(f'stack "{name}" {_SUPERUSER}\n' for name in users)
         for file, text in {"pg_hba.conf": _ACCESS, "pg_ident.conf": names}.items():

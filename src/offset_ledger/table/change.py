@@ -32,7 +32,6 @@ from offset_ledger.table.fit import (
     has_markers,
     misfits,
     nullable_columns,
-    record_upgrade,
     remedy,
     target_columns,
 )
@@ -88,7 +87,6 @@ def _prepare(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None 
         write_order(cursor, pipeline, ordered_by(pipeline.record))
         to_be_made(cursor, pipeline)  # by the first commit, if nothing else has the name of the view
         return None
-    record_upgrade(cursor, pipeline)
     changes = [*_check_fit(cursor, pipeline), *_of_bookkeeping(cursor, pipeline)]
     changes += to_be_made(cursor, pipeline, staging)
     check_order(cursor, pipeline, table_of(pipeline.bookkeeping))

@@ -299,12 +299,6 @@ def record_columns(cursor: Cursor, pipeline: Pipeline) -> None:
     cursor.run("table/declare_columns", pipeline=pipeline.name, columns=columns)
 
 
-def record_upgrade(cursor: Cursor, pipeline: Pipeline) -> None:
-    """Take the columns of now for those that were ever written, where batches were committed before this was kept."""
-    if cursor.run("table/undeclared_commit", pipeline=pipeline.name).rowcount:
-        record_columns(cursor, pipeline)
-
-
 def no_longer_declared(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The columns of the table that the pipeline has written and that its file declares no more."""
     declared = [column.name for column in pipeline.record.columns]

@@ -8,17 +8,6 @@ from offset_ledger.ledger.row_order import table_of
 from offset_ledger.model.batch import Origin
 
 
-def comparable(cursor: Cursor, pipeline: str) -> bool:
-    """Whether every committed batch counted what it added, or the table was counted since."""
-    return bool(cursor.run("table/was_counted", pipeline=pipeline).one()[0])
-
-
-def count_once(cursor: Cursor, pipeline: Pipeline, origin: Origin) -> None:
-    """Count the table of a ledger from before migration 0014, once; the pipeline must be locked."""
-    if not comparable(cursor, pipeline.name):
-        count(cursor, pipeline, origin, "its batches from before migration 0014 did not count what they added")
-
-
 def count_removed(cursor: Cursor, pipeline: Pipeline, origin: Origin, removed: int) -> None:
     """Let the table have so many event ids less than its batches have added; the pipeline must be locked."""
     ours = {"pipeline": pipeline.name, "file": pipeline.file, "who": origin.who}

@@ -159,7 +159,7 @@ def test_the_page_follows_a_pipeline_from_its_first_record_to_a_rejected_batch(b
     zero = dict.fromkeys(("updated", "superseded", "duplicate", "deleted", "quarantined", "skipped", "gap"), 0)
     assert (one["batch_id"], one["state"], one["sheet"]) == (first, "committed", {"inserted": 7, **zero})
     assert (one["dag_id"], one["run_id"], one["decisions"]) == ("ingest_orders", "run 1", [])
-    assert (one["engine"], one["engine_reason"]) == (None, None)  # as of a batch of an earlier release
+    assert (one["engine"], one["engine_reason"]) == (None, None)
     assert (two["batch_id"], two["sheet"], two["verdict"], two["reasons"]) == (second, None, "rejected", ["too many"])
     assert two["decisions"] == ["approve", "abandon"]
 

@@ -288,26 +288,6 @@ def test_the_order_of_the_rows_belongs_to_the_table(bench: Bench, capsys: pytest
     check_all(parse_named(path))
 
 
-def test_a_table_whose_topics_differ_in_their_order_is_remerged(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
-) -> None:
-    eu, us = bench.create("eu", "us")
-    for topic in (eu, us):
-        bench.publish(topic, order("a", 9, "ahead"), seconds=0)
-        bench.publish(topic, order("a", 1, topic), seconds=5)
-    ingest_all(bench.listed(eu, us))
-    with bench.session.cursor() as cursor:  # as an earlier version's remerge of one topic left it
-        differ = "CASE topic WHEN %s THEN 'kafka_timestamp' ELSE '$.at' END"
-        cursor.execute(f"UPDATE offset_ledger.pipeline SET ordered_by = {differ}", [eu])
-    bench.session.commit()
-    for each in known_pipelines(bench.listed(eu, us)):
-        with pytest.raises(TargetMismatch, match=r"ordered by \$\.at and kafka_timestamp.*remerge orders --why"):
-            plan(each, ME)
-    path = str(bench.listed(eu, us, publish_at="kafka_timestamp").path)
-    assert run(capsys, "remerge", path, "--why", "one clock")[0] == 0
-    assert bench.table() == {"a": (us, (us, 0, 1))}
-
-
 def test_a_delete_marker_of_one_topic_keeps_no_other_from_the_table(bench: Bench) -> None:
     eu, us = bench.create("eu", "us")
     deleted = json.dumps({"id": "a", "at": NOON.isoformat(), "op": "d"}).encode()

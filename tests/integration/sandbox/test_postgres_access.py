@@ -26,7 +26,6 @@ from offset_ledger.sandbox.layout import HOST, free_ports
 from offset_ledger.sandbox.postgres import Postgres
 from offset_ledger.sandbox.process import Launch, silent
 from offset_ledger.sandbox.stack import Stack
-from tests.fixtures.servers import execute
 
 pytestmark = pytest.mark.full
 
@@ -152,26 +151,11 @@ def test_a_table_without_a_schema_is_not_made_in_that_of_the_ledger(small: Stack
         session.rollback()
 
 
-def test_the_data_of_an_earlier_release_that_let_everybody_in_get_the_password(alone: Postgres) -> None:
-    alone.up(Launch(silent))
-    execute(alone.superuser(), "ALTER ROLE offset_ledger PASSWORD NULL")
-    execute(alone.superuser(), "CREATE DATABASE kept OWNER offset_ledger")
-    alone.stop()
-    (alone.directory / "password").unlink()
-    rules = alone.directory / "data" / "pg_hba.conf"
-    rules.write_text("local all all trust\nhost all all 127.0.0.1/32 trust\n")
-    alone.up(Launch(silent))
-    assert who(alone.connection("kept")) == "offset_ledger"
-    with pytest.raises(psycopg2.OperationalError, match="no password supplied"):
-        psycopg2.connect(host=HOST, port=alone.port, dbname="kept", user="offset_ledger")
-    assert "trust" not in rules.read_text()
-
-
-def test_a_server_that_an_earlier_release_has_started_is_to_be_restarted(alone: Postgres) -> None:
+def test_a_server_without_the_folder_of_its_socket_is_to_be_restarted(alone: Postgres) -> None:
     alone.up(Launch(silent))
     folder = Path(str(alone.superuser().host))
     shutil.rmtree(folder)
-    with pytest.raises(StackError, match=r"runs as an earlier release has started it.* run `offset-ledger stack down`"):
+    with pytest.raises(StackError, match=r"of its socket is gone; run `offset-ledger stack down`"):
         alone.up(Launch(silent))
     alone.stop()
     alone.up(Launch(silent))

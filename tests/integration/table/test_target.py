@@ -344,16 +344,6 @@ def test_a_file_that_was_planned_and_never_committed_declared_nothing(session: S
     assert stands(session, "event_id, state, note") == {("a", "2/0/2", "mine a"), ("b", "1/0/1", "mine b")}
 
 
-def test_a_ledger_from_before_learns_the_columns_at_the_first_plan(session: Session) -> None:
-    pipeline = a_pipeline()
-    run(session, pipeline, [OffsetRange(0, 0, 2)], FIRST, notes={"a": "first a"})
-    do(session, "TRUNCATE offset_ledger.declared_column")  # as after the upgrade
-    with transaction(session) as cursor:
-        ensure_target(cursor, pipeline)
-    run(session, without_note(pipeline), [OffsetRange(0, 2, 3)], [Event(2, 0, 2, "a")])
-    assert stands(session, "event_id, note") == {("a", None), ("b", None)}
-
-
 @pytest.mark.parametrize(
     ("before", "said", "remedy"),
     [

@@ -23,10 +23,10 @@ CREATE TABLE offset_ledger.pipeline (
     config_hash text NOT NULL,
     created_at  timestamptz NOT NULL DEFAULT now(),
     updated_at  timestamptz NOT NULL DEFAULT now(),
-    ordered_by  text, -- the moment that orders the rows: a path into the record, or kafka_timestamp; NULL until rows were looked at
+    ordered_by  text, -- the moment that orders the rows: a path into the record, or kafka_timestamp; NULL until rows were checked
     heads       bigint NOT NULL DEFAULT 0, -- head batches ever planned: whose turn it is where a limit is short of partitions
     file        text GENERATED ALWAYS AS (split_part(pipeline, '@', 1)) STORED,
-    key_places  jsonb, -- where the values of each column of the key are read, by its name; NULL until the first commit
+    key_places  jsonb, -- where the values of each column of the key are read, by its name; NULL until the table was checked
     CONSTRAINT one_file_for_each_table FOREIGN KEY (target, file) REFERENCES offset_ledger.target_table (target, file)
 );
 CREATE INDEX pipeline_by_file ON offset_ledger.pipeline (file);
@@ -264,7 +264,6 @@ CREATE TABLE offset_ledger.batch_range (
         REFERENCES offset_ledger.beginning (pipeline, topic_id, partition, start_offset)
 );
 CREATE INDEX batch_range_follows ON offset_ledger.batch_range (follows, partition, topic_id, pipeline);
-CREATE INDEX batch_range_uncounted ON offset_ledger.batch_range (pipeline) WHERE inserted IS NOT NULL AND added IS NULL;
 
 CREATE FUNCTION offset_ledger.guard_range() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
