@@ -16,7 +16,6 @@ from offset_ledger.progress import clear, live, rewrites
 log = logging.getLogger(__name__)
 
 VARIABLE = "OFFSET_LEDGER_RETRY_SECONDS"
-_OLD_VARIABLE = "OFFSET_LEDGER_PATIENCE"
 _LOG_SECONDS = 10.0
 _asked_for: ContextVar[float | None] = ContextVar("_asked_for", default=None)
 
@@ -26,12 +25,10 @@ def retry_seconds() -> float:
     else 30.
 
     Raises:
-        ConfigurationError: the variable holds no number of seconds, or its old name is set.
+        ConfigurationError: the variable holds no number of seconds.
     """
     if (asked_for := _asked_for.get()) is not None:
         return asked_for
-    if _OLD_VARIABLE in os.environ:
-        raise ConfigurationError(f"{_OLD_VARIABLE} is now called {VARIABLE}; rename it in the environment")
     value = os.environ.get(VARIABLE, "30")
     try:
         seconds = float(value)

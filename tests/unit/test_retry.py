@@ -34,12 +34,6 @@ def test_no_number_of_seconds(monkeypatch: pytest.MonkeyPatch, value: str) -> No
         retry_seconds()
 
 
-def test_the_old_name_of_the_variable_leads_to_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "5")
-    with pytest.raises(ConfigurationError, match="OFFSET_LEDGER_PATIENCE is now called OFFSET_LEDGER_RETRY_SECONDS"):
-        retry_seconds()
-
-
 def test_only_transient_errors_are_retried_and_only_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "30")
     attempts: list[type[Exception]] = []

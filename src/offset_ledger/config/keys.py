@@ -82,13 +82,11 @@ def section(
     keys: Keys,
     required: tuple[str, ...] = (),
     make: Callable[[Section], M] | None = None,
-    renamed: Mapping[str, str] = MappingProxyType({}),
     also: Mapping[str, Any] = MappingProxyType({}),
 ) -> Kind[M]:
     """A mapping with these keys alone, which ``make`` makes a value of, or else ``model``.
 
-    ``renamed`` has the names of today by earlier ones, in another section with its name and a dot, and ``also`` stands
-    in the JSON Schema too.
+    ``also`` stands in the JSON Schema too.
     """
     schema = _schema(model, description, keys, required) | dict(also)
     build = make or (lambda read: read.make(model))
@@ -96,11 +94,7 @@ def section(
     def read(value: Value) -> M:
         entries, given = read_mapping(value, schema["examples"][0]), Attributes()
         for name, entry in entries.items():
-            if name in renamed:
-                section_name, _, key_name = renamed[name].rpartition(".")
-                right = f"{section_name}: {{{key_name}: {describe(entry.node)}}}" if section_name else key_name
-                entry.mistakes.add(entry.line, f"{entry.where} is called {renamed[name]} now", f"write {right}")
-            elif name not in keys:
+            if name not in keys:
                 close = get_close_matches(name, keys, n=1)
                 right = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(keys)}"
                 entry.mistakes.add(entry.line, f"{entry.where} is not a known key", right)

@@ -11,19 +11,14 @@ from offset_ledger.config.keys import Key, Kind, Section, read_mapping, read_or_
 from offset_ledger.config.located import Refused, Value, describe
 from offset_ledger.config.model import Cause, Notifier, Notify
 from offset_ledger.config.spark import SECRET_PATTERN
-from offset_ledger.config.values import CONNECTION, choice, different, filled_text, matching, text, whole_number
+from offset_ledger.config.values import CONNECTION, choice, different, filled_text, matching, whole_number
 
 _PROVIDERS = "airflow.providers"
 _CLASS_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+$"
 CLASS = matching(_CLASS_PATTERN, "the path of a class", "write its module and its name, with dots")
 ADDRESS = matching(r"^[^\s@,]+@[^\s@,]+$", "an e-mail address", "write name@example.com")
 ADDRESSES = different(ADDRESS, "the address ", "a list of addresses", "write [name@example.com]", minItems=1)
-_OLD_CAUSE = "registry_away"  # what server_away was called while it was only about the registry
-_CAUSE = choice(Cause)
-CAUSE = Kind(
-    lambda value: Cause.SERVER_AWAY if text(value) == _OLD_CAUSE else _CAUSE.read(value), {"enum": [*Cause, _OLD_CAUSE]}
-)
-CAUSES = different(CAUSE, "the cause ", "a list of causes", "write [batch_rejected, run_failed]", minItems=1)
+CAUSES = different(choice(Cause), "the cause ", "a list of causes", "write [batch_rejected, run_failed]", minItems=1)
 HOURS = whole_number(8760)
 _MAX_VALUES = 1_000
 _WEBHOOK = {name: f"{{{{ {name} }}}}" for name in ("pipeline", "cause", "subject", "text", "link")}

@@ -459,7 +459,6 @@ HISTORY: Kind[model.History] = section(
         "min_batches": Key(BATCHES, "With fewer than so many nothing is judged."),
     },
     make=_history,
-    renamed={"least": "min_batches"},
     also={"anyOf": [{"required": ["volume"]}, {"required": ["null_share"]}]},
 )
 

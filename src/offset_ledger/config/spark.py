@@ -100,5 +100,4 @@ SPARK: Kind[Spark] = section(
             (_EXAMPLE,),
         ),
     },
-    renamed={"min_offsets": "stage.process_below"},
 )

@@ -134,12 +134,12 @@ def test_what_went_away_and_comes_back_is_sent_again(notifying: Notifying, hooks
 
 @pytest.mark.full
 def test_only_what_an_entry_asks_for_is_sent(notifying: Notifying, hooks: Hooks) -> None:
-    notifying.write(WEBHOOK, "  on: [registry_away]\n")
+    notifying.write(WEBHOOK, "  on: [server_away]\n")
     away = "RegistryUnavailable: the registry did not answer"
     notifying.met(
         ["retried", "stage", "SparkFailed: once"], FAILED, ["retried", "stage", away], ["failed", "stage", away]
     )
-    assert [body["cause"] for _, body in hooks.received()] == ["server_away"]  # which was called registry_away
+    assert [body["cause"] for _, body in hooks.received()] == ["server_away"]
 
 
 def test_a_server_that_is_away_is_told_once_and_while_airflow_tries_again(notifying: Notifying, hooks: Hooks) -> None:
