@@ -2,11 +2,9 @@
 values that know their place in it, with every mistake.
 """
 
-import io
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -46,46 +44,12 @@ for _tag, _pattern, _first in (
     PlainLoader.add_implicit_resolver(CORE + _tag, re.compile(_pattern), _first)
 
 
-# A PyYAML that was built without libyaml has its own parser alone.
-_PARSER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_QuickLoader = type("_QuickLoader", (_PARSER,), {"yaml_implicit_resolvers": PlainLoader.yaml_implicit_resolvers})
-# What libyaml reads and PyYAML's own parser does not: a tab or a byte order mark within a line, and these in a flow.
-_READ_OTHERWISE = re.compile("[\t\ufeff?!]")
-_MOST_BRANCHES = 10_000  # libyaml's composer would end the process at some 50,000 levels
-_MOST_LEVELS = 50
-
-
 def _composed(text: str, name: str) -> yaml.Node | None:
-    """The root node, as PyYAML's own parser reads it: by libyaml, in a tenth of the time, where both read the same."""
-    if not _READ_OTHERWISE.search(text) and sum(map(text.count, "[{-:")) < _MOST_BRANCHES:
-        stream = io.StringIO(text)
-        stream.name = name
-        with suppress(yaml.YAMLError):  # the other one has better words
-            quick: yaml.Node | None = _QuickLoader(stream).get_single_node()
-            if _is_read_alike(quick):
-                return quick
+    """The root node, by PyYAML's own parser: of an empty value libyaml has another line."""
     loader = PlainLoader(text)
     loader.name = name
     root: yaml.Node | None = loader.get_single_node()
     return root
-
-
-def _is_read_alike(root: yaml.Node | None) -> bool:
-    """Return False where a node is deeper than Python could go, or empty: of such a one the lines differ."""
-    level = {id(root): root}
-    for _ in range(_MOST_LEVELS):
-        if not level:
-            return True
-        inner: list[yaml.Node] = []
-        for node in level.values():
-            if isinstance(node, yaml.MappingNode):
-                inner += [each for pair in node.value for each in pair]
-            elif isinstance(node, yaml.SequenceNode):
-                inner += node.value
-            elif not isinstance(node, yaml.ScalarNode) or not (node.value or node.style):
-                return False
-        level = {id(node): node for node in inner}
-    return False
 
 
 def read_file(path: Path) -> tuple[bytes, yaml.Node]:
