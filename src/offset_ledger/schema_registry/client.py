@@ -1,11 +1,13 @@
 """The client of one schema registry: schemas by id with all they refer to, subjects, and registering."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, TypeVar
 from urllib.parse import quote
 from uuid import UUID
+
+import msgspec
 
 from offset_ledger.connections import Connection
 from offset_ledger.decoding.typed.types import SchemaProblem
@@ -14,6 +16,8 @@ from offset_ledger.model.writer_schema import SchemaLanguage, SchemaRef, SchemaR
 from offset_ledger.schema_registry.connection import Api, registry_settings
 
 LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
+T = TypeVar("T")
+_Int = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]  # one of Java's
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,7 @@ class Reference:
 
     name: str
     subject: str
-    version: int
+    version: _Int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,34 @@ class Compatibility:
 
     compatible: bool
     reasons: tuple[str, ...] = ()
+
+
+class _Document(msgspec.Struct, rename="camel"):
+    """A schema as the registry answers with it; the GUID where it knows them."""
+
+    schema: str
+    schema_type: str | None = None
+    references: tuple[Reference, ...] | None = None
+    guid: UUID | None = None
+
+
+class _Version(msgspec.Struct):
+    subject: str
+    version: _Int
+
+
+class _Numbered(msgspec.Struct):
+    id: _Int
+    context: str = "."
+
+
+class _Compatible(msgspec.Struct):
+    is_compatible: bool = False
+    messages: tuple[str, ...] | None = None
+
+
+class _Level(msgspec.Struct, rename="camel"):
+    compatibility_level: str
 
 
 class Registry:
@@ -74,17 +106,16 @@ class Registry:
             document = self._api.ask("GET", f"/schemas/ids/{schema_id}")
             if document is None:
                 return None
-            schema = _read_schema(document, what)
+            answer = _read(document, _Document, what)
+            schema = _schema_of(answer, what)
             references = resolve(schema.references, self._version, what)
             # Records keep the id of a subject that is deleted, as far as the registry knows it: softly.
             versions = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions?deleted=true")
-            versions = [] if versions is None else _sequence(versions, of_versions)
-            described = [_mapping(each, of_versions) for each in versions]
-            subjects = tuple(
-                (_text(each, "subject", of_versions), _number(each, "version", of_versions)) for each in described
+            described = _read(versions or [], tuple[_Version, ...], of_versions)
+            subjects = tuple((_held(each.subject, "a subject", of_versions), each.version) for each in described)
+            self._schemas[schema_id] = WriterSchema(
+                schema_id, schema.language, schema.text, references, subjects, answer.guid
             )
-            guid = _guid(_mapping(document, what), what)
-            self._schemas[schema_id] = WriterSchema(schema_id, schema.language, schema.text, references, subjects, guid)
         return self._schemas[schema_id]
 
     def by_guid(self, guid: UUID) -> WriterSchema | None:
@@ -101,13 +132,13 @@ class Registry:
         except ConfigurationError:
             self._api.ask("GET", "/schemas/types")  # raises where this is no registry
             return None
-        named = [_mapping(each, what) for each in _sequence(answer or [], what)]
+        named = _read(answer or [], tuple[_Numbered, ...], what)
         for each in named:
-            schema = self.schema(_number(each, "id", what))
+            schema = self.schema(each.id)
             if schema and schema.guid == guid:
                 return self._guids.setdefault(guid, schema)
         if named:
-            contexts = ", ".join(_text(each, "context", what) for each in named)
+            contexts = ", ".join(each.context for each in named)
             raise UnusableSchema(f"it is in the context {contexts}; add /contexts/NAME to the URL of the registry")
         return None
 
@@ -121,13 +152,12 @@ class Registry:
 
     def subjects(self) -> tuple[str, ...]:
         """All subjects."""
-        return _texts(self._api.ask("GET", "/subjects"), "the subjects")
+        return _read(self._api.ask("GET", "/subjects"), tuple[str, ...], "the subjects")
 
     def versions(self, subject: str) -> tuple[int, ...]:
         """The versions of the subject; none where the registry knows no such subject."""
-        answer, what = self._api.ask("GET", f"{_at(subject)}/versions"), f"the versions of {subject!r}"
-        versions = [] if answer is None else _sequence(answer, what)
-        return tuple(_number({"element": each}, "element", what) for each in versions)
+        answer = self._api.ask("GET", f"{_at(subject)}/versions")
+        return _read(answer or [], tuple[_Int, ...], f"the versions of {subject!r}")
 
     def resolved(self, references: Sequence[Reference]) -> tuple[SchemaReference, ...]:
         """All that these lead to, each before those that need it.
@@ -147,7 +177,7 @@ class Registry:
         answer = self._api.ask("POST", f"{_at(subject)}/versions", schema.document())
         if answer is None:
             raise _lost(f"the schema for {subject!r}", "a schema")
-        return _number(_mapping(answer, "the answer"), "id", f"the new version of {subject!r}")
+        return _read(answer, _Numbered, f"the new version of {subject!r}").id
 
     def registered(
         self, subject: str, language: SchemaLanguage, text: str, references: Sequence[Reference] = ()
@@ -156,7 +186,7 @@ class Registry:
         answer = self._api.ask("POST", _at(subject), Schema(language, text, tuple(references)).document())
         if answer is None:
             return None
-        return _number(_mapping(answer, "the answer"), "id", f"the schema in {subject!r}")
+        return _read(answer, _Numbered, f"the schema in {subject!r}").id
 
     def check(
         self, subject: str, language: SchemaLanguage, text: str, references: Sequence[Reference] = ()
@@ -170,15 +200,15 @@ class Registry:
         path = f"/compatibility{_at(subject)}/versions?verbose=true"
         if (answer := self._api.ask("POST", path, schema.document())) is None:
             return Compatibility(True)
-        reasons = _texts(_mapping(answer, "the answer").get("messages") or [], "the reasons")
-        return Compatibility(answer.get("is_compatible") is True, reasons)
+        said = _read(answer, _Compatible, f"whether a schema fits {subject!r}")
+        return Compatibility(said.is_compatible, said.messages or ())
 
     def compatibility(self, subject: str) -> str:
         """The level that the subject has, or else all subjects have."""
         answer = self._api.ask("GET", f"/config/{quote(subject, safe='')}?defaultToGlobal=true")
         if answer is None:
             answer = self._api.ask("GET", "/config")
-        return _text(_mapping(answer, "the answer"), "compatibilityLevel", f"the level of {subject!r}")
+        return _read(answer, _Level, f"the level of {subject!r}").compatibility_level
 
     def set_compatibility(self, subject: str, level: str) -> None:
         """Give the subject a level of its own, one of LEVELS.
@@ -193,7 +223,7 @@ class Registry:
     def ready(self) -> bool:
         """Return whether it answers as a registry does; False after OFFSET_LEDGER_RETRY_SECONDS."""
         try:
-            _texts(self._api.ask("GET", "/schemas/types"), "the types of schemas")
+            _read(self._api.ask("GET", "/schemas/types"), tuple[str, ...], "the types of schemas")
         except RegistryUnavailable:
             return False
         return True
@@ -202,8 +232,7 @@ class Registry:
         answer = self._api.ask("GET", f"{_at(subject)}/versions/{version}")
         if answer is None:
             return None
-        what = f"version {version} of {subject!r}"
-        return self.schema(_number(_mapping(answer, what), "id", what))
+        return self.schema(_read(answer, _Numbered, f"version {version} of {subject!r}").id)
 
     def _version(self, reference: Reference) -> Schema:
         at = (reference.subject, reference.version)
@@ -212,7 +241,7 @@ class Registry:
             document = self._api.ask("GET", f"{_at(reference.subject)}/versions/{reference.version}?deleted=true")
             if document is None:
                 raise _lost(f"the reference {reference.name!r}", what)
-            self._versions[at] = _read_schema(document, what)
+            self._versions[at] = _schema_of(_read(document, _Document, what), what)
         return self._versions[at]
 
 
@@ -290,82 +319,46 @@ def resolve(
     return tuple(resolved.values())
 
 
-def _read_schema(document: object, what: str) -> Schema:
+def _read(document: object, form: type[T], what: str) -> T:
+    """The document in this form.
+
+    Raises:
+        RegistryUnavailable: it has another one.
+    """
+    try:
+        return msgspec.convert(document, form)
+    except msgspec.ValidationError as error:
+        raise RegistryUnavailable(
+            f"{what}: the schema registry answered in another form ({error}); check that the connection names a "
+            "schema registry"
+        ) from None
+
+
+def _schema_of(answer: _Document, what: str) -> Schema:
     """The schema of an answer.
 
     Raises:
-        RegistryUnavailable: the answer has another form.
-        UnusableSchema: it is of another language.
+        UnusableSchema: it is of another language, or has a text that nothing can hold.
     """
-    answer = _mapping(document, what)
-    language = _text(answer, "schemaType", what) if answer.get("schemaType") is not None else SchemaLanguage.AVRO
+    language = answer.schema_type or SchemaLanguage.AVRO
     if language not in set(SchemaLanguage):
         known = ", ".join(SchemaLanguage)
         raise UnusableSchema(
             f"{what} is of type {language!r}, which is none of {known}; read a topic that has one of these"
         )
-    references = _sequence(answer.get("references") or [], f"references of {what}")
-    described = [_mapping(each, f"a reference of {what}") for each in references]
-    refers = (
-        Reference(_text(r, "name", what), _text(r, "subject", what), _number(r, "version", what)) for r in described
-    )
-    return Schema(SchemaLanguage(language), _text(answer, "schema", what), tuple(refers))
+    for reference in answer.references or ():
+        _held(f"{reference.name}{reference.subject}", "a reference", what)
+    return Schema(SchemaLanguage(language), _held(answer.schema, "the text", what), answer.references or ())
 
 
-def _mapping(document: object, what: str) -> Mapping[str, Any]:
-    """Return the document, if it is a JSON object."""
-    if not isinstance(document, dict):
-        raise _malformed(what, "an object", document)
-    return document
+def _held(text: str, part: str, what: str) -> str:
+    """Return the text, which UTF-8 and Postgres can hold.
 
-
-def _sequence(document: object, what: str) -> Sequence[Any]:
-    """Return the document, if it is a JSON array."""
-    if not isinstance(document, list):
-        raise _malformed(what, "an array", document)
-    return document
-
-
-def _text(members: Mapping[str, Any], name: str, what: str) -> str:
-    """The string of that name, which UTF-8 and Postgres can hold."""
-    value = members.get(name)
-    if not isinstance(value, str):
-        raise _malformed(f"{name} of {what}", "a string", value)
-    if "\0" in value or any("\ud800" <= each <= "\udfff" for each in value):
+    Raises:
+        UnusableSchema: they cannot.
+    """
+    if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
         raise UnusableSchema(
-            f"{name} of {what} has U+0000 or half a surrogate pair, which no text may have; correct it"
+            f"{part} of {what} has U+0000 or half a surrogate pair, which no text may have; correct it"
         )
-    return value
-
-
-def _guid(members: Mapping[str, Any], what: str) -> UUID | None:
-    """The GUID, where the registry knows them."""
-    try:
-        return UUID(_text(members, "guid", what)) if members.get("guid") is not None else None
-    except ValueError:
-        raise _malformed(f"guid of {what}", "a UUID", members["guid"]) from None
-
-
-def _number(members: Mapping[str, Any], name: str, what: str) -> int:
-    """The integer of that name, which is one of Java's."""
-    value = members.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not -(2**31) <= value < 2**31:
-        raise _malformed(f"{name} of {what}", "an integer of 32 bits", value)
-    return value
-
-
-def _texts(document: object, what: str) -> tuple[str, ...]:
-    """An array of strings."""
-    elements = _sequence(document, what)
-    wrong = next((each for each in elements if not isinstance(each, str)), None)
-    if wrong is not None:
-        raise _malformed(what, "strings", wrong)
-    return tuple(elements)
-
-
-def _malformed(what: str, expected: str, value: object) -> RegistryUnavailable:
-    kinds = {dict: "an object", list: "an array", str: "a string", type(None): "nothing", bool: "a boolean"}
-    return RegistryUnavailable(
-        f"{what}: expected {expected} from the schema registry, got {kinds.get(type(value), 'a number')}; check that "
-        "the connection names a schema registry"
-    )
+    return text

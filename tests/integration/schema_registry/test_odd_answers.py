@@ -164,15 +164,23 @@ def test_what_the_registry_does_not_know_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("document", "line"),
     [
-        ([1], r"^schema 7: expected an object from the schema registry, got an array"),
-        ({}, r"^schema of schema 7: expected a string from the schema registry, got nothing"),
-        ({"schema": 5}, r"^schema of schema 7: expected a string .*, got a number"),
-        ({**SCHEMA, "schemaType": ["AVRO"]}, r"^schemaType of schema 7: expected a string .*, got an array"),
-        ({**SCHEMA, "references": "x"}, r"^references of schema 7: expected an array .*, got a string"),
-        ({**SCHEMA, "references": [3]}, r"^a reference of schema 7: expected an object .*, got a number"),
+        ([1], r"^schema 7: the schema registry answered .*\(Expected `object`, got `array`\); check"),
+        ({}, r"^schema 7: .*\(Object missing required field `schema`\)"),
+        ({"schema": 5}, r"^schema 7: .*\(Expected `str`, got `int` - at `\$\.schema`\)"),
+        (
+            {**SCHEMA, "schemaType": ["AVRO"]},
+            r"^schema 7: .*\(Expected `str \| null`, got `array` - at `\$\.schemaType`\)",
+        ),
+        ({**SCHEMA, "references": "x"}, r"^schema 7: .*\(Expected `array \| null`, got `str` - at `\$\.references`\)"),
+        ({**SCHEMA, "references": [3]}, r"^schema 7: .*\(Expected `object`, got `int` - at `\$\.references\[0\]`\)"),
+        ({**SCHEMA, "guid": "7"}, r"^schema 7: .*\(Invalid UUID - at `\$\.guid`\)"),
+        (
+            {**SCHEMA, "references": [{"name": "n", "subject": "s", "version": 2**31}]},
+            r"^schema 7: .*\(Expected `int` <= 2147483647 - at `\$\.references\[0\]\.version`\)",
+        ),
         (
             {**SCHEMA, "references": [{"name": "n", "subject": "s", "version": True}]},
-            r"^version of schema 7: expected an integer .*, got a boolean",
+            r"^schema 7: .*\(Expected `int`, got `bool` - at `\$\.references\[0\]\.version`\)",
         ),
     ],
 )
@@ -188,8 +196,8 @@ def test_wrong_types_are_named(document: object, line: str) -> None:
     ("document", "line"),
     [
         ({**SCHEMA, "schemaType": "XML"}, r"^schema 7 is of type 'XML', which is none of AVRO, PROTOBUF, JSON"),
-        ({"schema": "a\0b"}, r"^schema of schema 7 has U\+0000 or half a surrogate pair"),
-        ({"schema": "a\ud800b"}, r"^schema of schema 7 has U\+0000 or half a surrogate pair"),
+        ({"schema": "a\0b"}, r"^the text of schema 7 has U\+0000 or half a surrogate pair"),
+        ({"schema": "a\ud800b"}, r"^the text of schema 7 has U\+0000 or half a surrogate pair"),
         (
             {**SCHEMA, "references": [{"name": "n", "subject": "s", "version": 1}]},
             r"^schema 7 refers to version 1 of 's', which refers to itself",
