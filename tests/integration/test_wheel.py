@@ -129,7 +129,7 @@ def test_a_missing_extra_is_named(
 
 def test_the_doctor_takes_a_missing_extra_for_no_defect(base: Environment, connections: dict[str, str]) -> None:
     write(base.cwd / "parcels.yaml")
-    told = base.run("offset-ledger", "doctor", "parcels.yaml", "--json", **connections)
+    told = base.run("offset-ledger", "check", "--system", "parcels.yaml", "--json", **connections)
     findings = json.loads(told.stdout)
     assert [each for each in findings if "report it" in (each["remedy"] or "")] == []
 

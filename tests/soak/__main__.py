@@ -124,7 +124,7 @@ def exporter(lab: Lab, bench: Bench) -> Iterator[tuple[subprocess.Popen[bytes], 
         environment_name("registry_default"): lab.registry.connection().to_json(),
         "OFFSET_LEDGER_PIPELINES": str(bench.path.parent),
     }
-    argv = [sys.executable, "-m", "offset_ledger.cli", "metrics", "--listen", address]
+    argv = [sys.executable, "-m", "offset_ledger.cli", "serve", "metrics", "--listen", address]
     with (lab.folder / "exporter.log").open("wb") as log:
         process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log, cwd=ROOT)
     try:

@@ -1,4 +1,4 @@
-"""The verbs that show what is in the ledger: ``status``, ``batches``, ``quarantine``, ``verify`` and ``report``."""
+"""The verbs that show what is in the ledger: ``status``, ``verify``, ``report``, and those that list or show."""
 
 from __future__ import annotations
 

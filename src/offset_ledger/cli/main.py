@@ -46,7 +46,6 @@ _GROUPS: dict[str, tuple[Verb | Family, ...]] = {
         *(production.run_notify, production.run_prune, demo.run_demo),
     ),
 }
-_OLD = (set_up.run_preview, set_up.run_diff, set_up.run_doctor)  # of check
 
 
 def build_parser(given: Collection[str] | None = None) -> Parser:
@@ -58,7 +57,7 @@ def build_parser(given: Collection[str] | None = None) -> Parser:
         epilog="offset-ledger VERB --help shows the options of a verb, with an example.",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    add_verbs(parser, _GROUPS, _OLD, given)
+    add_verbs(parser, _GROUPS, given)
     return parser
 
 

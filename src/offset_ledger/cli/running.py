@@ -1,4 +1,4 @@
-"""The verbs that move records: ``ingest``, ``replay``, ``redrive`` and the delivery of dead letters."""
+"""The verbs that move records: ``ingest``, ``replay``, ``quarantine retry`` and the delivery of dead letters."""
 
 from argparse import Namespace
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.verbs import (
-    PIPELINE,
     OneOf,
     Option,
     Outcome,
@@ -176,7 +175,8 @@ def _instead(name: str, about: str) -> Option:
     ),
     *_SAMPLE,
     topics=Topics.TOGETHER,
-    example="offset-ledger check flights\n  offset-ledger check flights --data --since 1h --refused",
+    example="offset-ledger check flights\n  offset-ledger check flights --data --since 1h --refused\n"
+    "  offset-ledger check --system",
 )
 def run_check(arguments: Namespace) -> Outcome:
     """Check a pipeline file, and whether its topic is there and its table fits; or data, schema or system.
@@ -184,15 +184,16 @@ def run_check(arguments: Namespace) -> Outcome:
     Raises:
         UsageError: a pipeline is needed, or an option is for --data.
     """
-    instead = {"data": run_preview, "schema": run_diff, "system": run_doctor}.get(arguments.instead)
+    instead = {"data": check_data, "schema": check_schema, "system": check_system}.get(arguments.instead)
     see = f"(see: {arguments.prog} check --help)"
-    if arguments.pipeline is None and instead is not run_doctor:
+    if arguments.pipeline is None and instead is not check_system:
         raise UsageError(f"the following arguments are required: PIPELINE {see}")
     sample = ("records", "partition", "from_offset", "since", "refused")
-    if instead is not run_preview and (given := [name for name in sample if getattr(arguments, name)]):
+    if instead is not check_data and (given := [name for name in sample if getattr(arguments, name)]):
         raise UsageError(f"--{given[0].replace('_', '-')} needs --data {see}")
     if instead is not None:
-        return run_verb(Namespace(**{**vars(arguments), "run": instead.run, "topics": instead.topics}))
+        topics = Topics.TOGETHER if instead is check_system else Topics.EACH
+        return run_verb(Namespace(**{**vars(arguments), "run": instead, "topics": topics}))
     from offset_ledger.airflow.notify import wrong_notifiers
     from offset_ledger.checks.diff import check_topic, compare_table
     from offset_ledger.config.envelope import notes_on
@@ -215,8 +216,7 @@ def run_check(arguments: Namespace) -> Outcome:
     return Outcome(data | {"notes": notes}, "\n".join(lines), TransientError.exit_code if away else 0)
 
 
-@verb(PIPELINE, *_SAMPLE, example="offset-ledger check flights --data --since 1h --refused")
-def run_preview(arguments: Namespace) -> Outcome:
+def check_data(arguments: Namespace) -> Outcome:
     """Decode some records of the topic, the next ones for example; nothing is written."""
     from offset_ledger.checks.decode_sample import Choice, decode_sample
 
@@ -294,8 +294,7 @@ def _preview_text(sample: Sample, rows: tuple[SampleRow, ...]) -> str:
 _WIDTH = 200  # wider than most terminals: side by side is what it is for
 
 
-@verb(PIPELINE, example="offset-ledger check orders_avro --schema")
-def run_diff(arguments: Namespace) -> Outcome:
+def check_schema(arguments: Namespace) -> Outcome:
     """Compare the latest schema, the pipeline file and the table, and say what each difference means."""
     from offset_ledger.checks.diff import diff
 
@@ -358,12 +357,7 @@ def fitting(rows: Sequence[Mapping[str, str]], width: int | None = None) -> str:
     return "\n".join(blocks)
 
 
-@verb(
-    optional_pipeline("only what this pipeline needs: "),
-    topics=Topics.TOGETHER,
-    example="offset-ledger check --system\n  offset-ledger check flights --system",
-)
-def run_doctor(arguments: Namespace) -> Outcome:
+def check_system(arguments: Namespace) -> Outcome:
     """Check what pipelines need: packages, servers, versions, rights, clocks, tables and topics."""
     from offset_ledger.doctor.run import examine_all, examine_pipelines
 

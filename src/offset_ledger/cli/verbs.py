@@ -26,9 +26,6 @@ from offset_ledger.units import parse_span
 class Parser(argparse.ArgumentParser):
     """A parser that raises :class:`UsageError` instead of ending the process, and says what was probably meant."""
 
-    usual: tuple[str, ...] = ()
-    """The verbs of a group whose name is an old verb too: the first is meant where none is given."""
-
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"formatter_class": _formatter, **options})
 
@@ -44,10 +41,6 @@ class Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse all of it: what is left over is refused here, where the options of the verb are known."""
-        if self.usual and args is not None and not {*args} & {"-h", "--help"}:
-            first, *others = [each for each in args if each not in self._option_string_actions] or [""]
-            if first not in self.usual or (not others and _is_pipeline(first)):
-                args = [self.usual[0], *args]
         known, rest = super().parse_known_args(args, namespace)
         if rest:
             name = rest[0].partition("=")[0]
@@ -64,12 +57,6 @@ class Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction):
             raise argparse.ArgumentError(None, f"there is no verb {value!r}{suggestion}")
         raise argparse.ArgumentError(action, f"should be one of {', '.join(choices)}, found {str(value)!r}{suggestion}")
-
-
-def _is_pipeline(name: str) -> bool:
-    from offset_ledger.config.parse import known_names
-
-    return name in known_names()
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
@@ -196,10 +183,10 @@ class Verb:
         """The verb's line of the help."""
         return self.description[0].lower() + self.description[1:].removesuffix(".")
 
-    def add_to(self, prog: str, verbs: Any, common: Parser, name: str, *, old: bool = False) -> None:
-        """Let a parser have the verb of this name with its arguments; an ``old`` one is not listed."""
+    def add_to(self, prog: str, verbs: Any, common: Parser, name: str) -> None:
+        """Let a parser have the verb of this name with its arguments."""
         given = {"description": self.description, "epilog": f"example:\n  {self.example}", "parents": [common]}
-        made = verbs.add_parser(name, **given, **({} if old else {"help": self.summary}))
+        made = verbs.add_parser(name, **given, help=self.summary)
         made.set_defaults(run=self.run, topics=self.topics, prog=prog)
         for each in self.options:
             each.add_to(made)
@@ -207,7 +194,7 @@ class Verb:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Verbs behind a common word, by their name; each goes by its own name too, which is the old one."""
+    """Verbs behind a common word, by their names."""
 
     name: str
     summary: str
@@ -219,8 +206,6 @@ class Family:
         group = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
         for name, each in self.verbs.items():
             each.add_to(prog, group, common, name)
-            if each.name == self.name and name == "list":
-                made.usual = tuple(self.verbs)
 
 
 def verb(
@@ -231,14 +216,11 @@ def verb(
 
 
 def add_verbs(
-    parser: Parser,
-    groups: Mapping[str, Iterable[Verb | Family]],
-    old: Iterable[Verb],
-    given: Collection[str] | None = None,
+    parser: Parser, groups: Mapping[str, Iterable[Verb | Family]], given: Collection[str] | None = None
 ) -> None:
-    """Let the parser take the verbs, listed in these groups, and old ones; each takes --json as the parser does.
+    """Let the parser take the verbs, listed in these groups; each takes --json as the parser does.
 
-    Of a verb that is not among the words ``given`` no parser is made: one command needs one of sixty.
+    Of a verb that is not among the words ``given`` no parser is made: one command needs one of twenty.
     """
     parser.add_argument_group("verbs")
     verbs: Any = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help=SUPPRESS, prog=parser.prog)
@@ -253,15 +235,10 @@ def add_verbs(
             name = each_verb.name
             if isinstance(each_verb, Family):
                 known[name] = partial(each_verb.add_to, parser.prog, verbs, common)
-                for of_family in each_verb.verbs.values():
-                    add = partial(of_family.add_to, parser.prog, verbs, common, of_family.name, old=True)
-                    known.setdefault(of_family.name, add)
                 name = f"{name} {'|'.join(each_verb.verbs)}"
             else:
                 known[name] = partial(each_verb.add_to, parser.prog, verbs, common, name)
             group._group_actions.append(Action([], each_verb.name, metavar=name, help=each_verb.summary))
-    for each_old in old:
-        known[each_old.name] = partial(each_old.add_to, parser.prog, verbs, common, each_old.name, old=True)
     for name, add_known in known.items():
         if given is None or name in given:
             add_known()

@@ -433,7 +433,7 @@ def test_the_command_line_fails_by_severity(
     pipeline: Path, topics: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def audit(*arguments: str) -> tuple[int, str, str]:
-        code = main(["audit", *arguments])
+        code = main(["kafka", "audit", *arguments])
         return code, *capsys.readouterr()
 
     code, out, _ = audit(str(pipeline), "--json")
@@ -461,7 +461,7 @@ def test_without_brokers_nothing_is_audited(
     away = Connection("kafka_default", "kafka", extra={"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"})
     monkeypatch.setenv(environment_name(away.conn_id), away.to_json())
     monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "1")
-    assert main(["audit", str(pipeline), "--fail-on", "warning"]) == 75
+    assert main(["kafka", "audit", str(pipeline), "--fail-on", "warning"]) == 75
     assert "did not answer" in capsys.readouterr().err
     with connect(postgres) as session:
         assert rows(session, "SELECT FROM offset_ledger.topic_audit") == []
@@ -530,14 +530,23 @@ def test_the_task_of_the_dag_fails_on_an_error_alone(kafka: Kafka, tmp_path: Pat
 @pytest.mark.usefixtures("pipeline")
 def test_a_topic_is_planned_made_and_described() -> None:
     made = run(
-        "topic", "create", "events.made", "--volume", "100MB", "--partitions", "2", "--set", "segment.ms=3600000"
+        "kafka",
+        "topic",
+        "create",
+        "events.made",
+        "--volume",
+        "100MB",
+        "--partitions",
+        "2",
+        "--set",
+        "segment.ms=3600000",
     )
     assert (made.returncode, made.stdout.splitlines()[0]) == (0, "created topic events.made:"), made.stderr
-    described = run("topic", "describe", "events.made", "--volume", "100MB")
+    described = run("kafka", "topic", "describe", "events.made", "--volume", "100MB")
     assert made.stdout.splitlines()[1:] == described.stdout.splitlines()[1:]
     assert "3600000" in described.stdout
     assert "2 copies can be lost" in described.stdout
-    audited = run("audit", "--topic", "events.made", "--fail-on", "warning", "--json")
+    audited = run("kafka", "audit", "--topic", "events.made", "--fail-on", "warning", "--json")
     assert {f["rule"] for f in json.loads(audited.stdout)["findings"] if f["severity"] != "ok"} == set()
 
 

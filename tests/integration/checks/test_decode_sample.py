@@ -143,7 +143,10 @@ def test_records_of_other_kinds_are_counted_as_skipped(
     assert (sample.skipped, sample.records) == (8, 11)
     (committed,) = bench.ingest()
     assert (previewed(sample), committed.total.skipped) == (staged(bench), 8)
-    assert main(["preview", str(bench.pipeline.path), "--records", "99", "--from-offset", "0", "--partition", "0"]) == 0
+    assert (
+        main(["check", "--data", str(bench.pipeline.path), "--records", "99", "--from-offset", "0", "--partition", "0"])
+        == 0
+    )
     assert "0 rows, 2 refused, 4 skipped; nothing was written" in capsys.readouterr().out
 
 
@@ -200,17 +203,17 @@ def test_the_command_line_shows_values_cut_and_has_them_whole_in_json(
     json_bench.send(json.dumps({"id": "a", "amount": 1, "note": text}).encode(), b'{"id": 5.5, "note": "' + b"x" * 99)
     path = str(json_bench.path)
     assert parse_pipeline(json_bench.path).name == "orders"
-    assert main(["preview", path, "--records", "5"]) == 0
+    assert main(["check", "--data", path, "--records", "5"]) == 0
     shown = capsys.readouterr().out
     assert text not in shown
     assert "long long" in shown
     assert '{"id": 5.5, "note": "xxxxxxxxxxx…' in shown
     assert shown.endswith("1 row, 1 refused, 0 skipped; nothing was written\n")
-    assert main(["preview", path, "--json"]) == 0
+    assert main(["check", "--data", path, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["rows"][0]["columns"] == {"amount": "1.00", "note": text}
     assert (data["records"], data["refusals"][0]["reasons"][0]["code"]) == (2, "syntax")
-    assert main(["preview", path, "--refused"]) == 0
+    assert main(["check", "--data", path, "--refused"]) == 0
     assert "long long" not in capsys.readouterr().out
 
 

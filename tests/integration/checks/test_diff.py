@@ -130,12 +130,12 @@ def test_each_difference_is_marked_with_what_it_means(
         for name, kind in added
     }
     assert marks(diff(bench.pipeline)) == of_schema | of_table | made
-    assert main(["diff", str(bench.path)]) == 1
+    assert main(["check", "--schema", str(bench.path)]) == 1
     shown = capsys.readouterr().out
     assert "! amount" not in shown
     assert "! $.amount: long in the schema, integer in the file" in shown
     assert "+ $.price: new field, nothing reads it" in shown
-    assert main(["diff", str(bench.path), "--json"]) == 1
+    assert main(["check", "--schema", str(bench.path), "--json"]) == 1
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert (data["differs"], len(data["lines"])) == (True, len(found.lines))
     assert ledger(bench) == before
@@ -159,7 +159,7 @@ def test_json_without_a_registry_is_file_against_table(
     assert marks(diff(bench.pipeline)) == {("note", text, True)}
     name = environment_name("postgres_default")
     monkeypatch.setenv(name, Connection("", "postgres", "127.0.0.1", free_ports(1)[0], login="nobody").to_json())
-    assert main(["diff", str(bench.path)]) == 0
+    assert main(["check", "--schema", str(bench.path)]) == 0
     assert "table public.orders was not compared: Postgres of connection 'postgres_default'" in capsys.readouterr().out
 
 
@@ -192,7 +192,7 @@ def test_a_registry_that_is_away_is_one_line(
     away(monkeypatch)
     with pytest.raises(RegistryUnavailable):
         diff(bench.pipeline)
-    assert main(["diff", str(bench.path)]) == TransientError.exit_code
+    assert main(["check", "--schema", str(bench.path)]) == TransientError.exit_code
     shown = capsys.readouterr()
     assert shown.out == ""
     assert len([line for line in shown.err.splitlines() if line.startswith("offset-ledger: ")]) == 1

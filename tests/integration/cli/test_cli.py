@@ -165,7 +165,7 @@ def test_an_error_as_json(run: Run, tmp_path: Path) -> None:
 
 
 def test_an_unknown_batch(run: Run) -> None:
-    one_line(run("approve", "7", "--why", "x"), 1, "batch 7 is not in the ledger")
+    one_line(run("batch", "approve", "7", "--why", "x"), 1, "batch 7 is not in the ledger")
 
 
 def test_the_report_of_a_day_without_batches(run: Run, tmp_path: Path) -> None:
@@ -201,9 +201,9 @@ def test_a_dry_run_shows_a_plan_and_makes_none(
     assert [(each["from"], each["until"]) for each in plan["ranges"]] == [(0, 3)]
     plan = json.loads(run("replay", pipeline, "--since", "1d", "--dry-run", "--json").stdout)
     assert [(each["from"], each["until"]) for each in plan["ranges"]] == [(0, 3)]
-    assert json.loads(run("batches", pipeline, "--json").stdout) == []
+    assert json.loads(run("batch", "list", pipeline, "--json").stdout) == []
     one_line(run("replay", pipeline, *offsets, "--since", "2026-01-01T00:00:00Z"), 1, "and not both")
-    one_line(run("accept-topic", pipeline, "--why", "x"), 1, "is the one its cursors belong to")
+    one_line(run("accept", "topic", pipeline, "--why", "x"), 1, "is the one its cursors belong to")
 
 
 @pytest.mark.usefixtures("servers")
@@ -224,10 +224,10 @@ def test_a_reader_that_stops_early_and_a_full_disk(topic: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["topic", "plan", "t", "--brokers", "0"], "--brokers"),
-        (["topic", "plan", "t", "--brokers", "3", "--partitions", "0"], "--partitions"),
-        (["topic", "plan", "t", "--brokers", "3", "--replication-factor", "-1"], "--replication-factor"),
-        (["batches", "p", "--limit", "-1"], "--limit"),
+        (["kafka", "topic", "plan", "t", "--brokers", "0"], "--brokers"),
+        (["kafka", "topic", "plan", "t", "--brokers", "3", "--partitions", "0"], "--partitions"),
+        (["kafka", "topic", "plan", "t", "--brokers", "3", "--replication-factor", "-1"], "--replication-factor"),
+        (["batch", "list", "p", "--limit", "-1"], "--limit"),
         (["demo", "--flights", "0"], "--flights"),
     ],
 )
@@ -261,7 +261,7 @@ def test_a_kafka_connection_that_no_client_takes(
 ) -> None:
     made = {"conn_type": "kafka", "extra": {"bootstrap.servers": f"127.0.0.1:{unused_port()}", **extra}}
     monkeypatch.setenv(environment_name("kafka_default"), json.dumps(made))
-    assert main(["audit", "--topic", "t"]) == 1
+    assert main(["kafka", "audit", "--topic", "t"]) == 1
     assert message in capsys.readouterr().err
 
 
@@ -278,7 +278,7 @@ def test_options_that_libpq_does_not_know(
 
 
 def test_an_empty_transactional_id_is_no_id(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["publish", "t", "--file", "f.jsonl", "--transactional-id", ""]) == 1
+    assert main(["kafka", "publish", "t", "--file", "f.jsonl", "--transactional-id", ""]) == 1
     assert "--transactional-id is empty" in capsys.readouterr().err
 
 

@@ -161,11 +161,11 @@ def test_keys_and_types(
     assert (status["head"]["id"], status["head"]["state"], status["lag"]) == (1, "rejected", 2)
     assert status["head"]["decisions"] == ["approve", "abandon"]
     assert shape(asked("status")) == [OVERVIEW]
-    rejected = asked("quarantine", "orders")["rejected"]
+    rejected = asked("quarantine", "list", "orders")["rejected"]
     assert set(rejected) == {"batch", "waits_for", "refused", "head"}
     assert shape(rejected["head"]) == HEAD
 
-    assert shape(asked("approve", "1", "--why", "as they are")) == {"batch_id": "int", "state": "str"}
+    assert shape(asked("batch", "approve", "1", "--why", "as they are")) == {"batch_id": "int", "state": "str"}
     assert shape(asked("ingest", "orders")) == [INGESTED]
     assert asked("ingest", "orders") == []
     assert shape(asked("batch", "list", "orders")) == [BATCH]

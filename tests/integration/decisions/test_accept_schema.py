@@ -140,16 +140,16 @@ def test_the_command_line_answers_and_shows_what_came_by_a_schema(
     assert main(["ingest", file]) == 0
     assert main(["ingest", file]) == 1
     assert f"schema id {ids[1]} (from 0:2) has $.amount: {TEXT}" in capsys.readouterr().err
-    assert main(["diff", file]) == 1
+    assert main(["check", "--schema", file]) == 1
     assert f"! $.amount: {TEXT}; the next record with it is a question\n" in (shown := capsys.readouterr().out)
     assert "+ $.note: the next record with it brings column note text\n" in shown
-    assert main(["accept-schema", file, "--why", "known"]) == 0
+    assert main(["accept", "schema", file, "--why", "known"]) == 0
     assert capsys.readouterr().out == f"orders goes on with its columns; accepted: $.amount: {TEXT}\n"
-    assert main(["accept-schema", file, "--why", "known"]) == 1
+    assert main(["accept", "schema", file, "--why", "known"]) == 1
     assert main(["ingest", file]) == 0
     first, second = (row[0] for row in rows(bench.session, "SELECT batch_id FROM offset_ledger.batch ORDER BY 1"))
     capsys.readouterr()
-    main(["diff", file])
+    main(["check", "--schema", file])
     assert f"+ $.note: text by schema id {ids[1]}, with batch {second}\n" in capsys.readouterr().out
     assert main(["check", file]) == 0
     assert "table public.orders fits" in capsys.readouterr().out

@@ -59,7 +59,7 @@ def topic(servers: Servers, topic_name: Callable[[], str], tmp_path: Path, monke
 def doctor(capsys: pytest.CaptureFixture[str], topic: str, *arguments: str) -> tuple[int, dict[str, str], str]:
     """Exit code, the level of each subject but of the audit's and of free disk space, and all that was said."""
     capsys.readouterr()
-    code = main(["doctor", "--json", *arguments])
+    code = main(["check", "--system", "--json", *arguments])
     shown = capsys.readouterr().out
     found = {each["subject"].replace(topic, "TOPIC"): each["level"] for each in json.loads(shown)}
     audited = "orders: topic TOPIC: "
@@ -75,7 +75,7 @@ def test_all_is_well_and_nothing_is_written(servers: Servers, topic: str, capsys
     with connect(servers.postgres) as session:
         for table in ("pipeline", "batch", "topic_audit"):
             assert rows(session, f"SELECT * FROM offset_ledger.{table}") == []
-    main(["doctor", "orders"])
+    main(["check", "--system", "orders"])
     lines = capsys.readouterr().out.splitlines()
     assert "ok       Postgres postgres_default: clock: within 2 s of that of this machine" in lines
     assert lines[-1].startswith(f"{len([line for line in lines if line.startswith('ok ')])} ok, ")

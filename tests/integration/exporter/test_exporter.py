@@ -138,10 +138,10 @@ def test_once_prints_the_samples_of_a_scrape_as_text_or_json(
 ) -> None:
     behind(bench)
     monkeypatch.setenv("OFFSET_LEDGER_PIPELINES", str(bench.folder))
-    assert main(["metrics", "--once"]) == 0
+    assert main(["serve", "metrics", "--once"]) == 0
     text = parsed(capsys.readouterr().out)
     assert text["lag_offsets", "0"] == 2
-    assert main(["metrics", "--once", "--json"]) == 0
+    assert main(["serve", "metrics", "--once", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     topic = bench.pipeline.source.topic
     lag = {"name": "offset_ledger_lag_offsets", "labels": {"pipeline": "orders", "topic": topic}}

@@ -81,7 +81,7 @@ def test_prometheus_answers_every_query_of_dashboard_and_rules_and_fires(
     monkeypatch.setenv("OFFSET_LEDGER_PIPELINES", str(bench.folder))
     exporter, prometheus = (f"{HOST}:{port}" for port in free_ports(2))
     (tmp_path / "prometheus.yml").write_text(CONFIG.format(rules=RULES, exporter=exporter))
-    exporting = [sys.executable, "-m", "offset_ledger.cli", "metrics", "--listen", exporter]
+    exporting = [sys.executable, "-m", "offset_ledger.cli", "serve", "metrics", "--listen", exporter]
     scraping = [
         "prometheus",
         f"--config.file={tmp_path / 'prometheus.yml'}",

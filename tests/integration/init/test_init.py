@@ -142,7 +142,7 @@ def test_a_topic_with_two_kinds_of_records(
     assert [doubt for doubt in done["unsure"] if "kinds" in doubt] == [f"{said}, the others are skipped"]
     path = here / done["written"][0]
     assert loaded(servers, path, "event_id, amount, note") == [(f"b{n}", n, "x") for n in range(5)]
-    assert main(["preview", str(path), "--from-offset", "0", "--partition", "0"]) == 0
+    assert main(["check", "--data", str(path), "--from-offset", "0", "--partition", "0"]) == 0
     assert "skipped; nothing was written" in capsys.readouterr().out
 
 
@@ -320,7 +320,14 @@ def test_a_table_and_columns_of_any_name_are_found_filled_redriven_and_compared(
     compared = compare_with_topic(pipeline)
     assert (compared.records, compared.violations, compared.notes) == (31, (), ())
     path.write_text(path.read_text().replace("unitPrice: numeric", "unitPrice: {type: numeric, default: 0}"))
-    for verb in (["check"], ["check", "--data"], ["redrive"], ["verify", "--against-topic"], ["audit"], ["status"]):
+    for verb in (
+        ["check"],
+        ["check", "--data"],
+        ["quarantine", "retry"],
+        ["verify", "--against-topic"],
+        ["kafka", "audit"],
+        ["status"],
+    ):
         assert main([*verb, str(path)]) == 0, capsys.readouterr()
     with connect(servers.postgres) as session:
         assert rows(session, f'SELECT "unitPrice"::int FROM {name} WHERE "orderId" = 99') == [[0]]

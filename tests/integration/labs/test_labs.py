@@ -112,7 +112,7 @@ def test_the_replication_lab_names_each_fate_by_its_step() -> None:
 def test_idempotence_keeps_order_and_number_through_what_the_network_loses(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["lab", "ordering", "--seed", "5", "--json"]) == 0
+    assert main(["kafka", "lab", "ordering", "--seed", "5", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["seed"], report["plan"]) == (5, order_lab.OrderingPlan.draw(5).as_dict())
     results = {(row["producer"], row["what_went_wrong"]): row for row in report["rows"]}

@@ -45,7 +45,7 @@ def command(
         monkeypatch.setenv(environment_name(connection.conn_id), connection.to_json())
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
-        code = main(["publish", *map(str, arguments)])
+        code = main(["kafka", "publish", *map(str, arguments)])
         return code, *capsys.readouterr()
 
     return run

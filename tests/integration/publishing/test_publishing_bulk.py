@@ -200,7 +200,10 @@ def test_the_command_publishes_the_same_whichever_client_is_named(
     path.write_text("".join(line.format(n) for n in range(500)))
     shown = {}
     for client, name in topics.items():
-        assert main(["publish", name, "--file", str(path), "--key", "$.event_id", "--client", client, "--json"]) == 0
+        assert (
+            main(["kafka", "publish", name, "--file", str(path), "--key", "$.event_id", "--client", client, "--json"])
+            == 0
+        )
         shown[client] = json.loads(capsys.readouterr().out)
     assert [(told["acknowledged"], told["retried"]) for told in shown.values()] == [(500, None), (500, None)]
     both = [
@@ -208,7 +211,7 @@ def test_the_command_publishes_the_same_whichever_client_is_named(
     ]
     assert sorted(both[0], key=repr) == sorted(both[1], key=repr)
     transactional = ["--client", "librdkafka", "--transactional-id", topic()]
-    assert main(["publish", topics["librdkafka"], "--file", str(path), *transactional]) == 0
+    assert main(["kafka", "publish", topics["librdkafka"], "--file", str(path), *transactional]) == 0
     assert "500 records acknowledged" in capsys.readouterr().out
 
 
@@ -217,7 +220,7 @@ def test_the_command_leaves_values_as_they_are(extra: dict[str, str], topic: Cal
     path, name = tmp_path / "rows.jsonl", topic()
     path.write_text('{"id": 1.10}\n')
     for stamp in ([], ["--stamp", "headers"], ["--stamp", "value"]):
-        assert main(["publish", name, "--file", str(path), "--partition", "0", *stamp]) == 0
+        assert main(["kafka", "publish", name, "--file", str(path), "--partition", "0", *stamp]) == 0
     stamped, *untouched = sorted(found(extra, name), key=lambda record: record.value or b"")
     assert [record.value for record in untouched] == [b'{"id": 1.10}'] * 2
     names = [[header for header, _ in record.headers] for record in (*untouched, stamped)]

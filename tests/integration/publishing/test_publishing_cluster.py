@@ -78,7 +78,7 @@ def command(extra: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setenv(environment_name("kafka_default"), connection)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(["publish", *arguments])
+        code = main(["kafka", "publish", *arguments])
         return code, *capsys.readouterr()
 
     return run

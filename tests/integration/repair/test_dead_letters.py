@@ -112,7 +112,7 @@ class Bench:
         once = self.folder / "once"
         once.mkdir(exist_ok=True)
         return subprocess.Popen(
-            [sys.executable, "-m", "offset_ledger.cli", "dead-letters", str(self.pipeline.path)],
+            [sys.executable, "-m", "offset_ledger.cli", "quarantine", "deliver", str(self.pipeline.path)],
             env={**os.environ, VARIABLE: failpoint, ONCE: str(once)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

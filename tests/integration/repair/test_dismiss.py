@@ -65,18 +65,18 @@ def test_a_dismissed_record_is_taken_by_no_redrive_until_that_is_undone(bench: B
 
 def test_the_verbs_dismiss_by_reason_and_show_it_apart(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(bench.pipeline.path)
-    assert main(["dismiss", path, "--reason", "syntax", "--why", "test data", "--json"]) == 0
+    assert main(["quarantine", "dismiss", path, "--reason", "syntax", "--why", "test data", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"dismissal_id": 1, "records": [[0, 1]], "undone": False}
-    assert main(["quarantine", path]) == 0
+    assert main(["quarantine", "list", path]) == 0
     shown = capsys.readouterr().out
     assert "2 unresolved records, and 1 dismissed" in shown
     assert "0:1" not in shown.split()
-    assert main(["quarantine", path, "--dismissed", "--json"]) == 0
+    assert main(["quarantine", "list", path, "--dismissed", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["records"], [each["examples"] for each in answer["reasons"]]) == (1, [["0:1"]])
-    assert main(["dismiss", path, "--reason", "syntax", "--why", "again", "--json"]) == 0
+    assert main(["quarantine", "dismiss", path, "--reason", "syntax", "--why", "again", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["records"] == []
-    assert main(["dismiss", path, "--partition", "0", "--offset", "1", "--undo", "--why", "no"]) == 0
+    assert main(["quarantine", "dismiss", path, "--partition", "0", "--offset", "1", "--undo", "--why", "no"]) == 0
     assert "1 record of orders unresolved again" in capsys.readouterr().out
 
 

@@ -289,23 +289,23 @@ def test_a_pipeline_that_never_ran_has_nothing_to_redrive(bench: Bench) -> None:
 def test_the_verbs_say_what_they_found(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     seeded(bench)
     path = str(bench.pipeline.path)
-    assert main(["quarantine", path, "--reason", RULE, "--json"]) == 0
+    assert main(["quarantine", "list", path, "--reason", RULE, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["records"], told["reasons"][0]["examples"]) == (2, ["0:2", "1:0"])
     bench.rule("new", "paid")
-    assert main(["redrive", path, "--reason", RULE, "--why", "paid is right", "--json"]) == 0
+    assert main(["quarantine", "retry", path, "--reason", RULE, "--why", "paid is right", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["batch_id"], told["counts"]["inserted"], told["counts"]["quarantined"]) == (2, 1, 1)
     assert rows(bench.session, "SELECT why FROM offset_ledger.batch_event WHERE batch_id = 2 LIMIT 1")[0][0] == (
         "paid is right"
     )
-    assert main(["redrive", path, "--reason", "nothing"]) == 0
+    assert main(["quarantine", "retry", path, "--reason", "nothing"]) == 0
     assert "nothing is to redrive" in capsys.readouterr().out
-    assert main(["quarantine", path]) == 0
+    assert main(["quarantine", "list", path]) == 0
     assert capsys.readouterr().out.endswith("4 unresolved records\n")
-    assert main(["dead-letters", path]) == 0
+    assert main(["quarantine", "deliver", path]) == 0
     assert capsys.readouterr().out == "0 dead letters published\n"
-    assert main(["redrive", path, "--since", "yesterday"]) == 2
+    assert main(["quarantine", "retry", path, "--since", "yesterday"]) == 2
     assert "should be ISO 8601 with a zone" in capsys.readouterr().err
 
 
@@ -387,7 +387,7 @@ def killed(bench: Bench) -> Callable[[str], None]:
 
     def run(place: str) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", "offset_ledger.cli", "redrive", str(bench.pipeline.path)],
+            [sys.executable, "-m", "offset_ledger.cli", "quarantine", "retry", str(bench.pipeline.path)],
             env={**os.environ, VARIABLE: f"{place}=kill"},
             capture_output=True,
             text=True,

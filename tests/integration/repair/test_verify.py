@@ -77,7 +77,7 @@ def test_a_table_that_was_emptied_on_purpose_is_accepted_by_a_person(bench: Benc
     bench.commit(Raw(0, 0, order("a", 1)), Raw(0, 1, order("b", 1)), kind=BatchKind.REPLAY)
     (line,) = verify(bench.pipeline)[0]
     assert "the table has 2 event ids, rows and delete markers together, but its batches make it 6" in line
-    assert main(["accept-table", str(bench.pipeline.path), "--why", "started over from offset 0"]) == 0
+    assert main(["accept", "table", str(bench.pipeline.path), "--why", "started over from offset 0"]) == 0
     assert verify(bench.pipeline)[0] == []
     (counted,) = rows(bench.session, "SELECT event_ids, added, why FROM offset_ledger.table_count")
     assert tuple(counted) == (2, 6, "started over from offset 0")

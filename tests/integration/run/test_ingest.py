@@ -417,7 +417,7 @@ def test_a_quarantined_share_above_the_limit_rejects(bench: Bench, capsys: pytes
         bench.ingest()
     assert bench.quarantined() == set()
     path = str(bench.pipeline.path)
-    assert main(["quarantine", path, "--json"]) == 0
+    assert main(["quarantine", "list", path, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     why = {"code": "precision", "path": "$.amount", "records": 1, "examples": ["0:1"]}
     assert (told["records"], told["rejected"]["refused"]) == (
@@ -427,14 +427,14 @@ def test_a_quarantined_share_above_the_limit_rejects(bench: Bench, capsys: pytes
     assert main(["status", path]) == 0
     assert re.search(r"lag: 2 offsets\n.*rejected.*\n.*abandon 1 --why", capsys.readouterr().out)
     decide(bench.session, 1, State.ABANDONED, ME, "so that nothing waits")
-    assert main(["quarantine", path]) == 0
+    assert main(["quarantine", "list", path]) == 0
     assert capsys.readouterr().out == "0 unresolved records\n"
 
 
 def test_a_pipeline_that_never_ran_says_so(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.publish(at(0, order("a", 1)))
     path = str(bench.pipeline.path)
-    assert [main([verb, path]) for verb in ("batches", "verify")] == [0, 0]
+    assert [main([*verb, path]) for verb in (["batch", "list"], ["verify"])] == [0, 0]
     assert capsys.readouterr().out == "no batches yet\norders has no batches yet: nothing to check\n"
     assert main(["status", path]) == 0
     assert "none yet" in capsys.readouterr().out

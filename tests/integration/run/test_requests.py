@@ -376,7 +376,7 @@ def skip_by_form(bench: Bench) -> None:
 
 
 def skip_by_verb(bench: Bench) -> None:
-    assert main(["skip", str(bench.pipeline.path), "--why", "moved house"]) == 0
+    assert main(["accept", "loss", str(bench.pipeline.path), "--why", "moved house"]) == 0
 
 
 @pytest.mark.parametrize("skip", [skip_by_form, skip_by_verb])

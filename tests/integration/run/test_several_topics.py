@@ -519,7 +519,7 @@ def test_the_form_and_the_verb_settle_it_too(gone: Gone, capsys: pytest.CaptureF
     assert "accepted that its topic is gone" in plan_request(of_us, form, Origin("bob")).message
     assert gone.decisions() == [("topic_gone", "approve", "bob", "closed")]
     assert answer_question(of_us, waits, QuestionAnswer.REJECT, ME, "no answer in time") == "approve"
-    code, refused = run(capsys, "accept-topic", f"{path}@{gone.us}", "--why", "again")
+    code, refused = run(capsys, "accept", "topic", f"{path}@{gone.us}", "--why", "again")
     assert (code != 0, "was retired before" in refused["message"]) == (True, True)
 
     code, found = run(capsys, "status", path)
@@ -528,14 +528,14 @@ def test_the_form_and_the_verb_settle_it_too(gone: Gone, capsys: pytest.CaptureF
     code, verified = run(capsys, "verify", path, "--against-topic")
     assert (code, verified[of_us.name]["violations"]) == (0, [])
     assert "retired since" in verified[of_us.name]["notes"][0]
-    code, audited = run(capsys, "audit", path, "--fail-on", "error")
+    code, audited = run(capsys, "kafka", "audit", path, "--fail-on", "error")
     assert "retired since" in audited[of_us.name]["retired"]
     assert [each.text for each in check_topics(gone.pipeline) if gone.us in each.subject] == [
         found[of_us.name]["retired"]
     ]
 
     delete(gone.bench, gone.eu)
-    code, accepted = run(capsys, "accept-topic", f"{path}@{gone.eu}", "--why", "closed too")
+    code, accepted = run(capsys, "accept", "topic", f"{path}@{gone.eu}", "--why", "closed too")
     assert (code, accepted["starts"]) == (0, {})
     assert ingest_all(gone.pipeline) == []
     assert requested_topics(gone.pipeline, Request()) == ()

@@ -71,7 +71,7 @@ def test_engine_and_reason_are_kept_with_every_batch_and_shown(
     run_batch(bench.pipeline, plan_redrive(bench.pipeline, RedriveChoice(), ME), ME, quiet)
 
     capsys.readouterr()
-    assert main(["batches", str(bench.path), "--json"]) == 0
+    assert main(["batch", "list", str(bench.path), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert [(each["kind"], each["engine"], each["engine_reason"]) for each in shown[::-1]] == [
         ("head", SMALL.engine, SMALL.reason),

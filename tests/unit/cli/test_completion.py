@@ -41,7 +41,6 @@ def folder(tmp_path: Path) -> Path:
 
 LINES = [
     ("offset-ledger sta", {"stack", "status"}),
-    ("offset-ledger batches --li", {"--limit"}),
     ("offset-ledger batch a", {"approve", "abandon"}),
     ("offset-ledger batch list --li", {"--limit"}),
     ("offset-ledger stack up --spark ", {"connect", "standalone", "none"}),

@@ -11,11 +11,11 @@ from offset_ledger.cli.main import build_parser, main
 
 AGO = {"90s": timedelta(seconds=90), "30m": timedelta(minutes=30), "1h": timedelta(hours=1), "2d": timedelta(days=2)}
 TAKING = [
-    ["preview", "p"],
+    ["check", "--data", "p"],
     ["replay", "p"],
-    ["redrive", "p"],
-    ["quarantine", "p"],
-    ["dismiss", "p", "--why", "w"],
+    ["quarantine", "retry", "p"],
+    ["quarantine", "list", "p"],
+    ["quarantine", "dismiss", "p", "--why", "w"],
 ]
 
 
@@ -63,5 +63,5 @@ def test_a_contradiction_is_said_in_the_words_of_the_verb(
 
 @pytest.mark.parametrize("text", ["yesterday", "1w", "h", "-1h", "", "999999d", "2026-01-31"])
 def test_anything_else_is_refused_with_an_example(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["quarantine", "p", f"--since={text}"]) == 2
+    assert main(["quarantine", "list", "p", f"--since={text}"]) == 2
     assert f"or a time ago, such as 30m, 1h or 2d, found {text!r}" in capsys.readouterr().err
