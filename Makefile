@@ -29,8 +29,9 @@ $(VENV)/.installed: requirements.lock requirements-uv.lock pyproject.toml
 install: $(VENV)/.installed ## Install everything into .venv, by hash
 
 .PHONY: lock
-lock: ## Resolve requirements.lock again from pyproject.toml
+lock: ## Resolve the lock files again from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 --extra local --extra dev pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 --extra local -c requirements.lock pyproject.toml -o requirements-image.lock
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 benchmarks/peers/requirements.in -o benchmarks/peers/requirements.lock
 
 .PHONY: demo
@@ -60,12 +61,14 @@ dist: install ## The wheel and the source distribution, into dist/
 	@$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist .
 
 .PHONY: lint
-lint: install ## ruff, mypy and import-linter
+lint: install ## ruff, mypy, import-linter and oxlint
 	@$(BIN)/ruff check --no-cache
 	@$(BIN)/ruff format --no-cache --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/oxlint --quiet
 
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 FEWER := --hypothesis-profile=fewer
 
 .PHONY: unit
@@ -83,8 +86,8 @@ test: install ## Before each push: lint, and every test that is not marked full 
 	$(call beside-lint,$(BIN)/pytest -n $(WORKERS) $(FEWER) -m "not full and not ui")
 
 .PHONY: test-all
-test-all: install ## What CI runs: lint and every test but ui-test, with all of Hypothesis' examples
-	$(call beside-lint,$(BIN)/pytest -n $(WORKERS))
+test-all: install ## What CI runs: lint and every test, with all of Hypothesis' examples; ui-test where Chromium is installed
+	$(call beside-lint,$(BIN)/pytest -n $(WORKERS) && $(if $(CHROMIUM),$(BIN)/pytest -m ui tests/ui,echo "ui-test was left out: no Chromium was found (on Debian: apt-get install chromium)"))
 
 .PHONY: ui-test
 ui-test: install ## The Airflow UI in Chromium, as people use it (SHOTS=folder keeps pictures)
