@@ -39,6 +39,7 @@ _GROUPS: dict[str, tuple[Verb | Family, ...]] = {
         Family("batch", "list batches, and decide about them", _BATCH),
         Family("quarantine", "list quarantined records, retry or dismiss them, deliver dead letters", _QUARANTINE),
         Family("accept", "accept what has changed, or a loss, and go on", _ACCEPT),
+        *(decide.run_rename, decide.run_forget),
     ),
     "other": (
         Family("kafka", "publish records, plan and audit topics, measure guarantees", _KAFKA),

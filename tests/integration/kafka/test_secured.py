@@ -292,7 +292,7 @@ def test_the_rights_of_the_page_change_no_history_and_show_no_bytes(roles: Roles
     assert {table for table, _ in changed} == CHANGED
     assert {(t, c) for t, kept in KEPT.items() for c in kept} & changed == set()
     assert {t for (t,) in set(insert) - may(roles.writer, insert)} == {
-        *("migration", "pruning", "pruned_reread", "pruned_dismissal", "quarantined")
+        *("migration", "pruning", "pruned_reread", "pruned_dismissal", "renaming", "quarantined")
     }
     assert may(roles.writer, delete) == {("topic_look",), ("followed_column",)}
     select = {(t, c): f'SELECT "{c}" FROM offset_ledger.{t}' for t, c in columns}
