@@ -125,7 +125,7 @@ def registered_files(cursor: Cursor) -> list[str]:
 
 def waiting_records(cursor: Cursor, names: Sequence[str]) -> tuple[int, int]:
     """How many records of these pipelines wait in quarantine, and how many dead letters are not delivered."""
-    row = cursor.run("pipelines/waiting", names=names).one()
+    row = cursor.run("renaming/waiting", names=names).one()
     return row["records"], row["letters"]
 
 
@@ -143,12 +143,12 @@ def rename(cursor: Cursor, names: Sequence[str], file: str, new: str | None, ori
     Without a new name they are forgotten: they keep no table, and have a name that no file can have.
     """
     by = {"former": file, "name": new, "who": origin.who, "why": why}
-    renaming_id = cursor.run("pipelines/record_renaming", **by).one()["renaming_id"]
+    renaming_id = cursor.run("renaming/record", **by).one()["renaming_id"]
     now = new or f"{file}~{renaming_id}"
-    cursor.run("pipelines/rename", old=file, new=now, cut=len(file) + 1, names=[*names, file])
+    cursor.run("renaming/rename", old=file, new=now, cut=len(file) + 1, names=[*names, file])
     kept, table = sql.Identifier(ROWS_SCHEMA, file), sql.Identifier(ROWS_SCHEMA, now)
     if new is None:
-        cursor.run("pipelines/release_table", file=now)
+        cursor.run("renaming/release_table", file=now)
         cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(kept))
     elif has_bookkeeping(cursor, file):
         cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table))  # that of an earlier ledger

@@ -153,7 +153,7 @@ def test_the_file_with_the_new_name_continues_at_the_next_offset(
         "INSERT INTO offset_ledger.decision (pipeline, kind, topic_id, question, details, answer, who, answered_at)"
         " SELECT pipeline, 'lost_range', topic_id, '?', '{}', 'approve', 'test', now() FROM offset_ledger.pipeline;"
         "INSERT INTO offset_ledger.notification (pipeline, cause, key, notifier, subject, body, link)"
-        " VALUES ('orders', 'run_failed', '', 'mail', '', '', ''), ('shop_orders', 'run_failed', '', 'mail', '', '', '')"
+        " SELECT name, 'run_failed', '', 'mail', '', '', '' FROM (VALUES ('orders'), ('shop_orders')) AS of (name)"
     )
     bench.send()
     orders = parse_named("orders" if len(bench.topics) == 1 else f"orders@{bench.topics[0]}")
@@ -188,7 +188,7 @@ def test_the_file_with_the_new_name_continues_at_the_next_offset(
 
 def test_every_table_with_the_name_of_a_pipeline_is_renamed(bench: Bench) -> None:
     named = {row[0] for row in rows(bench.session, NAMED)}
-    assert named == set(re.findall(r"UPDATE offset_ledger\.(\w+) SET", named_sql("pipelines/rename")))
+    assert named == set(re.findall(r"UPDATE offset_ledger\.(\w+) SET", named_sql("renaming/rename")))
 
 
 def test_history_changes_in_nothing_but_the_name(bench: Bench) -> None:
@@ -236,7 +236,7 @@ def test_a_forgotten_name_and_table_begin_anew_and_the_history_stays(bookkeeping
         bench.execute("CREATE TABLE public.orders (id text PRIMARY KEY, n integer)")
     bench.write("orders")
     bench.send()
-    publish([Record(b"k", b"{"), Record(b"k", b"[")], dict(bench.servers.kafka.extra), bench.topics[0], partition=0)
+    publish([Record(b"k", b"{"), Record(b"k", b"[")], dict(bench.servers.kafka.extra), bench.topics[0])
     bench.run("ingest", "orders")
     bench.execute("INSERT INTO offset_ledger.subscribed_topic (file, topic, later) VALUES ('orders', 'x', false)")
     (first,) = rows(bench.session, 'SELECT partition, "offset" FROM offset_ledger.quarantine ORDER BY 2 LIMIT 1')
@@ -267,6 +267,7 @@ def test_a_forgotten_name_and_table_begin_anew_and_the_history_stays(bookkeeping
     told = json.loads(forget("--with-quarantine", "--json", code=0))
     assert told == {"pipeline": "orders", "kept_as": "orders~1"}
     assert bench.names() == {"orders~1"}
+    assert bench.run("status") == "no pipelines yet"
     assert bench.renamings() == [("orders", None, "public.orders", "a trial")]
     assert rows(bench.session, "SELECT batch_id, state FROM offset_ledger.batch ORDER BY 1") == batches
     assert "of orders~1" in bench.run("batch", "show", str(batches[0][0]))
