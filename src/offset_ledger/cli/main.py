@@ -101,7 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     text = outcome.text
     if arguments.json:
         text = json.dumps(outcome.data, default=lambda each: getattr(each, "isoformat", each.__str__)(), indent=2)
-    show(text)
+    if text:
+        show(text)
     return outcome.exit_code
 
 
