@@ -6,7 +6,7 @@ from pathlib import Path
 from offset_ledger.config.names import PIPELINE_PATTERN
 from offset_ledger.config.parse import FOLDER, known_names, parse_named
 from offset_ledger.errors import ConfigurationError, StateConflict
-from offset_ledger.ledger import batches, pipelines
+from offset_ledger.ledger import batches, dead_letters, pipelines
 from offset_ledger.ledger.database import Cursor, Session, transaction
 from offset_ledger.model.batch import Origin
 from offset_ledger.units import counted
@@ -28,8 +28,7 @@ def rename_pipeline(session: Session, old: str, new: str, origin: Origin, why: s
         names = _lock(cursor, old)
         if new in pipelines.registered_files(cursor):
             raise ConfigurationError(f"the ledger has pipeline {new} already; choose another name, or forget that one")
-        _, letters = pipelines.waiting_records(cursor, names)
-        if letters:
+        if letters := sum(sum(dead_letters.waiting(cursor, each).values()) for each in names):
             raise StateConflict(
                 f"{counted(letters, 'dead letter')} of {old} would be delivered under another name; first run "
                 f"offset-ledger quarantine deliver {old}"
@@ -64,8 +63,7 @@ def forget_pipeline(
                     f"table {table} still has rows of {name}, which no batch of another pipeline could account for; "
                     "drop or empty the table first, or rename it (ALTER TABLE ... RENAME) to keep them"
                 )
-        records, _ = pipelines.waiting_records(cursor, names)
-        if records and not with_quarantine:
+        if not with_quarantine and (records := pipelines.waiting_records(cursor, names)):
             raise StateConflict(
                 f"{counted(records, 'record')} of {name} would stay in quarantine for ever; retry or dismiss them "
                 "first, or give them up with --with-quarantine"

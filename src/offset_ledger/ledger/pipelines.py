@@ -123,10 +123,9 @@ def registered_files(cursor: Cursor) -> list[str]:
     return [row["file"] for row in cursor.execute(query)]
 
 
-def waiting_records(cursor: Cursor, names: Sequence[str]) -> tuple[int, int]:
-    """How many records of these pipelines wait in quarantine, and how many dead letters are not delivered."""
-    row = cursor.run("renaming/waiting", names=names).one()
-    return row["records"], row["letters"]
+def waiting_records(cursor: Cursor, names: Sequence[str]) -> int:
+    """How many records of these pipelines wait in quarantine."""
+    return int(cursor.run("renaming/waiting", names=names).one()["records"])
 
 
 def has_rows(cursor: Cursor, target: str) -> bool:

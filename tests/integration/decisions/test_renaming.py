@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from psycopg2 import errors as pg
 
 from offset_ledger.cli.main import main
 from offset_ledger.config.parse import parse_named
+from offset_ledger.errors import LedgerViolation
+from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.redrive import Selection
@@ -184,6 +187,26 @@ def test_the_file_with_the_new_name_continues_at_the_next_offset(
 
     bench.write("orders")  # nothing continues under the old name
     assert "is filled by pipeline shop_orders" in bench.run("ingest", "orders", code=1)
+
+
+def test_a_plan_that_waits_for_a_rename_loads_nothing(bench: Bench) -> None:
+    bench.write("orders")
+    bench.send()
+    bench.run("ingest", "orders")
+    bench.send()
+    with connect(bench.servers.postgres) as other, ThreadPoolExecutor(1) as beside:
+        with transaction(other) as cursor:
+            pipelines.rename(cursor, pipelines.lock_file(cursor, "orders"), "orders", "shop_orders", ME, "one prefix")
+            waiting = beside.submit(plan, parse_named("orders"), ME)
+            query = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            while not waiting.done() and not rows(bench.session, query):
+                pass
+        with pytest.raises(LedgerViolation, match="one_file_for_each_table"):
+            waiting.result(300)
+    assert bench.names() == {"shop_orders"}
+    bench.write("shop_orders")
+    bench.run("ingest", "shop_orders")
+    bench.check()
 
 
 def test_every_table_with_the_name_of_a_pipeline_is_renamed(bench: Bench) -> None:
