@@ -1,5 +1,5 @@
--- A row for each of these pipelines, or of all where none is named: its open head batch, its last commit, what waits for
--- people, and the newest share that the gate compared with its limit. Quarantine is counted up to a limit only.
+-- A row for each of these pipelines, or, where none is named, of all but forgotten ones: its open head batch, its last commit, what waits
+-- for people, and the newest share that the gate compared with its limit. Quarantine is counted up to a limit only.
 SELECT p.pipeline, split_part(p.topic_id, '/', 1) AS topic_id, o.batch_id, o.epoch, o.state, o.kind, o.planned_at,
        o.dag_id, o.run_id, o.late, o.verdict->'reasons' AS reasons, l.ended_at AS last_commit, q.question,
        judged.batch_id AS judged_batch, judged.share AS judged_share,
@@ -25,5 +25,5 @@ LEFT JOIN LATERAL (
     FROM offset_ledger.batch b
     WHERE b.pipeline = p.pipeline AND b.verdict IS NOT NULL ORDER BY -b.batch_id LIMIT 1
 ) judged ON true
-WHERE %(pipelines)s::text[] IS NULL OR p.pipeline = ANY(%(pipelines)s)
+WHERE CASE WHEN %(pipelines)s::text[] IS NULL THEN p.file !~ '~' ELSE p.pipeline = ANY(%(pipelines)s) END
 ORDER BY p.pipeline

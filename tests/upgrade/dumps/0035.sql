@@ -507,6 +507,7 @@ CREATE TABLE offset_ledger.pipeline (
     ordered_by text,
     heads bigint DEFAULT 0 NOT NULL,
     file text GENERATED ALWAYS AS (split_part(pipeline, '@'::text, 1)) STORED,
+    key_places jsonb,
     CONSTRAINT pipeline_pipeline_check CHECK ((pipeline ~ '^[a-z][a-z0-9_]{0,62}(@[A-Za-z0-9._-]{1,249})?$'::text))
 );
 CREATE TABLE offset_ledger.pruned_dismissal (
@@ -797,20 +798,20 @@ CREATE TABLE public.planned (
     _batch_id bigint NOT NULL
 );
 INSERT INTO offset_ledger.batch OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', 'head', 'committed', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 5, 1, 0, '{"rows": 5, "moved": {}, "notes": [], "suite": null, "deleted": 0, "history": [], "reasons": [], "refused": 1, "seconds": 0.001, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.16666666666666666, "great_expectations": {}, "max_quarantined_share": 1.0}', '768', 'root@vm', NULL, '2026-11-29 13:05:02.864151+00', '2026-11-29 13:05:03.3182+00', '2026-11-29 13:05:04.546293+00', '2026-11-29 13:05:04.602072+00', '2026-11-29 13:05:04.633246+00', NULL, NULL, NULL, 'process', '6 offsets, fewer than stage.process_below: 10,000', NULL),
-	(2, 'orders', 'head', 'validated', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 4, 1, 0, '{"rows": 3, "moved": {}, "notes": [], "suite": null, "deleted": 1, "history": [], "reasons": [], "refused": 1, "seconds": 0.001, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.2, "great_expectations": {}, "max_quarantined_share": 1.0}', NULL, 'root@vm', NULL, '2026-11-29 13:05:06.231399+00', '2026-11-29 13:05:06.740691+00', '2026-11-29 13:05:07.85959+00', '2026-11-29 13:05:07.915104+00', NULL, NULL, NULL, NULL, 'process', '5 offsets, fewer than stage.process_below: 10,000', NULL),
-	(3, 'planned', 'head', 'planned', 0, '@topic_id@', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', NULL, NULL, NULL, '0.2.0', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'root@vm', NULL, '2026-11-29 13:05:08.746375+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+	(1, 'orders', 'head', 'committed', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 5, 1, 0, '{"rows": 5, "moved": {}, "notes": [], "suite": null, "deleted": 0, "history": [], "reasons": [], "refused": 1, "seconds": 0.02, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.16666666666666666, "great_expectations": {}, "max_quarantined_share": 1.0}', '769', 'root@vm', NULL, '2026-11-30 09:12:59.738679+00', '2026-11-30 09:13:02.725019+00', '2026-11-30 09:13:12.779677+00', '2026-11-30 09:13:14.108485+00', '2026-11-30 09:13:14.449808+00', NULL, NULL, NULL, 'process', '6 offsets, fewer than stage.process_below: 10,000', NULL),
+	(2, 'orders', 'head', 'validated', 1, '@topic_id@', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', NULL, NULL, NULL, '0.2.0', 2, NULL, 4, 1, 0, '{"rows": 3, "moved": {}, "notes": [], "suite": null, "deleted": 1, "history": [], "reasons": [], "refused": 1, "seconds": 0.054, "success": true, "findings": [], "gx_version": null, "quarantined": 0, "suite_sha256": null, "quarantined_share": 0.2, "great_expectations": {}, "max_quarantined_share": 1.0}', NULL, 'root@vm', NULL, '2026-11-30 09:13:21.012911+00', '2026-11-30 09:13:24.342779+00', '2026-11-30 09:13:34.487607+00', '2026-11-30 09:13:36.912383+00', NULL, NULL, NULL, NULL, 'process', '5 offsets, fewer than stage.process_below: 10,000', NULL),
+	(3, 'planned', 'head', 'planned', 0, '@topic_id@', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', NULL, NULL, NULL, '0.2.0', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'root@vm', NULL, '2026-11-30 09:13:47.25046+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.batch_event OVERRIDING SYSTEM VALUE VALUES
-	(1, 1, '2026-11-29 13:05:02.881968+00', NULL, 'planned', 0, 'root@vm', NULL),
-	(2, 1, '2026-11-29 13:05:03.339026+00', 'planned', 'staging', 1, 'root@vm', NULL),
-	(3, 1, '2026-11-29 13:05:04.547468+00', 'staging', 'staged', 1, 'root@vm', NULL),
-	(4, 1, '2026-11-29 13:05:04.602714+00', 'staged', 'validated', 1, 'root@vm', NULL),
-	(5, 1, '2026-11-29 13:05:04.633895+00', 'validated', 'committed', 1, 'root@vm', NULL),
-	(6, 2, '2026-11-29 13:05:06.254555+00', NULL, 'planned', 0, 'root@vm', NULL),
-	(7, 2, '2026-11-29 13:05:06.753605+00', 'planned', 'staging', 1, 'root@vm', NULL),
-	(8, 2, '2026-11-29 13:05:07.860555+00', 'staging', 'staged', 1, 'root@vm', NULL),
-	(9, 2, '2026-11-29 13:05:07.915637+00', 'staged', 'validated', 1, 'root@vm', NULL),
-	(10, 3, '2026-11-29 13:05:08.767302+00', NULL, 'planned', 0, 'root@vm', NULL);
+	(1, 1, '2026-11-30 09:12:59.843621+00', NULL, 'planned', 0, 'root@vm', NULL),
+	(2, 1, '2026-11-30 09:13:02.793133+00', 'planned', 'staging', 1, 'root@vm', NULL),
+	(3, 1, '2026-11-30 09:13:12.782082+00', 'staging', 'staged', 1, 'root@vm', NULL),
+	(4, 1, '2026-11-30 09:13:14.110743+00', 'staged', 'validated', 1, 'root@vm', NULL),
+	(5, 1, '2026-11-30 09:13:14.45247+00', 'validated', 'committed', 1, 'root@vm', NULL),
+	(6, 2, '2026-11-30 09:13:21.150585+00', NULL, 'planned', 0, 'root@vm', NULL),
+	(7, 2, '2026-11-30 09:13:24.408865+00', 'planned', 'staging', 1, 'root@vm', NULL),
+	(8, 2, '2026-11-30 09:13:34.492173+00', 'staging', 'staged', 1, 'root@vm', NULL),
+	(9, 2, '2026-11-30 09:13:36.915141+00', 'staged', 'validated', 1, 'root@vm', NULL),
+	(10, 3, '2026-11-30 09:13:47.376233+00', NULL, 'planned', 0, 'root@vm', NULL);
 INSERT INTO offset_ledger.batch_profile VALUES
 	(1, 1, 6, 5, '{"state": 0, "amount": 2}', '2026-01-01 12:00:05+00', '2026-01-01 12:00:01+00', '2026-01-01 12:00:05+00'),
 	(2, 1, 5, 3, '{"state": 0, "amount": 1}', '2026-01-01 12:00:10+00', '2026-01-01 12:00:01+00', '2026-01-01 12:00:10+00');
@@ -822,72 +823,73 @@ INSERT INTO offset_ledger.batch_range VALUES
 	(3, 'planned', '@topic_id@', 0, 0, 5, 0, 5, 5, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 	(3, 'planned', '@topic_id@', 1, 0, 6, 0, 6, 6, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.beginning VALUES
-	('orders', '@topic_id@', 0, 0, '2026-11-29 13:05:02.864151+00', 0),
-	('orders', '@topic_id@', 1, 0, '2026-11-29 13:05:02.864151+00', 0),
-	('planned', '@topic_id@', 0, 0, '2026-11-29 13:05:08.746375+00', 0),
-	('planned', '@topic_id@', 1, 0, '2026-11-29 13:05:08.746375+00', 0);
+	('orders', '@topic_id@', 0, 0, '2026-11-30 09:12:59.738679+00', 0),
+	('orders', '@topic_id@', 1, 0, '2026-11-30 09:12:59.738679+00', 0),
+	('planned', '@topic_id@', 0, 0, '2026-11-30 09:13:47.25046+00', 0),
+	('planned', '@topic_id@', 1, 0, '2026-11-30 09:13:47.25046+00', 0);
 INSERT INTO offset_ledger.cursor VALUES
-	('orders', '@topic_id@', 0, 3, 0, 1, '2026-11-29 13:05:04.60753+00', '2026-01-01 12:00:03+00', '2026-01-01 12:00:05+00'),
-	('orders', '@topic_id@', 1, 3, 0, 1, '2026-11-29 13:05:04.60753+00', '2026-01-01 12:00:05+00', '2026-01-01 12:00:05+00');
+	('orders', '@topic_id@', 0, 3, 0, 1, '2026-11-30 09:13:14.177983+00', '2026-01-01 12:00:03+00', '2026-01-01 12:00:05+00'),
+	('orders', '@topic_id@', 1, 3, 0, 1, '2026-11-30 09:13:14.177983+00', '2026-01-01 12:00:05+00', '2026-01-01 12:00:05+00');
 INSERT INTO offset_ledger.declared_column VALUES
-	('orders', 'state', '2026-11-29 13:05:04.60753+00'),
-	('orders', 'amount', '2026-11-29 13:05:04.60753+00');
+	('orders', 'state', '2026-11-30 09:13:14.177983+00'),
+	('orders', 'amount', '2026-11-30 09:13:14.177983+00');
 INSERT INTO offset_ledger.migration VALUES
-	(1, '0001_ledger', '2026-11-29 13:05:01.359234+00'),
-	(2, '0002_redrive', '2026-11-29 13:05:01.359234+00'),
-	(3, '0003_dead_letters', '2026-11-29 13:05:01.359234+00'),
-	(4, '0004_quality', '2026-11-29 13:05:01.359234+00'),
-	(5, '0005_decisions', '2026-11-29 13:05:01.359234+00'),
-	(6, '0006_audit', '2026-11-29 13:05:01.359234+00'),
-	(7, '0007_audit_origin', '2026-11-29 13:05:01.359234+00'),
-	(8, '0008_truncated_log', '2026-11-29 13:05:01.359234+00'),
-	(9, '0009_order_of_rows', '2026-11-29 13:05:01.359234+00'),
-	(10, '0010_tombstones', '2026-11-29 13:05:01.359234+00'),
-	(11, '0011_approval', '2026-11-29 13:05:01.359234+00'),
-	(12, '0012_declared_columns', '2026-11-29 13:05:01.359234+00'),
-	(14, '0014_verify_and_dismiss', '2026-11-29 13:05:01.359234+00'),
-	(15, '0015_records_without_timestamp', '2026-11-29 13:05:01.359234+00'),
-	(16, '0016_long_history', '2026-11-29 13:05:01.359234+00'),
-	(17, '0017_prune', '2026-11-29 13:05:01.359234+00'),
-	(18, '0018_stage_failure', '2026-11-29 13:05:01.359234+00'),
-	(19, '0019_schemas', '2026-11-29 13:05:01.359234+00'),
-	(20, '0020_topics', '2026-11-29 13:05:01.359234+00'),
-	(21, '0021_followed_columns', '2026-11-29 13:05:01.359234+00'),
-	(22, '0022_unread_fields', '2026-11-29 13:05:01.359234+00'),
-	(23, '0023_notifications', '2026-11-29 13:05:01.359234+00'),
-	(24, '0024_prune_quarantine', '2026-11-29 13:05:01.359234+00'),
-	(25, '0025_chain_lookups', '2026-11-29 13:05:01.359234+00'),
-	(26, '0026_stage_engine', '2026-11-29 13:05:01.359234+00'),
-	(27, '0027_without_bytes', '2026-11-29 13:05:01.359234+00'),
-	(28, '0028_topic_gone', '2026-11-29 13:05:01.359234+00'),
-	(29, '0029_schema_guids', '2026-11-29 13:05:01.359234+00'),
-	(30, '0030_server_away', '2026-11-29 13:05:01.359234+00'),
-	(31, '0031_input_error', '2026-11-29 13:05:01.359234+00'),
-	(32, '0032_rows_beside', '2026-11-29 13:05:01.359234+00'),
-	(33, '0033_group_orders', '2026-11-29 13:05:01.359234+00'),
-	(34, '0034_batch_ahead', '2026-11-29 13:05:01.359234+00');
+	(1, '0001_ledger', '2026-11-30 09:12:51.55202+00'),
+	(2, '0002_redrive', '2026-11-30 09:12:51.55202+00'),
+	(3, '0003_dead_letters', '2026-11-30 09:12:51.55202+00'),
+	(4, '0004_quality', '2026-11-30 09:12:51.55202+00'),
+	(5, '0005_decisions', '2026-11-30 09:12:51.55202+00'),
+	(6, '0006_audit', '2026-11-30 09:12:51.55202+00'),
+	(7, '0007_audit_origin', '2026-11-30 09:12:51.55202+00'),
+	(8, '0008_truncated_log', '2026-11-30 09:12:51.55202+00'),
+	(9, '0009_order_of_rows', '2026-11-30 09:12:51.55202+00'),
+	(10, '0010_tombstones', '2026-11-30 09:12:51.55202+00'),
+	(11, '0011_approval', '2026-11-30 09:12:51.55202+00'),
+	(12, '0012_declared_columns', '2026-11-30 09:12:51.55202+00'),
+	(14, '0014_verify_and_dismiss', '2026-11-30 09:12:51.55202+00'),
+	(15, '0015_records_without_timestamp', '2026-11-30 09:12:51.55202+00'),
+	(16, '0016_long_history', '2026-11-30 09:12:51.55202+00'),
+	(17, '0017_prune', '2026-11-30 09:12:51.55202+00'),
+	(18, '0018_stage_failure', '2026-11-30 09:12:51.55202+00'),
+	(19, '0019_schemas', '2026-11-30 09:12:51.55202+00'),
+	(20, '0020_topics', '2026-11-30 09:12:51.55202+00'),
+	(21, '0021_followed_columns', '2026-11-30 09:12:51.55202+00'),
+	(22, '0022_unread_fields', '2026-11-30 09:12:51.55202+00'),
+	(23, '0023_notifications', '2026-11-30 09:12:51.55202+00'),
+	(24, '0024_prune_quarantine', '2026-11-30 09:12:51.55202+00'),
+	(25, '0025_chain_lookups', '2026-11-30 09:12:51.55202+00'),
+	(26, '0026_stage_engine', '2026-11-30 09:12:51.55202+00'),
+	(27, '0027_without_bytes', '2026-11-30 09:12:51.55202+00'),
+	(28, '0028_topic_gone', '2026-11-30 09:12:51.55202+00'),
+	(29, '0029_schema_guids', '2026-11-30 09:12:51.55202+00'),
+	(30, '0030_server_away', '2026-11-30 09:12:51.55202+00'),
+	(31, '0031_input_error', '2026-11-30 09:12:51.55202+00'),
+	(32, '0032_rows_beside', '2026-11-30 09:12:51.55202+00'),
+	(33, '0033_group_orders', '2026-11-30 09:12:51.55202+00'),
+	(34, '0034_batch_ahead', '2026-11-30 09:12:51.55202+00'),
+	(35, '0035_key_places', '2026-11-30 09:12:51.55202+00');
 INSERT INTO offset_ledger.pipeline VALUES
-	('orders', '@cluster_id@', '@topic@', '@topic_id@', 'public.orders', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', '2026-11-29 13:05:02.864151+00', '2026-11-29 13:05:06.231399+00', 'kafka_timestamp', 2, DEFAULT),
-	('planned', '@cluster_id@', '@topic@', '@topic_id@', 'public.planned', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', '2026-11-29 13:05:08.746375+00', '2026-11-29 13:05:08.746375+00', 'kafka_timestamp', 1, DEFAULT);
+	('orders', '@cluster_id@', '@topic@', '@topic_id@', 'public.orders', '8145c4c6441c3ebe2702dcdd05861fcfed78705c1d2a95cb7c9fb61611a154a8', '2026-11-30 09:12:59.738679+00', '2026-11-30 09:13:21.012911+00', 'kafka_timestamp', 2, DEFAULT, '{"event_id": ["the Kafka key"]}'),
+	('planned', '@cluster_id@', '@topic@', '@topic_id@', 'public.planned', '9f21b07ac5542ed52d5a7cc68308c795f99a79f1153a91c4a8228a1c95311a32', '2026-11-30 09:13:47.25046+00', '2026-11-30 09:13:47.25046+00', 'kafka_timestamp', 1, DEFAULT, '{"event_id": ["the Kafka key"]}');
 INSERT INTO offset_ledger.quarantine OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', '@topic_id@', 1, 1, '2026-01-01 12:00:05+00', '\x78', NULL, '\x7b227374617465223a20377d', '[{"code": "type", "path": "$.state", "detail": "expected text, got number"}]', 1, '2026-11-29 13:05:04.60753+00', NULL, NULL, NULL, NULL, NULL);
+	(1, 'orders', '@topic_id@', 1, 1, '2026-01-01 12:00:05+00', '\x78', NULL, '\x7b227374617465223a20377d', '[{"code": "type", "path": "$.state", "detail": "expected text, got number"}]', 1, '2026-11-30 09:13:14.177983+00', NULL, NULL, NULL, NULL, NULL);
 INSERT INTO offset_ledger.slice VALUES
-	(1, 1, 1, 1, 2, 1, 0, 0, 2, '2026-01-01 12:00:04+00', '2026-01-01 12:00:05+00', '2026-11-29 13:05:04.488531+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
-	(1, 1, 0, 0, 3, 0, 0, 0, 2, '2026-01-01 12:00:01+00', '2026-01-01 12:00:03+00', '2026-11-29 13:05:04.493294+00', '{"more": false, "fields": [], "records": 3, "sampled": 3}'),
-	(2, 1, 1, 1, 2, 1, 0, 3, 5, '2026-01-01 12:00:09+00', '2026-01-01 12:00:10+00', '2026-11-29 13:05:07.813017+00', '{"more": false, "fields": [], "records": 1, "sampled": 1}'),
-	(2, 1, 0, 0, 2, 0, 0, 3, 4, '2026-01-01 12:00:01+00', '2026-01-01 12:00:08+00', '2026-11-29 13:05:07.813611+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}');
+	(1, 1, 0, 0, 3, 0, 0, 0, 2, '2026-01-01 12:00:01+00', '2026-01-01 12:00:03+00', '2026-11-30 09:13:12.692625+00', '{"more": false, "fields": [], "records": 3, "sampled": 3}'),
+	(1, 1, 1, 1, 2, 1, 0, 0, 2, '2026-01-01 12:00:04+00', '2026-01-01 12:00:05+00', '2026-11-30 09:13:12.696634+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
+	(2, 1, 0, 0, 2, 0, 0, 3, 4, '2026-01-01 12:00:01+00', '2026-01-01 12:00:08+00', '2026-11-30 09:13:34.05274+00', '{"more": false, "fields": [], "records": 2, "sampled": 2}'),
+	(2, 1, 1, 1, 2, 1, 0, 3, 5, '2026-01-01 12:00:09+00', '2026-01-01 12:00:10+00', '2026-11-30 09:13:34.136357+00', '{"more": false, "fields": [], "records": 1, "sampled": 1}');
 INSERT INTO offset_ledger.target_table VALUES
 	('public.orders', 'orders'),
 	('public.planned', 'planned');
 INSERT INTO offset_ledger.topic_look OVERRIDING SYSTEM VALUE VALUES
-	(1, 'orders', '@topic_id@', '2026-11-29 13:05:02.804097+00', '{3,3}', NULL),
-	(2, 'orders', '@topic_id@', '2026-11-29 13:05:06.170543+00', '{5,6}', NULL),
-	(3, 'planned', '@topic_id@', '2026-11-29 13:05:08.70412+00', '{5,6}', NULL);
+	(1, 'orders', '@topic_id@', '2026-11-30 09:12:59.408096+00', '{3,3}', NULL),
+	(2, 'orders', '@topic_id@', '2026-11-30 09:13:20.668097+00', '{5,6}', NULL),
+	(3, 'planned', '@topic_id@', '2026-11-30 09:13:46.874948+00', '{5,6}', NULL);
 INSERT INTO offset_ledger_staging.b2_e1 VALUES
-	('d', '2026-01-01 12:00:09+00', NULL, NULL, 1, 3, '2026-01-01 12:00:09+00', '\x64', NULL, true, NULL),
-	('e', '2026-01-01 12:00:10+00', 'new', 99.00, 1, 5, '2026-01-01 12:00:10+00', '\x65', NULL, false, '\x7b227374617465223a20226e6577222c2022616d6f756e74223a2039397d'),
 	('b', '2026-01-01 12:00:01+00', 'late', NULL, 0, 3, '2026-01-01 12:00:01+00', '\x62', NULL, false, '\x7b227374617465223a20226c617465227d'),
-	('c', '2026-01-01 12:00:08+00', 'sent', 4.00, 0, 4, '2026-01-01 12:00:08+00', '\x63', NULL, false, '\x7b227374617465223a202273656e74222c2022616d6f756e74223a20347d');
+	('c', '2026-01-01 12:00:08+00', 'sent', 4.00, 0, 4, '2026-01-01 12:00:08+00', '\x63', NULL, false, '\x7b227374617465223a202273656e74222c2022616d6f756e74223a20347d'),
+	('d', '2026-01-01 12:00:09+00', NULL, NULL, 1, 3, '2026-01-01 12:00:09+00', '\x64', NULL, true, NULL),
+	('e', '2026-01-01 12:00:10+00', 'new', 99.00, 1, 5, '2026-01-01 12:00:10+00', '\x65', NULL, false, '\x7b227374617465223a20226e6577222c2022616d6f756e74223a2039397d');
 INSERT INTO offset_ledger_staging.b2_e1_refused VALUES
 	(1, 4, '2026-01-01 12:00:09+00', '\x79', NULL, '\x7b', '[{"code": "syntax", "path": "$", "detail": "expected a JSON object: Input data was truncated"}]');
 INSERT INTO public.orders VALUES
