@@ -123,7 +123,7 @@ def followed(reader: Reader, stack: Stack) -> Reader:
     airflow.up({**os.environ, **reader.connections()}, Launch(print))
     reader.types(block("offset-ledger migrate"))
     reader.types(block("offset-ledger init"))
-    (airflow.directory / "dags/ledger.py").write_text(block("from offset_ledger import audit_dags"))
+    (airflow.directory / "dags/ledger.py").write_text(block("from offset_ledger import all_dags"))
     (airflow.directory / "dags/pipeline_files.py").write_text(block("from offset_ledger import parse_all"))
     dag = reader.asks("/api/v2/dags/ingest_orders")
     until(lambda: dag()[0] == 200, "the DAG", lambda: str(problems(reader)))
