@@ -1,10 +1,17 @@
-"""The image and the Helm values of docs/add-to-airflow.md: the versions that the tests run, and paths that meet."""
+"""What others install from: the image and the Helm values of docs/add-to-airflow.md, the hook and the workflow."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import pytest
 import yaml
+from pre_commit.clientlib import load_manifest
 
 from tests.paths import ROOT
 
@@ -29,3 +36,46 @@ def test_the_values_are_of_that_airflow_and_the_pipeline_files_are_in_its_dags_f
     assert re.findall(r"^COPY dags (\S+)$", IMAGE, re.M) == ["/opt/airflow/dags"]
     assert [each["name"] for each in VALUES["env"]] == ["OFFSET_LEDGER_REPORTS"]
     assert yaml.safe_load(VALUES["extraEnvFrom"]) == [{"secretRef": {"name": "offset-ledger-connections"}}]
+
+
+(HOOK,) = load_manifest(ROOT / ".pre-commit-hooks.yaml")
+WORKFLOW = yaml.safe_load((ROOT / "deploy/ci/github-check.yml").read_text())
+STEPS = {each["name"]: each["run"] for each in WORKFLOW["jobs"]["check"]["steps"] if "name" in each}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with the examples as its pipelines, and no connection."""
+    pipelines = tmp_path / "dags/pipelines"
+    pipelines.mkdir(parents=True)
+    for name in ("orders", "events"):
+        shutil.copy(ROOT / f"examples/{name}.yaml", pipelines)
+    (pipelines / "_defaults.yaml").write_text("owner: shop\n")
+    return tmp_path
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command of the hook or the workflow, where nothing of this environment but its programs is."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"])
+    environment = {"PATH": path, "HOME": str(folder)}
+    shell = ["bash", "-e", "-c", command]
+    return subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+COMMANDS = {"hook": " ".join([HOOK["entry"], *HOOK["args"]]), **STEPS}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_pipelines_are_checked_without_a_server(name: str, repository: Path) -> None:
+    done = run(COMMANDS[name], repository)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with (repository / "dags/pipelines/events.yaml").open("a") as file:
+        file.write("sauce: {}\n")
+    done = run(COMMANDS[name], repository)
+    assert (done.returncode, "sauce is not a known key" in done.stderr) == (1, True)
+
+
+def test_the_hook_runs_for_what_it_checks() -> None:
+    runs = ["dags/pipelines/orders.yaml", "dags/pipelines/_defaults.yml", "shop/expectations/orders.json"]
+    assert [each for each in (*runs, "dags/orders.yaml", "docs/pipelines.md") if re.search(HOOK["files"], each)] == runs
+    assert HOOK["additional_dependencies"] == [".[gx]"]
