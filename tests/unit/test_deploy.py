@@ -13,11 +13,13 @@ import pytest
 import yaml
 from pre_commit.clientlib import load_manifest
 
+from offset_ledger.cli.main import build_parser
 from tests.paths import ROOT
 
 PAGE = (ROOT / "docs/add-to-airflow.md").read_text()
 (IMAGE,) = re.findall(r"^```dockerfile\n(.*?)^```$", PAGE, re.M | re.S)
-VALUES = yaml.safe_load((ROOT / "deploy/values.yaml").read_text())
+SECRET = [{"secretRef": {"name": "offset-ledger-connections"}}]
+VALUES = yaml.safe_load((ROOT / "deploy/helm/values.yaml").read_text())
 
 
 def locked(name: str) -> str:
@@ -34,8 +36,25 @@ def test_the_image_has_the_versions_of_the_tests() -> None:
 def test_the_values_are_of_that_airflow_and_the_pipeline_files_are_in_its_dags_folder() -> None:
     assert VALUES["airflowVersion"] == VALUES["images"]["airflow"]["tag"] == locked("apache-airflow")
     assert re.findall(r"^COPY dags (\S+)$", IMAGE, re.M) == ["/opt/airflow/dags"]
-    assert [each["name"] for each in VALUES["env"]] == ["OFFSET_LEDGER_REPORTS"]
-    assert yaml.safe_load(VALUES["extraEnvFrom"]) == [{"secretRef": {"name": "offset-ledger-connections"}}]
+    assert yaml.safe_load(VALUES["extraEnvFrom"]) == SECRET
+
+
+def test_the_environment_of_the_values_is_read() -> None:
+    values = {each["name"]: each["value"] for each in VALUES["env"]}
+    assert values.keys() == {"OFFSET_LEDGER_REPORTS", "TMPDIR"}
+    assert "- `OFFSET_LEDGER_REPORTS`: " in (ROOT / "docs/production.md").read_text()
+    (volume,), (mount,) = VALUES["volumes"], VALUES["volumeMounts"]
+    assert (volume["name"], values["TMPDIR"]) == (mount["name"], mount["mountPath"])
+
+
+def test_the_job_of_the_ledger_has_image_secret_and_a_verb() -> None:
+    job = yaml.safe_load((ROOT / "deploy/helm/migrate.yaml").read_text())
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    image = VALUES["images"]["airflow"]
+    assert container["image"] == f"{image['repository']}:{image['tag']}"
+    assert container["envFrom"] == SECRET
+    program, *arguments = container["command"]
+    assert (program, build_parser().parse_args(arguments).verb) == ("offset-ledger", "migrate")
 
 
 (HOOK,) = load_manifest(ROOT / ".pre-commit-hooks.yaml")
