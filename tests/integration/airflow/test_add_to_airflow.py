@@ -179,6 +179,9 @@ def test_the_ledger_page_shows_the_pipeline(followed: Reader) -> None:
     status, answer = followed.asks("/offset-ledger/api/pipelines")()
     assert (status, [each["name"] for each in answer["pipelines"]]) == (200, ["orders"])  # type: ignore[index]
     assert answer["problems"] == []  # type: ignore[index]
+    (orders,) = answer["pipelines"]  # type: ignore[index]
+    blocked = {name: each["blocked_reason"] for name, each in orders["actions"].items()}
+    assert blocked == {"ingest": None, "redrive": None}
 
 
 def test_tasks_ran_from_the_wheel(followed: Reader) -> None:
