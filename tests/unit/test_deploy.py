@@ -74,9 +74,9 @@ def repository(tmp_path: Path) -> Path:
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A command of the hook or the workflow, where nothing of this environment but its programs is."""
+    """A command of the hook or the workflow, with the programs of this environment and secrets that nobody has set."""
     path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"])
-    environment = {"PATH": path, "HOME": str(folder)}
+    environment = {"PATH": path, "HOME": str(folder), **dict.fromkeys(WORKFLOW["jobs"]["check"]["env"], "")}
     shell = ["bash", "-e", "-c", command]
     return subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
