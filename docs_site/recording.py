@@ -2,7 +2,7 @@
 
     python -m docs_site.recording docs/pictures/demo.svg make demo
 
-The picture is an SVG that a page shows without a script. It begins with the end of the output, which is the result; then
+The picture is an SVG that a page shows without a script. It begins with the end of the output, the result; then
 each line appears in its order, with waits shortened, and the terminal scrolls.
 """
 

@@ -163,6 +163,7 @@ def _summary(
         "dated_long_ago": standing.totals.dated_long_ago(now),
         "open_batch": {name: row[name] for name in _OPEN} if row and row["batch_id"] is not None else None,
         "question": standing.question,
+        "silence": standing.silence,
         "quarantined": row["quarantined"] if row else None if ledger.problem else 0,
         "quarantine_counted": COUNTED,
         "quarantined_share": row["judged_share"] if row else None,
