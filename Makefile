@@ -38,10 +38,12 @@ lock: ## Resolve the lock files again from pyproject.toml
 demo: install ## The main job on real flights, through Airflow, with its proof
 	@$(BIN)/offset-ledger demo
 	@$(BIN)/python -m tests.witness
+	@printf '\n%s\n' 'Next: docs/tutorial.md, a topic of your own. `make down` stops the servers, `make clean` removes them.'
 
 .PHONY: demo-formats
 demo-formats: install ## Flights in Avro, whose schema changes twice, Protobuf, JSON Schema and change events
 	@$(BIN)/offset-ledger demo --formats
+	@printf '\n%s\n' 'Next: docs/tutorial.md, a topic of your own in Avro.'
 
 .PHONY: up
 up: install ## Start three brokers, Postgres, Spark and Airflow, to look around
@@ -101,7 +103,7 @@ docs: install ## The documentation as a site, in .site/; SERVE=1 shows it on por
 .PHONY: recording
 recording: install ## Run the demo on new servers and record it as the picture of the README
 	@$(MAKE) --no-print-directory clean
-	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m docs_site.recording docs/pictures/demo.svg offset-ledger demo
+	@MAKEFLAGS=--no-print-directory $(BIN)/python -m docs_site.recording docs/pictures/demo.svg make demo
 
 .PHONY: matrix
 matrix: install ## The support matrix in docs/support.md, on each Postgres, Kafka, Python and Spark (ONLY=Kafka: one of them)
