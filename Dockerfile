@@ -1,4 +1,4 @@
-# One image for Airflow, Spark and the command line: what `make install` installs, from the same lock, by hash.
+# One image for Airflow, Spark and the command line: what `make install` installs, in the same versions, without what only tests need.
 # Debian 12, because its Java is 17, which Spark 4 runs on; Debian 13 has none older than 21.
 FROM python:3.11-slim-bookworm AS base
 RUN apt-get update \
@@ -11,12 +11,13 @@ ENV PATH=/opt/venv/bin:$PATH \
 FROM base AS build
 WORKDIR /build
 RUN python -m venv /opt/venv
-COPY requirements.lock requirements-uv.lock ./
+COPY requirements-image.lock requirements-uv.lock ./
 RUN pip install --no-cache-dir --require-hashes -r requirements-uv.lock \
-    && uv pip sync --no-cache --compile-bytecode --python /opt/venv/bin/python --require-hashes requirements.lock requirements-uv.lock
+    && uv pip sync --no-cache --compile-bytecode --python /opt/venv/bin/python --require-hashes requirements-image.lock
 # .dockerignore is an allow-list.
 COPY . .
-RUN uv pip install --no-cache --compile-bytecode --python /opt/venv/bin/python --no-deps --no-build-isolation .
+RUN uv build --no-cache --wheel --out-dir dist --build-constraints requirements.lock --require-hashes . \
+    && uv pip install --no-cache --compile-bytecode --python /opt/venv/bin/python --no-deps dist/*.whl
 # The archive of the driver's classes lies in the environment.
 RUN OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.stage.spark_server import make_archive; raise SystemExit(not make_archive())"
 

@@ -26,8 +26,8 @@ from google.protobuf.message_factory import GetMessageClass
 from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.avro.decoder import avro_decoder
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.outcome import Decoder
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.decoding.protobuf.schema import compile_schema
 from offset_ledger.ledger.staging import refused_types, row_types

@@ -1,13 +1,14 @@
 """Record a command as an animated picture of its terminal: ``make recording``.
 
-    python -m docs_site.recording docs/pictures/demo.svg offset-ledger demo
+    python -m docs_site.recording docs/pictures/demo.svg make demo
 
-The picture is an SVG that a page shows without a script: each line appears when the command printed it, with long waits
-shortened, and the terminal scrolls.
+The picture is an SVG that a page shows without a script. It begins with the end of the output, the result; then
+each line appears in its order, with waits shortened, and the terminal scrolls.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -17,8 +18,8 @@ from pathlib import Path
 
 COLUMNS, ROWS = 104, 26
 CHARACTER, LINE, MARGIN = 7.8, 18, 14  # pixels
-LONGEST_WAIT = 0.7  # seconds of the picture between two lines
-AT_THE_END = 6.0  # seconds until it begins again
+LONGEST_WAIT = 0.5  # seconds of the picture between two lines
+AT_THE_END = 8.0  # seconds of the picture with the whole output
 
 Line = tuple[float, str]
 
@@ -38,12 +39,12 @@ def record(command: Sequence[str]) -> list[Line]:
 
 
 def shown(lines: Sequence[Line], root: Path) -> list[Line]:
-    """Return the lines with the seconds of the picture: no path of this machine, and no wait that bores."""
+    """Return the lines with the seconds of the picture: no path of this machine, no password, no wait that bores."""
     picture, at, before = [], 0.0, 0.0
     for seconds, text in lines:
         at += min(max(seconds - before, 0.03), LONGEST_WAIT)
         before = seconds
-        text = text.replace(f"{root}/", "")
+        text = re.sub(r"(password )\S+", r"\1…", text.replace(f"{root}/", ""))
         picture.append((at, text if len(text) <= COLUMNS else text[: COLUMNS - 1] + "…"))
     return picture
 
@@ -64,20 +65,16 @@ def svg(command: str, lines: Sequence[Line]) -> str:
         )
         if number >= ROWS:
             steps[0] += f" {share:.2f}% {{ transform: translateY(-{LINE * (number - ROWS + 1)}px) }}"
-    scroll = (
-        f"@keyframes scroll {{ {steps[0]} 100% {{ transform: translateY(-{LINE * max(len(texts) - ROWS, 0)}px) }} }}"
-    )
+    end = f"transform: translateY(-{LINE * max(len(texts) - ROWS, 0)}px)"
     width, height = round(COLUMNS * CHARACTER + 2 * MARGIN), LINE * ROWS + 2 * MARGIN
     style = [
         "text { font: 13px ui-monospace, Menlo, Consolas, monospace; fill: #d6deeb; white-space: pre; }",
         ".ok { fill: #7fdbca; }",
-        f"text, g {{ animation: {whole:.1f}s step-end infinite; }}",
-        "g { animation-name: scroll; }",
-        scroll,
+        f"text, g {{ animation: {whole:.1f}s step-end -{lines[-1][0] + 0.1:.1f}s infinite; }}",
+        f"g {{ animation-name: scroll; {end}; }}",
+        f"@keyframes scroll {{ {steps[0]} 100% {{ {end} }} }}",
         *steps[1:],
-        "@media (prefers-reduced-motion: reduce) {",
-        f"  text, g {{ animation-delay: -{whole - 0.1:.1f}s; animation-play-state: paused; }}",
-        "}",
+        "@media (prefers-reduced-motion: reduce) { text, g { animation: none !important; } }",
     ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'
@@ -92,4 +89,4 @@ def svg(command: str, lines: Sequence[Line]) -> str:
 if __name__ == "__main__":
     picture, *arguments = sys.argv[1:]
     recorded = shown(record(arguments), Path.cwd())
-    Path(picture).write_text(svg(" ".join(arguments).replace("offset-ledger demo", "make demo"), recorded))
+    Path(picture).write_text(svg(" ".join(arguments), recorded))

@@ -11,7 +11,7 @@ tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 ${PYTHON:-python3.11} -m venv "$tmp/venv"
 "$tmp/venv/bin/pip" install --quiet --disable-pip-version-check uv
 "$tmp/venv/bin/uv" pip install --quiet --python "$tmp/venv/bin/python" pysail==0.7.2 pyspark-client==4.2.0
-"$tmp/venv/bin/python" -W ignore - <<'E'
+RUST_LOG=off "$tmp/venv/bin/python" -W ignore - <<'E'
 from decimal import Decimal
 
 from pysail.spark import SparkConnectServer

@@ -3,7 +3,7 @@
 GRANT USAGE ON SCHEMA offset_ledger TO ledger_writer, ledger_reader;
 GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA offset_ledger TO ledger_writer;
 REVOKE INSERT ON offset_ledger.migration, offset_ledger.pruning, offset_ledger.pruned_reread,
-  offset_ledger.pruned_dismissal, offset_ledger.quarantined FROM ledger_writer;
+  offset_ledger.pruned_dismissal, offset_ledger.renaming, offset_ledger.quarantined FROM ledger_writer;
 GRANT UPDATE (state, epoch, changed_by, changed_why, config_hash, dag_id, run_id, try_number, slices_expected,
   gap_reason, rows, refused, skipped, verdict, committed_xid, claimed_at, staged_at, validated_at, ended_at, late,
   approval, engine, engine_reason, after) ON offset_ledger.batch TO ledger_writer;

@@ -13,6 +13,7 @@ from offset_ledger import errors as _errors
 
 if TYPE_CHECKING:
     from offset_ledger.airflow.assets import table_asset as table_asset
+    from offset_ledger.airflow.dags import all_dags as all_dags
     from offset_ledger.airflow.dags import audit_dags as audit_dags
     from offset_ledger.airflow.dags import build_audit_dag as build_audit_dag
     from offset_ledger.airflow.dags import build_daily_report_dag as build_daily_report_dag
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "offset_ledger.airflow.assets": ("table_asset",),
     "offset_ledger.airflow.dags": (
-        *("audit_dags", "build_audit_dag", "build_daily_report_dag"),
+        *("all_dags", "audit_dags", "build_audit_dag", "build_daily_report_dag"),
         *("daily_report_dags", "ingest_dags", "redrive_dags"),
     ),
     "offset_ledger.airflow.ingest_dag": ("build_ingest_dag",),

@@ -22,7 +22,7 @@ LOCAL = f"{ROOT}/.venv/bin/python"
 # Of each major version before the packaged one, as published for embedding.
 POSTGRES = {"15": "15.15.0", "16": "16.11.0", "17": "17.7.0"}
 POSTGRES_PACKAGED = "18"
-KAFKA = ("3.6.2", "3.7.2", "3.9.1", "4.0.1", "4.1.1", KAFKA_VERSION)
+KAFKA = ("3.6.2", "3.7.2", "3.9.1", "4.0.1", "4.1.1", KAFKA_VERSION, "4.3.1", "4.4.0")
 PYTHON = ("3.11", "3.12", "3.13")
 # The newest of each minor version; 4.3 has no pyspark-client.
 SPARK = ("4.0.4", "4.1.3", "4.2.0", "4.3.0")

@@ -18,6 +18,18 @@ def test_each_line_appears_in_its_order_and_no_wait_is_long() -> None:
     assert times[-1] < 2 * LONGEST_WAIT
 
 
+def test_a_password_stays_here() -> None:
+    (line,) = shown([(0.0, "Airflow: http://127.0.0.1:8080, user admin, password aB-3_x")], Path("/project"))
+    assert line[1] == "Airflow: http://127.0.0.1:8080, user admin, password …"
+
+
+def test_the_loop_begins_with_the_result() -> None:
+    picture = svg("make demo", [(n / 10, f"ok line {n}") for n in range(1, 41)])
+    whole, delay = map(float, re.findall(r"animation: ([\d.]+)s step-end -([\d.]+)s infinite", picture)[0])
+    shares = [float(share) for share in re.findall(r"0%, ([\d.]+)% \{ opacity: 0", picture)]
+    assert max(shares) / 100 * whole < delay < whole - 5  # every line is there, and stays
+
+
 def test_the_picture_has_every_line_and_scrolls_to_the_last() -> None:
     picture = svg("make demo", [(n / 10, f"ok line {n} <&>") for n in range(1, 41)])
     root = ElementTree.fromstring(picture)

@@ -60,8 +60,10 @@ class Tables(NamedTuple):
 
 
 def files(query: Query) -> list[str]:
-    """The pipeline files of the ledger."""
-    return [row["file"] for row in query("SELECT DISTINCT file FROM offset_ledger.pipeline ORDER BY 1")]
+    """The pipeline files of the ledger, without forgotten ones."""
+    return [
+        row["file"] for row in query("SELECT DISTINCT file FROM offset_ledger.pipeline WHERE file !~ '~' ORDER BY 1")
+    ]
 
 
 def read_tables(query: Query, file: str) -> Tables:

@@ -5,8 +5,9 @@ page with their metrics in an asset event.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,39 +55,52 @@ It only reads the ledger: clearing and rerunning it, or a backfill over past day
 
 
 class _Dags(dict[str, DAG]):
-    """The DAGs of a folder by id. A task builds its own, and another only if it is looked up."""
+    """DAGs by id. A task builds its own, and another only if it is looked up."""
 
-    def __init__(self, folder: Path, dag_id: Callable[[str], str], build: Callable[[Pipeline], DAG]) -> None:
-        self._pipelines = {dag_id(each.name): each for each in parse_good(folder)}
-        self._build = build
+    def __init__(self, builders: Mapping[str, Callable[[], DAG]]) -> None:
+        self._builders = builders
         of_task = get_parsing_context().dag_id
-        super().__init__({each: build(of) for each, of in self._pipelines.items() if of_task in (None, each)})
+        super().__init__({each: build() for each, build in builders.items() if of_task in (None, each)})
 
     def __missing__(self, dag_id: str) -> DAG:
-        self[dag_id] = self._build(self._pipelines[dag_id])
+        self[dag_id] = self._builders[dag_id]()
         return self[dag_id]
+
+
+def all_dags(folder: Path) -> dict[str, DAG]:
+    """Every DAG for the pipeline files of a folder: ingest and redrive of each, the audit, the daily report.
+
+    A file with mistakes has none, and takes no other away (see ``parse_all``).
+    """
+    pipelines = parse_good(folder)
+    return _Dags(
+        {
+            **{ids.ingest_dag(each.name): partial(build_ingest_dag, each) for each in pipelines},
+            **{ids.redrive_dag(each.name): partial(build_redrive_dag, each) for each in pipelines},
+            ids.AUDIT_DAG: partial(build_audit_dag, pipelines),
+            ids.DAILY_REPORT_DAG: partial(build_daily_report_dag, folder),
+        }
+    )
 
 
 def ingest_dags(folder: Path) -> dict[str, DAG]:
     """An ingest DAG for each pipeline file in the folder; a file with mistakes has none (see ``parse_all``)."""
-    return _Dags(folder, ids.ingest_dag, build_ingest_dag)
+    return _Dags({ids.ingest_dag(each.name): partial(build_ingest_dag, each) for each in parse_good(folder)})
 
 
 def redrive_dags(folder: Path) -> dict[str, DAG]:
     """A redrive DAG for each pipeline file in the folder; a file with mistakes has none (see ``parse_all``)."""
-    return _Dags(folder, ids.redrive_dag, build_redrive_dag)
+    return _Dags({ids.redrive_dag(each.name): partial(build_redrive_dag, each) for each in parse_good(folder)})
 
 
 def audit_dags(folder: Path) -> dict[str, DAG]:
     """The DAG that audits the topic of each pipeline in the folder."""
-    dag = build_audit_dag(parse_good(folder))
-    return {dag.dag_id: dag}
+    return _Dags({ids.AUDIT_DAG: partial(build_audit_dag, parse_good(folder))})
 
 
 def daily_report_dags(folder: Path) -> dict[str, DAG]:
     """The DAG of the daily quality report over the pipelines in the folder."""
-    dag = build_daily_report_dag(folder)
-    return {dag.dag_id: dag}
+    return _Dags({ids.DAILY_REPORT_DAG: partial(build_daily_report_dag, folder)})
 
 
 def build_audit_dag(pipelines: Iterable[Pipeline]) -> DAG:

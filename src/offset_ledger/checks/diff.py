@@ -17,7 +17,7 @@ from offset_ledger.config.source import Format, SubjectStrategy
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding import subjects
 from offset_ledger.decoding.needed_columns import Follower
-from offset_ledger.decoding.typed.types import SchemaProblem
+from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.errors import (
     AccessDenied,
     BrokerUnavailable,

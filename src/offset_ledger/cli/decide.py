@@ -130,6 +130,48 @@ def run_accept_table(arguments: Namespace) -> Outcome:
     return Outcome({"table": table, "event_ids": event_ids}, text)
 
 
+_NAME = Option("pipeline", metavar="PIPELINE", help="its name in the ledger; of several topics that of the file")
+_OF_LEDGER = (why("renaming"), connection("postgres_default"))
+
+
+@verb(
+    _NAME,
+    Option("new", metavar="NEW", help="the name that its file has from now on"),
+    *_OF_LEDGER,
+    topics=Topics.TOGETHER,
+    example='offset-ledger rename orders shop_orders --why "one prefix for each team"',
+)
+def run_rename(arguments: Namespace) -> Outcome:
+    """Rename a pipeline in the ledger; its file, with the new name, continues at the next offset."""
+    from offset_ledger.decisions.renaming import rename_pipeline
+    from offset_ledger.ledger.database import open_ledger_at
+
+    old, new = arguments.pipeline, arguments.new
+    with open_ledger_at(get_connection(arguments.connection)) as session:
+        rename_pipeline(session, old, new, current_origin(), arguments.why)
+    text = f"pipeline {old} is called {new} now; write pipeline: {new} in its file before its next run"
+    return Outcome({"pipeline": new, "former": old}, text)
+
+
+@verb(
+    _NAME,
+    Option("--with-quarantine", action="store_true", help="although records wait in quarantine"),
+    *_OF_LEDGER,
+    topics=Topics.TOGETHER,
+    example='offset-ledger forget orders --why "it was a trial"',
+)
+def run_forget(arguments: Namespace) -> Outcome:
+    """Forget a pipeline whose file and rows are gone: its name and its table are free, its history stays."""
+    from offset_ledger.decisions.renaming import forget_pipeline
+    from offset_ledger.ledger.database import open_ledger_at
+
+    name, reason = arguments.pipeline, arguments.why
+    with open_ledger_at(get_connection(arguments.connection)) as session:
+        kept_as = forget_pipeline(session, name, current_origin(), reason, arguments.with_quarantine)
+    text = f"pipeline {name} is forgotten; the ledger keeps its history as {kept_as}"
+    return Outcome({"pipeline": name, "kept_as": kept_as}, text)
+
+
 @verb(
     PIPELINE,
     TAKE_OVER,

@@ -24,29 +24,25 @@ def run_demo(arguments: Namespace) -> Outcome:
     require("local", "the demo")
     from offset_ledger.demo.formats import run as formats
     from offset_ledger.demo.run import run
+    from offset_ledger.sandbox.airflow import USER
 
     proof = (formats.run if arguments.formats else run)(arguments.flights, say)
     if arguments.formats:
         tables = "Balance sheet by pipeline", "Batches of flights_avro"
-        around = list[str]()
-        then = [
-            f"\nThe pipeline files are in {proof.stack.home / 'project'}.",
-            "Next: docs/tutorial.md, a topic of your own in Avro.",
-        ]
+        around = [f"The pipeline files are in {proof.stack.home / 'project'}."]
     else:
-        airflow, home = proof.stack.airflow, proof.stack.home
+        airflow = proof.stack.airflow
         tables = "Balance sheet by partition", "Ledger"
-        around = ["", *(f"quality report: {page}" for page in proof.pages)]
-        around.append(f"Airflow: {airflow.address} (user admin, password in {airflow.directory / 'passwords.json'})")
-        then = [
+        around = [
+            *(f"quality report: {page}" for page in proof.pages),
             "\nThe servers stay up: open the entry Ledger in Airflow, or in a shell run:",
-            f"  . {home / 'env'} && {sys.argv[0]} status flights",
-            "Next: docs/tutorial.md, a topic of your own. `make down` stops the servers, `make clean` removes them.",
+            f"  . {proof.stack.home / 'env'} && {sys.argv[0]} status flights",
+            f"Airflow: {airflow.address}, user {USER}, password {airflow.password()}",
         ]
     verdict = "every claim is true" if proof.holds else "NOT every claim is true"
-    lines = [f"\n{tables[0]}", table(proof.sheet), f"\n{tables[1]}", table(proof.batches), *around, ""]
-    lines += [*map(str, proof.claims), f"\n{verdict}, {proof.seconds:.0f} s", f"  {_times(proof.parts)}"]
-    lines += [f"  tasks of the DAG: {_times(proof.tasks)}", *then]
+    lines = [f"\n{tables[0]}", table(proof.sheet), f"\n{tables[1]}", table(proof.batches), ""]
+    lines += [f"{proof.seconds:.0f} s: {_times(proof.parts)}", f"  tasks of the DAG: {_times(proof.tasks)}", *around]
+    lines += [f"\n{verdict}:", *map(str, proof.claims)]
     return Outcome([asdict(claim) for claim in proof.claims], "\n".join(lines), 0 if proof.holds else 1)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offset_ledger.cli.output import table
+from offset_ledger.cli.output import show, table
 from offset_ledger.cli.verbs import (
     BATCH,
     PIPELINE,
@@ -19,14 +21,17 @@ from offset_ledger.cli.verbs import (
     from_1,
     optional_pipeline,
     pipeline_of,
+    say,
     since,
     verb,
 )
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import ConfigurationError
+from offset_ledger.errors import ConfigurationError, UsageError
 from offset_ledger.units import counted, show_duration
 
 if TYPE_CHECKING:
+    from offset_ledger.config.model import Pipeline
+    from offset_ledger.ledger.redrive import RedriveChoice
     from offset_ledger.standing.status import PipelineStatus
 
 
@@ -127,6 +132,7 @@ def run_batch(arguments: Namespace) -> Outcome:
         Option("--resolved", action="store_true", help="those that a redrive has resolved instead"),
         Option("--dismissed", action="store_true", help="those that a person has dismissed instead"),
     ),
+    Option("--export", metavar="FILE", help="write all, with bytes, to a .jsonl or .csv file; - prints JSON lines"),
     example="offset-ledger quarantine list flights --since 1h",
 )
 def run_quarantine(arguments: Namespace) -> Outcome:
@@ -135,6 +141,8 @@ def run_quarantine(arguments: Namespace) -> Outcome:
     from offset_ledger.standing.status import rejected_batch
 
     choice, pipeline = parse_choice(arguments.reason, arguments.since, arguments.limit), pipeline_of(arguments)
+    if arguments.export:
+        return _export(arguments, pipeline, choice)
     total, *reasons = list_quarantined(pipeline, choice, arguments.resolved, arguments.dismissed)
     dismissed = list_quarantined(pipeline, choice, dismissed=True)[0]["records"]
     waiting = rejected_batch(pipeline, arguments.limit)
@@ -145,6 +153,30 @@ def run_quarantine(arguments: Namespace) -> Outcome:
         lines += [f"\nnot among them: what {waiting.batch} refused", _by_reason(waiting.refused), waiting.waits_for]
     data = {"records": total["records"], "dismissed": dismissed, "in_redrive": total["in_redrive"], "reasons": reasons}
     return Outcome(data | {"rejected": asdict(waiting) if waiting else None}, "\n".join(filter(None, lines)))
+
+
+def _export(arguments: Namespace, pipeline: Pipeline, choice: RedriveChoice) -> Outcome:
+    from offset_ledger.repair.quarantine_export import export_lines
+
+    file, written = arguments.export, 0
+    printed, as_csv = file == "-", file.endswith(".csv")
+    if printed and arguments.json:
+        raise UsageError("--export - prints JSON lines already; leave out --json, or name a file")
+    if not printed and not as_csv and not file.endswith(".jsonl"):
+        raise UsageError(f"--export takes a file that ends in .jsonl or .csv, or -, found {file!r}")
+    lines = export_lines(pipeline, choice, arguments.resolved, arguments.dismissed, as_csv)
+    try:
+        with nullcontext() if printed else Path(file).open("w", encoding="utf-8", newline="") as out:
+            for line in lines:
+                print(line, file=out) if out else show(line)
+                written += 1
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror}; name another --export") from None
+    records = written - as_csv  # without the header
+    text = f"{counted(records, 'record')} of {pipeline.name} written to {file}"
+    if printed:
+        say(text)
+    return Outcome({"records": records, "file": file}, "" if printed else text)
 
 
 def _by_reason(reasons: Sequence[Mapping[str, Any]]) -> str:

@@ -39,6 +39,7 @@ _GROUPS: dict[str, tuple[Verb | Family, ...]] = {
         Family("batch", "list batches, and decide about them", _BATCH),
         Family("quarantine", "list quarantined records, retry or dismiss them, deliver dead letters", _QUARANTINE),
         Family("accept", "accept what has changed, or a loss, and go on", _ACCEPT),
+        *(decide.run_rename, decide.run_forget),
     ),
     "other": (
         Family("kafka", "publish records, plan and audit topics, measure guarantees", _KAFKA),
@@ -99,7 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     text = outcome.text
     if arguments.json:
         text = json.dumps(outcome.data, default=lambda each: getattr(each, "isoformat", each.__str__)(), indent=2)
-    show(text)
+    if text:
+        show(text)
     return outcome.exit_code
 
 

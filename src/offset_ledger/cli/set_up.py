@@ -26,7 +26,7 @@ from offset_ledger.cli.verbs import (
     verb,
 )
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import ConfigurationError, TransientError, UsageError
+from offset_ledger.errors import ConfigurationError, PipelineFileError, TransientError, UsageError
 from offset_ledger.extras import require
 from offset_ledger.model.moments import parse_since
 from offset_ledger.units import counted
@@ -167,16 +167,17 @@ def _instead(name: str, about: str) -> Option:
 
 
 @verb(
-    optional_pipeline("needed but for --system: "),
+    optional_pipeline("needed but for --system and --folder: "),
     OneOf(
         _instead("data", "decode some records of the topic instead"),
         _instead("schema", "compare the latest schema, the file and the table instead"),
         _instead("system", "check packages, servers, versions, rights, clocks, tables and topics instead"),
+        Option("--folder", type=Path, help="check all files of this folder, with their suites; no server is asked"),
     ),
     *_SAMPLE,
     topics=Topics.TOGETHER,
     example="offset-ledger check flights\n  offset-ledger check flights --data --since 1h --refused\n"
-    "  offset-ledger check --system",
+    "  offset-ledger check --system\n  offset-ledger check --folder dags/pipelines",
 )
 def run_check(arguments: Namespace) -> Outcome:
     """Check a pipeline file, and whether its topic is there and its table fits; or data, schema or system.
@@ -186,11 +187,15 @@ def run_check(arguments: Namespace) -> Outcome:
     """
     instead = {"data": check_data, "schema": check_schema, "system": check_system}.get(arguments.instead)
     see = f"(see: {arguments.prog} check --help)"
-    if arguments.pipeline is None and instead is not check_system:
+    if arguments.pipeline is None and instead is not check_system and arguments.folder is None:
         raise UsageError(f"the following arguments are required: PIPELINE {see}")
     sample = ("records", "partition", "from_offset", "since", "refused")
     if instead is not check_data and (given := [name for name in sample if getattr(arguments, name)]):
         raise UsageError(f"--{given[0].replace('_', '-')} needs --data {see}")
+    if arguments.folder is not None:
+        if arguments.pipeline is not None:
+            raise UsageError(f"--folder checks every file; leave PIPELINE out {see}")
+        return _check_folder(arguments.folder)
     if instead is not None:
         topics = Topics.TOGETHER if instead is check_system else Topics.EACH
         return run_verb(Namespace(**{**vars(arguments), "run": instead, "topics": topics}))
@@ -214,6 +219,27 @@ def run_check(arguments: Namespace) -> Outcome:
     lines = [f"{pipeline.path}: no mistakes", about_topic, about_table, *notes]
     away = topic == "not asked" or table == "not compared"
     return Outcome(data | {"notes": notes}, "\n".join(lines), TransientError.exit_code if away else 0)
+
+
+def _check_folder(folder: Path) -> Outcome:
+    """Check the files of a folder, also beside each other, and their suites, as far as no server is needed."""
+    from offset_ledger.config.parse import parse_all
+    from offset_ledger.decoding.elsewhere import check_defaults
+    from offset_ledger.validate.step import read_suite
+
+    pipelines, problems = parse_all(folder), list[str]()
+    for each in pipelines:
+        place = f"{each.path}: "
+        try:
+            check_defaults(each.record)
+            place = ""  # a suite's mistakes have their own
+            read_suite(each)
+        except ConfigurationError as error:
+            problems.append(f"{place}{error}")
+    if problems:
+        raise PipelineFileError(problems)
+    data = [{"pipeline": each.name, "config_hash": each.config_hash} for each in pipelines]
+    return Outcome(data, f"{folder}: {counted(len(pipelines), 'pipeline file')}, no mistakes")
 
 
 def check_data(arguments: Namespace) -> Outcome:

@@ -265,7 +265,7 @@ def run_verb(arguments: Namespace) -> Outcome:
     names = {each.name: f"{arguments.pipeline}@{each.source.topic}" for each in known_pipelines(pipeline)}
     if not names:
         raise ConfigurationError(f"pipeline {pipeline.name} has read no topic yet; ingest it first")
-    if arguments.topics is Topics.ONE:
+    if arguments.topics is Topics.ONE or getattr(arguments, "export", None):
         raise ConfigurationError(f"pipeline {pipeline.name} reads several topics; name one of {', '.join(names)}")
     outcomes = {name: _outcome(Namespace(**{**vars(arguments), "pipeline": given})) for name, given in names.items()}
     text = by_topic({name: outcome.text for name, outcome in outcomes.items()})

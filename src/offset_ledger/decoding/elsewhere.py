@@ -14,8 +14,18 @@ import pyarrow.compute as pc
 from offset_ledger.config.model import Column, FieldCondition, RecordShape
 from offset_ledger.decoding.headers import last_headers
 from offset_ledger.decoding.json.conversions import conversion, from_text
-from offset_ledger.decoding.kinds import ColumnKind, Flags, as_texts, kind_of, kinds, staged, valid_flags
-from offset_ledger.decoding.outcome import HEADERS_PATH, KEY_PATH, Code, Mismatch, Places, Reason, printable, step_of
+from offset_ledger.decoding.kinds import ColumnKind, as_texts, kind_of, kinds, staged, valid_flags
+from offset_ledger.decoding.outcome import (
+    HEADERS_PATH,
+    KEY_PATH,
+    Code,
+    Flags,
+    Mismatch,
+    Places,
+    Reason,
+    printable,
+    step_of,
+)
 from offset_ledger.decoding.shape import compared, holds
 from offset_ledger.errors import ConfigurationError
 

@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.kinds import Flags
-from offset_ledger.decoding.outcome import WHOLE, Code, Reason, Refusal, Skip
+from offset_ledger.decoding.outcome import WHOLE, Code, Flags, Reason, Refusal, Skip
 
 ROWS = ("c", "r", "u")
 """The operations whose record has a row after it: create, read by a snapshot, update."""

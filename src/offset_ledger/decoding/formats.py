@@ -6,24 +6,15 @@ from functools import partial
 
 from offset_ledger.config.model import Limits, RecordShape, Tombstone
 from offset_ledger.config.source import Format, KeyFormat, Source
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.elsewhere import check_defaults
 from offset_ledger.decoding.frame import KEY_HEADER, VALUE_HEADER
-from offset_ledger.decoding.framed import (
-    FramedDecoder,
-    FramedKeys,
-    HeaderFrames,
-    Lookup,
-    NamedByHeader,
-    OtherKind,
-    ReadKey,
-    Remembered,
-    Schema,
-)
+from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, OtherKind, ReadKey
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.outcome import Decoder
+from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.decoding.presence import given_by
+from offset_ledger.decoding.schemas import HeaderFrames, Lookup, NamedByHeader, ReadIndexes, Remembered, Schema
 from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema, is_of_others
-from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.extras import require
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
@@ -92,12 +83,20 @@ def _of_values(source: Source, record: RecordShape, limits: Limits, lookup: Look
 
 def _header_frames(source: Source, record: RecordShape, lookup: Lookup) -> HeaderFrames:
     """What puts frames in the place of headers; before keys only where they are read, and not before those in JSON."""
-    values = NamedByHeader(VALUE_HEADER, lookup, source.format is Format.PROTOBUF)
+    values = NamedByHeader(VALUE_HEADER, lookup, _read_indexes(source.format))
     are_read = any(column.key is not None for column in record.all_columns)
     if not are_read or source.key_format is KeyFormat.JSON:
         return HeaderFrames(values, None)
     of_schemas = lookup if source.key_format in LANGUAGES else None
-    return HeaderFrames(values, NamedByHeader(KEY_HEADER, of_schemas, source.key_format is KeyFormat.PROTOBUF))
+    return HeaderFrames(values, NamedByHeader(KEY_HEADER, of_schemas, _read_indexes(source.key_format)))
+
+
+def _read_indexes(format_: str) -> ReadIndexes | None:
+    if format_ != Format.PROTOBUF:
+        return None
+    from offset_ledger.decoding.protobuf.schema import message_indexes
+
+    return message_indexes
 
 
 _EXTRAS: Mapping[str, str] = {Format.PROTOBUF: "protobuf", Format.JSON_SCHEMA: "json-schema"}

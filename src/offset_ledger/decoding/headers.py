@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.kinds import Flags
-from offset_ledger.decoding.outcome import HEADERS_PATH, Code, Reason, printable
+from offset_ledger.decoding.outcome import HEADERS_PATH, Code, Flags, Reason, printable
 from offset_ledger.decoding.texts import is_utf8, utf8
 from offset_ledger.model.header_name import HeaderName
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import Limits, RecordShape, Tombstone
 from offset_ledger.decoding import outcome
+from offset_ledger.decoding.decoder import Keys
 from offset_ledger.decoding.frame import NO_SCHEMA, schema_ids
 from offset_ledger.decoding.headers import headers_json, wrong_names
 from offset_ledger.decoding.kinds import EPOCH, MOMENT, check_event_id
 from offset_ledger.decoding.outcome import Code, DecodedRow, Key, Mismatch, Outcome, Places, Reason, Refusal, Timestamp
+from offset_ledger.decoding.schemas import HeaderFrames
 from offset_ledger.pandas_later import without_pandas
-
-if TYPE_CHECKING:
-    from offset_ledger.decoding.framed import HeaderFrames
 
 without_pandas()
 _KAFKA = [
@@ -69,7 +67,7 @@ class KafkaColumns:
         headers = headers_json(batch.column("headers"))
         self.columns = [batch.column("partition"), batch.column("offset"), self.timestamps, self.keys, headers]
 
-    def read_keys(self, keys: outcome.Keys) -> None:
+    def read_keys(self, keys: Keys) -> None:
         """Let ``keys`` name the events."""
         keys.look_up(self.framed_keys)
         read = [keys.read(key) for key in self.framed_keys.to_pylist()]

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import EVENT_ID, Column, ColumnType, RecordShape, is_judged
-from offset_ledger.decoding.outcome import Code, Mismatch
+from offset_ledger.decoding.outcome import Code, Flags, Mismatch
 
-Flags = npt.NDArray[np.bool_]
 Built = tuple[pa.Array, Flags | None]
 """A staged column, and a flag for each value that certainly is what it should be; None where all are.
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from offset_ledger.decoding.kinds import Flags, content
-from offset_ledger.decoding.outcome import Places
+from offset_ledger.decoding.kinds import content
+from offset_ledger.decoding.outcome import Flags, Places
 from offset_ledger.decoding.texts import utf8
 
 Rows = slice | Places

@@ -1,4 +1,4 @@
-"""What becomes of records, one by one and many at once, and the shape that every format's decoder has."""
+"""What becomes of records, one by one and many at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import numpy as np
@@ -15,11 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import RecordShape
-
-if TYPE_CHECKING:
-    from offset_ledger.decoding.framed import HeaderFrames
-    from offset_ledger.decoding.kinds import Flags
 
 KEY_PATH = "_key"
 HEADERS_PATH = "_headers"
@@ -116,57 +110,16 @@ class Mismatch(Exception):
         return Reason(path, self.code, self.detail)
 
 
+class SchemaProblem(Exception):
+    """A writer's schema that no record can be read with; its text is one line that says why."""
+
+
 class RecordRefused(Exception):
     """The reason against a whole record, or against what is left of it where its columns have taken theirs."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-class Keys(Protocol):
-    """Reads event ids from keys."""
-
-    def look_up(self, keys: pa.BinaryArray) -> None:
-        """Prepare to read these keys."""
-
-    def read(self, key: bytes | None) -> Key:
-        """The event id as UTF-8, or why there is none; None where there is no key."""
-
-
-Given = Sequence["Flags | None"]
-"""For each column that has a group the flags of the values that give it; None: of those in which it is not NULL."""
-GivenBy = Callable[[pa.BinaryArray], Given]
-
-
-class Decoder(Protocol):
-    """A format, compiled for one pipeline; ``key_columns`` reads the columns that are in keys, of keys as values.
-
-    ``given`` says which columns of groups are in values that have become rows.
-    """
-
-    key_columns: Decoder | None
-    given: GivenBy | None
-
-    @property
-    def record(self) -> RecordShape:
-        """Return the shape that it was compiled from."""
-
-    @property
-    def keys(self) -> Keys | None:
-        """Return what reads event ids from keys that are more than a text."""
-
-    @property
-    def frames(self) -> HeaderFrames | None:
-        """Return what adds the frames that it decodes, where headers stand for them."""
-
-    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
-        """Return what becomes of one record but for its columns elsewhere; never raises."""
-
-    def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """Those of the values that certainly decode, as columns, and those that certainly are none of the pipeline's;
-        None where the format has no such way.
-        """
 
 
 EMPTY = '""'
@@ -185,6 +138,7 @@ def step_of(name: str) -> str:
 
 
 Places = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 def _nowhere() -> Places:
@@ -204,7 +158,7 @@ class Proven:
     columns: Sequence[pa.Array | None] = ()
     skipped: Places = field(default_factory=_nowhere)
 
-    def kept(self, flags: npt.NDArray[np.bool_]) -> Proven:
+    def kept(self, flags: Flags) -> Proven:
         """Return only the rows that have a flag."""
         if flags.all():
             return self

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import FieldCondition, JsonPath, RecordShape
-from offset_ledger.decoding.kinds import ColumnKind, Flags, kinds
+from offset_ledger.decoding.kinds import ColumnKind, kinds
+from offset_ledger.decoding.outcome import Flags
 
 Has = Callable[[JsonPath], bool]
 """Whether a record, or the schema that it was written with, has a path."""

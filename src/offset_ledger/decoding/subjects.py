@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from offset_ledger.config.source import Format, Source, SubjectStrategy
-from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
+from offset_ledger.decoding.outcome import SchemaProblem
+from offset_ledger.decoding.typed.types import SchemaField
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 
 LANGUAGES: Mapping[str, SchemaLanguage] = {

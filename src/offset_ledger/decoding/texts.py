@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.decoding import counts, kinds
-from offset_ledger.decoding.kinds import Built, ColumnKind, Flags, as_flags, check_event_id, content, free_of_nul, kept
-from offset_ledger.decoding.outcome import EMPTY, Code, Mismatch, printable
+from offset_ledger.decoding.kinds import Built, ColumnKind, as_flags, check_event_id, content, free_of_nul, kept
+from offset_ledger.decoding.outcome import EMPTY, Code, Flags, Mismatch, printable
 
 _DAY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})Z?")
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?Z?")

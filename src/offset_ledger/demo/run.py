@@ -13,6 +13,7 @@ from typing import Any
 from offset_ledger.config.model import Stage
 from offset_ledger.demo.dag_runs import DagRuns
 from offset_ledger.errors import StackError
+from offset_ledger.ids import AUDIT_DAG
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import Cursor, connect, migrate, named_sql, rows, transaction
 from offset_ledger.ledger.pipelines import read_cursors
@@ -111,6 +112,8 @@ def run(flights: int | None, say: Say) -> DemoProof:
     with watch.part("run the DAG"):
         runs.unpause()
         drain(stack, runs, watch, say)
+    audits = DagRuns(stack.airflow, AUDIT_DAG, say)
+    audits.unpause()  # which starts the run of yesterday
     with connect(stack.postgres.connection()) as session:
         say("checking the table against the CSV")
         with watch.part("check"), transaction(session) as cursor:
@@ -119,6 +122,7 @@ def run(flights: int | None, say: Say) -> DemoProof:
         say("running the DAG once more")
         with watch.part("run it once more"):
             again = runs.trigger()
+            audits.settle()
         with transaction(session) as cursor:
             claims.append(Claim("a second run planned nothing", True, again.tasks.get("plan") == "skipped"))
             claims.append(Claim("a second run changed no row", before, fingerprint(cursor)))

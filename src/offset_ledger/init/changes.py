@@ -16,9 +16,9 @@ from offset_ledger.decoding.connect_schema import PAYLOAD, VARIABLE_SCALE, Conne
 from offset_ledger.decoding.envelope import is_null, unwrapped
 from offset_ledger.decoding.inferred import Inferred, schema_columns
 from offset_ledger.decoding.json.conversions import list_elements
+from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.decoding.presence import Placeholders
 from offset_ledger.decoding.subjects import fields_of
-from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.table.infer import MAX_NESTED, Sample, SampledRecord, json_columns, json_documents

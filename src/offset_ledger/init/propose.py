@@ -20,12 +20,13 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, FieldCondition, JsonPath, Limits, RecordShape, Tombstone, spelled
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding.connect_schema import PAYLOAD, null_as_default
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
-from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.inferred import Inferred, Proposed, column_name, left_out, limited, named
 from offset_ledger.decoding.kafka_columns import fill_from_kafka
 from offset_ledger.decoding.kinds import EPOCH, MAX_EVENT_ID_BYTES
-from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, printable
+from offset_ledger.decoding.outcome import DecodedRow, Reason, Refusal, printable
+from offset_ledger.decoding.schemas import Lookup
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.init.changes import ADDED, DELETED, OP
 from offset_ledger.init.match import Matched, match

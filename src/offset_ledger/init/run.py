@@ -14,10 +14,10 @@ from offset_ledger.config.names import check_identifier, split_table
 from offset_ledger.config.parse import FOLDER, parse_pipeline
 from offset_ledger.config.source import Envelope, Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.connections import get_connection
-from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.inferred import column_name
+from offset_ledger.decoding.outcome import SchemaProblem
+from offset_ledger.decoding.schemas import Lookup
 from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
-from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.init.changes import (
     by_connect_names,

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from psycopg2 import errors as pg
+from psycopg2 import sql
 from psycopg2.extras import execute_values
 
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import ROWS_SCHEMA, Pipeline
+from offset_ledger.config.parse import known_names
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, open_ledger, transaction
+from offset_ledger.model.batch import Origin
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot, topic_of
 
@@ -82,6 +85,13 @@ def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
     if owner is None:
         return target
     taken = f"pipeline {pipeline.name}: table {target} is filled by pipeline {owner['pipeline']}"
+    file, folder = owner["pipeline"].partition("@")[0], pipeline.path.parent
+    if owner["committed"] and file not in known_names(folder):
+        raise ConfigurationError(
+            f"{taken}; one table takes one pipeline file, and {folder} has no file of {file}: to continue it as this "
+            f"one, run offset-ledger rename {file} {pipeline.file} --why ...; to give it up, run offset-ledger forget "
+            f"{file} --why ...; or name another table"
+        )
     if owner["committed"]:
         raise ConfigurationError(
             f"{taken}; one table takes one pipeline file, because only one file orders its rows; name another table, "
@@ -105,6 +115,49 @@ def take_table(cursor: Cursor, pipeline: Pipeline) -> str:
             check_owner(cursor, pipeline)  # again: they may have planned or committed before they were locked
         cursor.run("pipelines/take_table", **ours)
     return target
+
+
+def registered_files(cursor: Cursor) -> list[str]:
+    """The names of the pipeline files that the ledger knows, without those that were forgotten."""
+    query = "SELECT DISTINCT file FROM offset_ledger.pipeline WHERE file !~ '~' ORDER BY file"
+    return [row["file"] for row in cursor.execute(query)]
+
+
+def waiting_records(cursor: Cursor, names: Sequence[str]) -> int:
+    """How many records of these pipelines wait in quarantine."""
+    return int(cursor.run("renaming/waiting", names=names).one()["records"])
+
+
+def has_rows(cursor: Cursor, target: str) -> bool:
+    """Return whether the table, as the ledger names it, is there and not empty."""
+    table = cursor.execute("SELECT to_regclass(%s)::text", [target]).one()[0]
+    if table is None:
+        return False
+    return bool(cursor.execute(sql.SQL("SELECT EXISTS (SELECT FROM {})").format(sql.SQL(table))).one()[0])
+
+
+def rename(cursor: Cursor, names: Sequence[str], file: str, new: str | None, origin: Origin, why: str) -> str:
+    """Give these pipelines, all of the file, its new name, with their history; returns the name that they have now.
+
+    Without a new name they are forgotten: they keep no table, and have a name that no file can have.
+    """
+    by = {"former": file, "name": new, "who": origin.who, "why": why}
+    renaming_id = cursor.run("renaming/record", **by).one()["renaming_id"]
+    now = new or f"{file}~{renaming_id}"
+    cursor.run("renaming/rename", old=file, new=now, cut=len(file) + 1, names=[*names, file])
+    kept, table = sql.Identifier(ROWS_SCHEMA, file), sql.Identifier(ROWS_SCHEMA, now)
+    if new is None:
+        cursor.run("renaming/release_table", file=now)
+        cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(kept))
+    elif has_bookkeeping(cursor, file):
+        cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table))  # that of an earlier ledger
+        cursor.execute(sql.SQL("ALTER TABLE {} RENAME TO {}").format(kept, sql.Identifier(now)))
+    return now
+
+
+def has_bookkeeping(cursor: Cursor, file: str) -> bool:
+    """Return whether the rows of the file have their bookkeeping in a table beside their own."""
+    return bool(cursor.run("table/has_bookkeeping", file=file).one()[0])
 
 
 def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:

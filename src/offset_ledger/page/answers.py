@@ -163,6 +163,7 @@ def _summary(
         "dated_long_ago": standing.totals.dated_long_ago(now),
         "open_batch": {name: row[name] for name in _OPEN} if row and row["batch_id"] is not None else None,
         "question": standing.question,
+        "silence": standing.silence,
         "quarantined": row["quarantined"] if row else None if ledger.problem else 0,
         "quarantine_counted": COUNTED,
         "quarantined_share": row["judged_share"] if row else None,
@@ -250,9 +251,11 @@ def completeness(pipeline: Pipeline, window: HistoryWindow, brokers: BrokerCache
     with reading(pipeline.target.connection) as cursor:
         ledger = read_ledger(cursor, [pipeline.name])
         end = anchor(window, ledger.partitions.get(pipeline.name, ()), now)
-        rows = completeness_rows(cursor, pipeline.name, window, end)
+        rows, refused = completeness_rows(cursor, pipeline.name, window, end)
     standing = assess(pipeline, ledger, topic, now)
-    shown = lines(() if standing.recreated else rows, standing.partitions, window, end)
+    if standing.recreated:
+        rows, refused = [], []
+    shown = lines(rows, refused, standing.partitions, window, end)
     return {
         "begin": window.begin(end),
         "step": window.step.total_seconds(),
@@ -262,11 +265,16 @@ def completeness(pipeline: Pipeline, window: HistoryWindow, brokers: BrokerCache
     }
 
 
-def completeness_rows(cursor: Cursor, pipeline: str, window: HistoryWindow, end: datetime) -> list[LedgerRow]:
-    """Read, by partition and step of record time, sums of the newest batches committed since the window began."""
+def completeness_rows(
+    cursor: Cursor, pipeline: str, window: HistoryWindow, end: datetime
+) -> tuple[list[LedgerRow], list[LedgerRow]]:
+    """Read, by partition and step of record time, sums of the newest batches committed since the window began, and how
+    many records they refused.
+    """
     begin = window.begin(end)
-    times = {"since": begin, "until": begin + window.span, "step": window.step}
-    return read_rows(cursor, "page/completeness", pipeline=pipeline, batches=_COVERED, **times)
+    of = {"pipeline": pipeline, "batches": _COVERED, "since": begin, "until": begin + window.span, "step": window.step}
+    refused = read_rows(cursor, "page/quarantined_at", records=COUNTED, **of)
+    return read_rows(cursor, "page/completeness", **of), refused
 
 
 def newest_audits(pipelines: Sequence[Pipeline], rights: Rights, brokers: BrokerCache) -> JsonObject:

@@ -68,7 +68,8 @@ class Cover(StrEnum):
 class Run:
     """Steps ``start`` to ``end``, exclusive, of the same cover and marks; the counts are those of all of them.
 
-    A run in which ranges begin, but none ends, has no ``until_offset``.
+    ``quarantined``: records of these times; the other counts are those of the ranges that end in them. A run in which
+    ranges begin, but none ends, has no ``until_offset``.
     """
 
     start: int
@@ -82,20 +83,29 @@ class Run:
     until_offset: int | None = None
 
     @property
-    def kind(self) -> tuple[Cover, bool, bool, bool]:
+    def kind(self) -> tuple[Cover, bool, bool]:
         """Its looks; neighbours of one kind are one run."""
-        return self.cover, self.again > 0, self.quarantined > 0, self.gap > 0
+        return self.cover, self.again > 0, self.gap > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Records of the step ``start`` that are in quarantine."""
+
+    start: int
+    records: int
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One partition: its runs, and their sums."""
+    """One partition: its runs, where its refused records are, and the sums of the ranges that end in the window."""
 
     partition: int
     lag: int | None
     cursor: int | None
     complete_to: datetime | None
     runs: tuple[Run, ...]
+    refused: tuple[Refused, ...]
     records: int
     again: int
     quarantined: int
@@ -109,15 +119,34 @@ def anchor(window: HistoryWindow, known: Iterable[LedgerPartition], now: datetim
 
 
 def lines(
-    rows: Iterable[Mapping[str, Any]], positions: Sequence[Position], window: HistoryWindow, end: datetime
+    rows: Iterable[Mapping[str, Any]],
+    refused: Iterable[Mapping[str, Any]],
+    positions: Sequence[Position],
+    window: HistoryWindow,
+    end: datetime,
 ) -> tuple[Line, ...]:
-    """Return a line for each partition, from rows of ``page/completeness.sql``; the window ends at ``end``."""
+    """Return a line for each partition, from rows of ``page/completeness.sql`` and ``page/quarantined_at.sql``; the
+    window ends at ``end``.
+    """
     begin, count = window.begin(end), window.span // window.step
     by_partition = {partition: list(each) for partition, each in groupby(rows, key=lambda row: int(row["partition"]))}
-    return tuple(_line(each, by_partition.get(each.partition, ()), begin, window.step, count) for each in positions)
+    marks: dict[int, list[Refused]] = {}
+    for row in refused:
+        marks.setdefault(row["partition"], []).append(Refused((row["at"] - begin) // window.step, row["records"]))
+    return tuple(
+        _line(p, by_partition.get(p.partition, ()), marks.get(p.partition, ()), begin, window.step, count)
+        for p in positions
+    )
 
 
-def _line(position: Position, rows: Sequence[Mapping[str, Any]], begin: datetime, step: timedelta, count: int) -> Line:
+def _line(
+    position: Position,
+    rows: Sequence[Mapping[str, Any]],
+    refused: Sequence[Refused],
+    begin: datetime,
+    step: timedelta,
+    count: int,
+) -> Line:
     steps = []
     for n in range(count):
         complete = position.complete_to is not None and begin + step * n < position.complete_to
@@ -129,17 +158,21 @@ def _line(position: Position, rows: Sequence[Mapping[str, Any]], begin: datetime
                 steps[n] = replace(steps[n], cover=Cover.TABLE)
         steps[since] = replace(steps[since], from_offset=_least([steps[since].from_offset, row["from_offset"]]))
         steps[at] = Run(at, at + 1, Cover.TABLE, **{name: row[name] for name in _COPIED})
+    for mark in refused:
+        steps[mark.start] = replace(steps[mark.start], quarantined=mark.records)
     runs = []
     for same in (list(each) for _, each in groupby(steps, key=lambda step: step.kind)):
         ends = [each.until_offset for each in same if each.until_offset is not None]
         least, end = _least([each.from_offset for each in same]), max(ends, default=None)
         first, last = same[0], same[-1]
         runs.append(Run(first.start, last.end, first.cover, **_sums(same), from_offset=least, until_offset=end))
-    return Line(position.partition, position.lag, position.cursor, position.complete_to, tuple(runs), **_sums(steps))
+    place = (position.partition, position.lag, position.cursor, position.complete_to)
+    read = {name: sum(row[name] for row in rows) for name in _SUMMED}
+    return Line(*place, tuple(runs), tuple(refused), **read)
 
 
 _SUMMED = ("records", "again", "quarantined", "gap")
-_COPIED = (*_SUMMED, "from_offset", "until_offset")
+_COPIED = ("records", "again", "gap", "from_offset", "until_offset")
 
 
 def _sums(steps: Sequence[Run]) -> dict[str, int]:

@@ -42,8 +42,7 @@ class Rights:
     def blocked_reason(self, dag_id: str) -> str | None:
         """Why the user cannot trigger this DAG here; None if they can."""
         if dag_id not in self.existing:
-            built_by = f"{dag_id.partition('_')[0]}_dags"
-            return f"Airflow has no DAG {dag_id}: dags/ledger.py of docs/add-to-airflow.md builds it, with {built_by}"
+            return f"Airflow has no DAG {dag_id}: dags/ledger.py of docs/add-to-airflow.md builds it, with all_dags"
         if dag_id not in self.triggerable:
             return f"you may not trigger {dag_id}"
         return f"{dag_id} is paused: a run would not start until the DAG is unpaused" if dag_id in self.paused else None

@@ -14,9 +14,10 @@ from psycopg2.extras import execute_values
 from offset_ledger.config.model import Merge, Pipeline, RecordShape
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.decoder import Decoder, GivenBy, Keys
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
-from offset_ledger.decoding.framed import HeaderFrames
-from offset_ledger.decoding.outcome import DecodedRow, Decoder, GivenBy, Keys, Reason, Refusal, Skip
+from offset_ledger.decoding.outcome import DecodedRow, Reason, Refusal, Skip
+from offset_ledger.decoding.schemas import HeaderFrames
 from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records

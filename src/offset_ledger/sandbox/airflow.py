@@ -203,7 +203,7 @@ class Airflow:
             self.directory.mkdir(parents=True, exist_ok=True)
             keys = {name: secrets.token_urlsafe(64) for name in ("jwt_secret", "secret_key")}
             logins = {user: secrets.token_urlsafe(24) for user in (USER, VIEWER)}
-            write_private(self.passwords, json.dumps(logins))
+            write_private(self.passwords, json.dumps(logins, indent=2) + "\n")
             write_private(path, json.dumps({**keys, "fernet_key": Fernet.generate_key().decode()}))
         return dict(json.loads(path.read_text()))
 

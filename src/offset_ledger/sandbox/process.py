@@ -1,9 +1,8 @@
 """Server processes that outlive this one: each in a session of its own, found again by its pid file.
 
-The pid file keeps the moment the process started: a pid that the system has given to another process is not signalled.
+The file ``started`` beside it keeps the moment: a pid that the system has given to another process is not signalled.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -41,6 +40,10 @@ class Daemon:
     def _pid_file(self) -> Path:
         return self.directory / f"{self.name}.pid"
 
+    @property
+    def _started_file(self) -> Path:
+        return self.directory / f"{self.name}.started"
+
     def pid(self) -> int | None:
         """The pid of the running process, or None."""
         process = self._process()
@@ -58,7 +61,8 @@ class Daemon:
             except OSError as error:
                 raise StackError(f"{self.name} cannot be started: {error}; check that {argv[0]} may be run") from None
         _children[child.pid] = child
-        self._pid_file.write_text(json.dumps({"pid": child.pid, "started": _started(psutil.Process(child.pid))}))
+        self._started_file.write_text(f"{_started(psutil.Process(child.pid))}\n")
+        self._pid_file.write_text(f"{child.pid}\n")
         return child.pid
 
     def stop(self, grace: float = 15, how: signal.Signals = signal.SIGTERM) -> bool:
@@ -107,9 +111,8 @@ class Daemon:
 
     def _recorded(self) -> tuple[int, float] | None:
         try:
-            recorded = json.loads(self._pid_file.read_text())
-            return int(recorded["pid"]), float(recorded["started"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return int(self._pid_file.read_text()), float(self._started_file.read_text())
+        except (FileNotFoundError, ValueError):
             return None
 
     def _process(self) -> psutil.Process | None:

@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from offset_ledger.connections import Connection
-from offset_ledger.decoding.typed.types import SchemaProblem
+from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable, UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaRef, SchemaReference, WriterSchema
 from offset_ledger.schema_registry.connection import Api, registry_settings

@@ -15,11 +15,10 @@ from uuid import UUID
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.decoding.framed import Schema
 from offset_ledger.decoding.needed_columns import Difference, Follower, Needed
-from offset_ledger.decoding.outcome import Mismatch
+from offset_ledger.decoding.outcome import Mismatch, SchemaProblem
+from offset_ledger.decoding.schemas import Schema
 from offset_ledger.decoding.subjects import can_be_of, check_value_schema, fields_of, kind_names, kind_reader
-from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import SchemaChanged, UndecidedSchema
 from offset_ledger.ledger import batches, followed_columns, pipelines, schema_boundaries, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, transaction

@@ -19,8 +19,8 @@ from offset_ledger.config.source import Source
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
-from offset_ledger.decoding.framed import Remembered
 from offset_ledger.decoding.kafka_columns import moment_of, timestamps
+from offset_ledger.decoding.schemas import Remembered
 from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger.database import Cursor, Session, application_name, connect, named_sql, set_local, transaction

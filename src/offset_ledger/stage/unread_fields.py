@@ -13,11 +13,11 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import JsonPath, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
-from offset_ledger.decoding.framed import Schema, by_head
+from offset_ledger.decoding.framed import by_head
 from offset_ledger.decoding.needed_columns import UnreadMembers, unread
-from offset_ledger.decoding.outcome import printable
+from offset_ledger.decoding.outcome import SchemaProblem, printable
+from offset_ledger.decoding.schemas import Schema
 from offset_ledger.decoding.subjects import LANGUAGES, ReadKind, fields_of, kind_reader
-from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.unread import MAX_NAME, UnreadCounts
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
 

@@ -139,7 +139,7 @@ def _line(known: _Known, source: Pipeline | None, topic: BrokerAnswer) -> Pipeli
         state=standing.condition.state,
         lag=None if error else standing.totals.lag,
         lost=standing.totals.lost,
-        blocked_by=line.blocked_by or standing.problem,
+        blocked_by=line.blocked_by or standing.problem or standing.silence,
         error=error or topic.registry_problem,
         retired=standing.retired,
     )

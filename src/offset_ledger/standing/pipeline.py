@@ -11,7 +11,7 @@ from typing import Any
 from offset_ledger.config.model import Pipeline
 from offset_ledger.model.retention import UNSIZED, Retention, SizedLog, UnreadLog, earliest
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
-from offset_ledger.units import show_share
+from offset_ledger.units import show_duration, show_share
 
 COUNTED = 10_000  # quarantined records of a pipeline are counted up to here
 _SOON = timedelta(hours=24)
@@ -215,7 +215,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a pipeline stands; ``problem`` is what the next plan stops at, ``question`` what people have to decide."""
+    """Where a pipeline stands; ``problem`` is what the next plan stops at, ``question`` what people have to decide,
+    ``silence`` why nobody may be staging the batch that is staging.
+    """
 
     partitions: tuple[Position, ...]
     totals: Totals
@@ -223,6 +225,7 @@ class Standing:
     problem: str | None
     question: str | None
     retired: str | None
+    silence: str | None = None
     condition: Condition = Condition(Level.UNKNOWN, "its ledger cannot be read", "not known")
 
 
@@ -245,7 +248,7 @@ def assess(pipeline: Pipeline, ledger: Ledger, topic: BrokerAnswer, now: datetim
         problem = "the topic was recreated"
     elif whole.lost and topic_id:
         problem = f"{whole.lost:,} offsets were deleted before they were read"
-    standing = Standing(shown, whole, recreated, problem, question(row), retired)
+    standing = Standing(shown, whole, recreated, problem, question(row), retired, silence(row, now))
     return standing if ledger.problem else replace(standing, condition=_condition(pipeline, row, standing, topic, now))
 
 
@@ -267,6 +270,8 @@ def _condition(
     if standing.question:
         return Condition(Level.WARN, standing.question, "blocked")
     progress = _progress(pipeline, row, standing.totals)
+    if standing.silence:
+        progress = replace(progress, text=f"{progress.text}; no sign of its attempt")
     warning = _deadline_warning(standing.totals, topic.snapshot.retention, now)
     return replace(progress, level=Level.WARN, text=warning) if warning else progress
 
@@ -278,6 +283,19 @@ def question(row: LedgerRow | None) -> str | None:
     if row and row["state"] == "staging" and row["late"]:
         return f"batch {row['batch_id']} may lack tombstones and requires a decision"
     return "a question requires an answer" if row and row["question"] else None
+
+
+def silence(row: LedgerRow | None, now: datetime) -> str | None:
+    """Return that the attempt at the open batch has no session in Postgres, since when, and who goes on; None if it has
+    one.
+    """
+    if row is None or not row["silent_since"]:
+        return None
+    seconds = (now - row["silent_since"]).total_seconds()
+    return (
+        f"no sign of the attempt at batch {row['batch_id']} for {show_duration(seconds)}, and no session of it in "
+        f"Postgres; the next try of its task goes on, or run: offset-ledger ingest {row['pipeline']}"
+    )
 
 
 def _deadline_warning(whole: Totals, retention: Retention, now: datetime) -> str | None:

@@ -76,8 +76,9 @@ class PipelineStatus:
     """Where a pipeline stands.
 
     ``head`` is ``open_batch`` in values; ``state`` is that of the ledger page. ``waits_for`` is the decision that the
-    open batch needs and why, or what of it the table refuses. ``remerge`` says what an unfinished remerge still has to
-    replay. ``retired`` says since when a topic that is gone is left out, by whom and why; it has no partitions.
+    open batch needs and why, that its attempt is silent, or what of it the table refuses. ``remerge`` says what an
+    unfinished remerge still has to replay. ``retired`` says since when a topic that is gone is left out, by whom and
+    why; it has no partitions.
     """
 
     pipeline: str
@@ -125,7 +126,7 @@ def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus
         partitions=partition_statuses(standing) if topic.snapshot else (),
         open_batch=str(head) if head else None,
         dead_letters_waiting=letters,
-        waits_for=waits_for(head) or refused,
+        waits_for=waits_for(head) or standing.silence or refused,
         remerge=remerge if unfinished else None,
         retired=standing.retired,
         state=standing.condition.state,

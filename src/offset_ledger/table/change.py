@@ -215,7 +215,7 @@ def _check_bookkeeping(cursor: Cursor, pipeline: Pipeline) -> bool:
         TargetMismatch: the bookkeeping is gone, or elsewhere than the pipeline file says.
     """
     kept, beside = f"{ROWS_SCHEMA}.{pipeline.file}", pipeline.bookkeeping is not pipeline
-    exists = bool(cursor.run("table/has_bookkeeping", file=pipeline.file).one()[0])
+    exists = pipelines.has_bookkeeping(cursor, pipeline.file)
     committed = (beside or exists) and cursor.run("table/file_committed", file=pipeline.file).one()[0]
     if beside and exists and not committed and row_order.has_rows(cursor, table_of(pipeline.bookkeeping)):
         exists = False  # an earlier ledger or another table had it
@@ -238,7 +238,7 @@ def accept_rows(cursor: Cursor, pipeline: Pipeline) -> None:
     """Let the bookkeeping beside the table, which exists, be about the rows that this has now."""
     if pipeline.bookkeeping is pipeline:
         return
-    if not cursor.run("table/has_bookkeeping", file=pipeline.file).one()[0]:
+    if not pipelines.has_bookkeeping(cursor, pipeline.file):
         _create(cursor, pipeline.bookkeeping, key_collations(cursor, pipeline))
     parts = {"kept": table_of(pipeline.bookkeeping), "table": table_of(pipeline)}
     cursor.execute(
@@ -256,7 +256,7 @@ def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
 
 def _of_bookkeeping(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     """What the next commit changes in the bookkeeping beside the table: its key is as wide as that of the table."""
-    there = pipeline.bookkeeping is not pipeline and cursor.run("table/has_bookkeeping", file=pipeline.file).one()[0]
+    there = pipeline.bookkeeping is not pipeline and pipelines.has_bookkeeping(cursor, pipeline.file)
     if not there:
         return []
     kept = pipeline.bookkeeping

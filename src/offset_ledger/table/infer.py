@@ -32,9 +32,9 @@ from offset_ledger.decoding.json.conversions import conversion, json_kind, list_
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kafka_columns import timestamp_of
 from offset_ledger.decoding.kinds import EPOCH, ColumnKind
-from offset_ledger.decoding.outcome import Mismatch, Reason, Refusal, Skip
+from offset_ledger.decoding.outcome import Mismatch, Reason, Refusal, SchemaProblem, Skip
 from offset_ledger.decoding.subjects import LANGUAGES, ReadKind, fields_of, is_value_schema, kind_names, kind_reader
-from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
+from offset_ledger.decoding.typed.types import SchemaField
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records

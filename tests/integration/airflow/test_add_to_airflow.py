@@ -123,7 +123,7 @@ def followed(reader: Reader, stack: Stack) -> Reader:
     airflow.up({**os.environ, **reader.connections()}, Launch(print))
     reader.types(block("offset-ledger migrate"))
     reader.types(block("offset-ledger init"))
-    (airflow.directory / "dags/ledger.py").write_text(block("from offset_ledger import audit_dags"))
+    (airflow.directory / "dags/ledger.py").write_text(block("from offset_ledger import all_dags"))
     (airflow.directory / "dags/pipeline_files.py").write_text(block("from offset_ledger import parse_all"))
     dag = reader.asks("/api/v2/dags/ingest_orders")
     until(lambda: dag()[0] == 200, "the DAG", lambda: str(problems(reader)))
@@ -179,6 +179,9 @@ def test_the_ledger_page_shows_the_pipeline(followed: Reader) -> None:
     status, answer = followed.asks("/offset-ledger/api/pipelines")()
     assert (status, [each["name"] for each in answer["pipelines"]]) == (200, ["orders"])  # type: ignore[index]
     assert answer["problems"] == []  # type: ignore[index]
+    (orders,) = answer["pipelines"]  # type: ignore[index]
+    blocked = {name: each["blocked_reason"] for name, each in orders["actions"].items()}
+    assert blocked == {"ingest": None, "redrive": None}
 
 
 def test_tasks_ran_from_the_wheel(followed: Reader) -> None:

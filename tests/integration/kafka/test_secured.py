@@ -19,6 +19,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.decisions.accept_topic import accept_table
+from offset_ledger.decisions.renaming import forget_pipeline, rename_pipeline
 from offset_ledger.doctor.run import examine_pipelines
 from offset_ledger.errors import AccessDenied, PublishFailed
 from offset_ledger.kafka.bulk_reader import bulk_reader
@@ -253,7 +254,7 @@ KEPT = {
 def test_every_table_that_a_statement_changes_has_rights_for_it() -> None:
     found = set()
     for path in (ROOT / "src" / "offset_ledger").rglob("*"):
-        if path.suffix not in (".sql", ".py") or path.parent.name in ("prune", "migrations"):
+        if path.suffix not in (".sql", ".py") or path.parent.name in ("prune", "renaming", "migrations"):
             continue
         text = path.read_text()
         inserts = re.findall(r"INSERT INTO offset_ledger\.(\w+)", text) if "DO UPDATE" in text else []
@@ -292,13 +293,24 @@ def test_the_rights_of_the_page_change_no_history_and_show_no_bytes(roles: Roles
     assert {table for table, _ in changed} == CHANGED
     assert {(t, c) for t, kept in KEPT.items() for c in kept} & changed == set()
     assert {t for (t,) in set(insert) - may(roles.writer, insert)} == {
-        *("migration", "pruning", "pruned_reread", "pruned_dismissal", "quarantined")
+        *("migration", "pruning", "pruned_reread", "pruned_dismissal", "renaming", "quarantined")
     }
     assert may(roles.writer, delete) == {("topic_look",), ("followed_column",)}
     select = {(t, c): f'SELECT "{c}" FROM offset_ledger.{t}' for t, c in columns}
     hidden = {("quarantine", c) for c in ("key", "headers", "value", "reasons", "retried_reasons")}
     assert set(select) - may(roles.reader, select) == {*hidden, ("redrive_record", "reasons")}
     assert may(roles.reader, {**update, **insert, **delete}) == set()
+
+
+def test_only_the_owner_renames_and_forgets(roles: Roles, tmp_path: Path) -> None:
+    with connect(roles.writer) as session:
+        commit_raw(session, pipeline(tmp_path, 2, engine="process"), [Raw(0, 0, b'{"amount": 1}', b"a")])
+    with pytest.raises(AccessDenied, match="permission denied"), connect(roles.writer) as session:
+        rename_pipeline(session, "orders", "others", ME, "a trial")
+    with connect(roles.owner) as session:
+        rename_pipeline(session, "orders", "others", ME, "a trial")
+        execute(roles.owner, "DROP TABLE sales.orders")
+        assert forget_pipeline(session, "others", ME, "a trial", folder=tmp_path) == "others~2"
 
 
 def test_the_steps_and_decisions_need_no_other_rights_and_the_reader_sees_no_value(

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -17,11 +18,12 @@ import pytest
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.decisions.answers import batch_question
-from offset_ledger.ledger.database import connect, rows, transaction
+from offset_ledger.ledger.database import Cursor, connect, rows, transaction
 from offset_ledger.ledger.redrive import Selection
 from offset_ledger.model.balance_sheet import Dispositions
-from offset_ledger.page import quarantine
+from offset_ledger.page import answers, quarantine
 from offset_ledger.page.app import create_app
+from offset_ledger.page.history import WINDOWS
 from offset_ledger.page.rights import Rights
 from offset_ledger.repair.redrive import dismiss
 from offset_ledger.sandbox.stack import Stack
@@ -303,12 +305,35 @@ def test_the_timeline_accounts_for_what_the_balance_sheets_say(site: Site) -> No
         WHERE b.pipeline = 'orders' AND state = 'committed' GROUP BY 1 ORDER BY 1
     """
     assert found == site.rows(sums)
+    refused = sum(mark["records"] for line in shown["partitions"] for mark in line["refused"])
+    assert refused == sum(each[3] for each in found) == 9
     assert all(line["runs"][-1]["cover"] == "pending" for line in shown["partitions"])
     assert [line["runs"][-1]["cover"] for line in site.get("/bookings/completeness")["partitions"]] == ["empty"] * 3
     for line in shown["partitions"]:
         ends = [(run["start"], run["end"]) for run in line["runs"]]
         assert (ends[0][0], ends[-1][1]) == (0, shown["steps"])
         assert all(before[1] == after[0] for before, after in pairwise(ends))
+
+
+def test_refused_records_are_marked_at_their_own_time_and_those_pruned_where_their_range_ends(site: Site) -> None:
+    window, now = WINDOWS["24h"], datetime.now(UTC)
+    with connect(site.postgres) as session, session.cursor(cursor_factory=Cursor) as cursor:
+
+        def marks() -> dict[tuple[int, datetime], int]:
+            refused = answers.completeness_rows(cursor, "orders", window, now)[1]
+            return {(row["partition"], row["at"]): row["records"] for row in refused}
+
+        of_record, of_range = cursor.execute(
+            "SELECT date_bin(%(step)s, (SELECT min(timestamp) FROM offset_ledger.quarantine), 'epoch'),"
+            " date_bin(%(step)s, max(max_timestamp), 'epoch') FROM offset_ledger.batch_range"
+            " WHERE pipeline = 'orders' AND quarantined > 0",
+            {"step": window.step},
+        ).one()
+        assert of_record < of_range
+        assert marks() == {(partition, of_record): 3 for partition in range(3)}
+        cursor.execute("DELETE FROM offset_ledger.quarantine WHERE partition = 1 AND pipeline = 'orders'")
+        assert marks() == {(0, of_record): 3, (1, of_range): 3, (2, of_record): 3}
+        session.rollback()
 
 
 def test_the_charts_have_the_share_of_the_rejected_batch(site: Site) -> None:

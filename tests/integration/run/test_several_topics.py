@@ -718,12 +718,14 @@ def test_verbs_answer_for_each_topic_or_ask_for_one(bench: Bench, capsys: pytest
     code, verified = run(capsys, "verify", path, "--against-topic")
     assert (code, [each["violations"] for each in verified.values()]) == (0, [[], []])
     assert run(capsys, "check", path)[0] == 0
-    code, refused = run(capsys, "replay", path, "--partition", "0", "--from-offset", "0", "--until-offset", "1")
-    assert (code != 0, refused["message"]) == (
-        True,
-        f"pipeline orders reads several topics; name one of orders@{eu}, orders@{us}",
-    )
-    one = run(capsys, "replay", f"{path}@{us}", "--partition", "0", "--from-offset", "0", "--until-offset", "1")
+    ranges = ("--partition", "0", "--from-offset", "0", "--until-offset", "1")
+    for verb in (["replay", path, *ranges], ["quarantine", "list", path, "--export", "one file"]):
+        code, refused = run(capsys, *verb)
+        assert (code != 0, refused["message"]) == (
+            True,
+            f"pipeline orders reads several topics; name one of orders@{eu}, orders@{us}",
+        )
+    one = run(capsys, "replay", f"{path}@{us}", *ranges)
     assert one[0] == 0
     delete_topic(dict(bench.servers.kafka.extra), us)
     code, found = run(capsys, "status", path)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from offset_ledger.errors import StackError
+from offset_ledger.ledger.database import connect, rows
 from offset_ledger.sandbox import stack as local
 from offset_ledger.sandbox.layout import HOST, Ports
 from offset_ledger.sandbox.process import Daemon
@@ -69,6 +70,9 @@ def test_the_main_job_runs_through_airflow_and_proves_its_result(demo: Demo) -> 
     assert {"rows", "a second run changed no row"} <= found.keys()
     assert found["what staged each batch (spark from 10,000 offsets on)"] == {"1": "spark"}
     assert (demo.stack.home / "reports" / "flights" / "index.html").exists()
+    with connect(demo.stack.postgres.connection()) as session:
+        audited = rows(session, "SELECT DISTINCT pipeline FROM offset_ledger.topic_audit")
+    assert [tuple(each) for each in audited] == [("flights",)]
 
 
 def test_all_parts_of_the_large_stack_run_on_the_loopback_only(large: Stack) -> None:

@@ -13,14 +13,18 @@ from offset_ledger.cli.main import main
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import BatchRejected
+from offset_ledger.ledger.database import connect, open_ledger, transaction
 from offset_ledger.model.batch import Origin
+from offset_ledger.plan.step import plan
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
 from offset_ledger.run.ingest import ingest
 from offset_ledger.sandbox.layout import free_ports
+from offset_ledger.stage.claim import claim
 from offset_ledger.standing.overview import PipelineLine, overview
 from offset_ledger.standing.status import status
+from tests.chaos.short import until
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import quiet
 
@@ -190,3 +194,25 @@ def test_servers_are_asked_once_for_all_their_pipelines(
     count("connect_kafka")
     assert [line.state for line in overview()] == ["not started"] * 3
     assert asked == ["reading", "connect_kafka"]
+
+
+def test_a_batch_that_nobody_stages_any_more_says_so(
+    servers: Servers, topic_name: Callable[[], str], folder: Path
+) -> None:
+    """As after a kill of the task: Postgres ends its session, and only the time of the claim is left."""
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1, {"retention.ms": "-1"})
+    send(servers, topic, GOOD)
+    pipeline = parse_pipeline(write(folder, "killed", topic))
+    with open_ledger(pipeline) as session:
+        batch = plan(pipeline, Origin("test"), session=session).batch
+        assert batch is not None
+        claim(session, pipeline, batch.batch_id, Origin("test"))
+        with connect(servers.postgres) as other, transaction(other) as cursor:
+            cursor.execute("UPDATE offset_ledger.batch SET claimed_at = now() - interval '2 minutes'")
+        assert status(pipeline).waits_for is None
+    silence = f"no sign of the attempt at batch {batch.batch_id} for 2 min"
+    until(lambda: status(pipeline).waits_for)  # the server ends the session a moment later
+    assert str(status(pipeline).waits_for).startswith(silence)
+    (line,) = overview()
+    assert (line.state, str(line.blocked_by).startswith(silence)) == ("batch staging", True)

@@ -91,6 +91,7 @@ def test_check_does_what_its_option_says(option: str, monkeypatch: pytest.Monkey
         (["check", "--data"], "the following arguments are required: PIPELINE (see: offset-ledger check --help)"),
         (["check", "p", "--since", "1h"], "--since needs --data (see: offset-ledger check --help)"),
         (["check", "p", "--schema", "--from-offset", "1"], "--from-offset needs --data"),
+        (["check", "p", "--folder", "f"], "--folder checks every file; leave PIPELINE out (see: offset-ledger check "),
     ],
 )
 def test_what_check_is_for_is_said(arguments: list[str], wrong: str, capsys: pytest.CaptureFixture[str]) -> None:

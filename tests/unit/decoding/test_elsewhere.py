@@ -26,8 +26,8 @@ from offset_ledger.config.model import (
 )
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch, with_texts
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.outcome import Decoder
 from offset_ledger.decoding.protobuf.schema import compile_schema
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema

@@ -14,8 +14,9 @@ from google.protobuf.message_factory import GetMessageClass
 from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.outcome import DecodedRow, Decoder
+from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.decoding.protobuf.schema import compile_schema
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from tests.unit.decoding.test_decoding_batch import batch_of

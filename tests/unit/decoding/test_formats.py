@@ -14,8 +14,8 @@ from offset_ledger.decoding import formats
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.framed import FramedDecoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
+from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.decoding.subjects import LANGUAGES
-from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import WriterSchema
 

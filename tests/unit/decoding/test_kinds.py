@@ -14,8 +14,9 @@ import pytest
 from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape, Tombstone
 from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.outcome import Code, DecodedRow, Decoder, Refusal, Skip
+from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from tests.unit.decoding.avro.avro_records import Written
 from tests.unit.decoding.protobuf.random_schemas import official

@@ -17,8 +17,9 @@ from google.protobuf.message_factory import GetMessageClass
 from offset_ledger.config.model import REST, Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.outcome import DecodedRow, Decoder, Refusal, Skip
+from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.decoding.protobuf.schema import compile_schema
 from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema

@@ -20,8 +20,9 @@ from offset_ledger.config.model import REST, Column, ColumnType, FieldCondition,
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.avro.decoder import avro_decoder
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.outcome import DecodedRow, Decoder, Refusal
+from offset_ledger.decoding.outcome import DecodedRow, Refusal
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from tests.examples import examples

@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.config.source import Format, KeyFormat, Source
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.framed import Lookup, Remembered
-from offset_ledger.decoding.outcome import Decoder
+from offset_ledger.decoding.schemas import Lookup, Remembered
 from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaRef, WriterSchema
 from offset_ledger.stage.unread_fields import UnreadFields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from offset_ledger.page.history import Cover, HistoryWindow, Line, Run, anchor, lines
+from offset_ledger.page.history import Cover, HistoryWindow, Line, Refused, Run, anchor, lines
 from offset_ledger.standing.pipeline import LedgerPartition, Position
 
 HOUR = timedelta(hours=1)
@@ -25,8 +25,12 @@ def a_position(partition: int, complete_hour: int | None, lag: int | None) -> Po
     return Position(partition, 100, 0, 100, 100, lag=lag, complete_to=complete_to)
 
 
-def of_one(rows: list[dict[str, Any]], position: Position) -> Line:
-    (line,) = lines(rows, [position], WINDOW, NOON)
+def of_one(rows: list[dict[str, Any]], position: Position, refused: dict[int, int] | None = None) -> Line:
+    marks = [
+        {"partition": position.partition, "at": NOON.replace(hour=hour), "records": records}
+        for hour, records in (refused or {}).items()
+    ]
+    (line,) = lines(rows, marks, [position], WINDOW, NOON)
     return line
 
 
@@ -62,7 +66,7 @@ def test_a_batch_that_began_before_the_window_covers_its_first_hours() -> None:
     assert shown(of_one([a_row(0, 8, since=2, records=1)], a_position(0, 9, lag=1)))[0] == (0, 2, "table")
 
 
-def test_quarantine_gaps_and_what_was_read_again_are_runs_of_their_own() -> None:
+def test_gaps_and_what_was_read_again_are_runs_of_their_own() -> None:
     rows = [
         a_row(0, 7, records=10),
         a_row(0, 8, records=10, quarantined=2),
@@ -70,16 +74,23 @@ def test_quarantine_gaps_and_what_was_read_again_are_runs_of_their_own() -> None
         a_row(0, 10, records=8, gap=2),
         a_row(0, 11, records=10, again=4),
     ]
-    line = of_one(rows, a_position(0, 12, lag=3))
+    line = of_one(rows, a_position(0, 12, lag=3), {8: 2, 9: 1})
     marks = [(run.start, run.end, run.quarantined, run.gap, run.again) for run in line.runs]
-    assert marks == [(0, 1, 0, 0, 0), (1, 3, 3, 0, 0), (3, 4, 0, 2, 0), (4, 5, 0, 0, 4), (5, 6, 0, 0, 0)]
+    assert marks == [(0, 3, 3, 0, 0), (3, 4, 0, 2, 0), (4, 5, 0, 0, 4), (5, 6, 0, 0, 0)]
     assert {name: getattr(line, name) for name in SUMS} == {"records": 48, "again": 4, "quarantined": 3, "gap": 2}
+
+
+def test_refused_records_are_marked_where_they_are_and_counted_where_their_range_ends() -> None:
+    line = of_one([a_row(0, 11, since=2, records=50, quarantined=9)], a_position(0, 12, lag=1), {8: 2, 10: 1})
+    assert line.refused == (Refused(1, 2), Refused(3, 1))
+    assert [(run.start, run.end, run.quarantined) for run in line.runs] == [(0, 5, 3), (5, 6, 0)]
+    assert line.quarantined == 9
 
 
 def test_partitions_do_not_mix_and_one_that_nobody_read_is_pending() -> None:
     rows = [a_row(0, 9, records=1), a_row(2, 9, records=7)]
     positions = [a_position(0, 10, 1), a_position(1, None, None), a_position(2, 10, 1)]
-    made = lines(rows, positions, WINDOW, NOON)
+    made = lines(rows, [], positions, WINDOW, NOON)
     assert [(line.partition, line.records) for line in made] == [(0, 1), (1, 0), (2, 7)]
     assert shown(made[1]) == [(0, 6, "pending")]
 

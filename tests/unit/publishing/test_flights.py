@@ -20,8 +20,8 @@ import pytest
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.decoding import outcome as decoding
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.outcome import Decoder
 from offset_ledger.publishing import flights
 from offset_ledger.publishing.disturbances import (
     MALFORMATIONS,

@@ -275,5 +275,14 @@ def test_what_the_image_is_built_from_is_let_through() -> None:
     assert copied - allowed == set()
     folders = re.findall(r"AIRFLOW__CORE__(\w+)_FOLDER=/opt/offset-ledger/(\w+)", DOCKERFILE)
     assert folders == [("DAGS", "dags"), ("PLUGINS", "plugins")]
-    needed = {"pyproject.toml", "src", "requirements.lock", "requirements-uv.lock", "README.md", "LICENSE"}
-    assert needed - allowed == set()
+    locks = {"requirements.lock", "requirements-image.lock", "requirements-uv.lock"}
+    assert {"pyproject.toml", "src", "README.md", "LICENSE", *locks} - allowed == set()
+
+
+def test_the_image_has_the_versions_of_the_tests_and_none_of_their_tools() -> None:
+    tested, image = (
+        dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / name).read_text(), re.MULTILINE))
+        for name in ("requirements.lock", "requirements-image.lock")
+    )
+    assert image.items() <= tested.items()
+    assert image.keys() & {"pytest", "mypy", "ruff", "playwright", "hypothesis", "mkdocs", "oxlint"} == set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -62,7 +61,8 @@ def test_it_has_a_session_of_its_own(daemon: Daemon) -> None:
 def test_a_pid_that_belongs_to_another_process_is_neither_reported_nor_killed(daemon: Daemon, tmp_path: Path) -> None:
     with subprocess.Popen(SLEEP, start_new_session=True) as stranger:
         try:
-            (tmp_path / "server.pid").write_text(json.dumps({"pid": stranger.pid, "started": 1.0}))
+            (tmp_path / "server.pid").write_text(f"{stranger.pid}\n")
+            (tmp_path / "server.started").write_text("1.0\n")
             assert daemon.pid() is None
             assert daemon.stop() is False
             daemon.kill()
@@ -71,9 +71,20 @@ def test_a_pid_that_belongs_to_another_process_is_neither_reported_nor_killed(da
             stranger.kill()
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"pid": 1}', '{"pid": "x", "started": 0}', "[]", "7"])
-def test_a_damaged_pid_file_means_not_running(daemon: Daemon, tmp_path: Path, content: str) -> None:
-    (tmp_path / "server.pid").write_text(content)
+def test_the_pid_file_is_what_kill_takes(daemon: Daemon, tmp_path: Path) -> None:
+    pid = daemon.start(SLEEP, os.environ)
+    subprocess.run(f'kill $(cat "{tmp_path / "server.pid"}")', shell=True, check=True)
+    psutil.wait_procs([psutil.Process(pid)], timeout=10)
+    assert daemon.pid() is None
+
+
+@pytest.mark.parametrize(("pid", "started"), [("", "1"), ("{", "1"), ("x", "1"), (None, "1"), ("7", ""), ("7", None)])
+def test_a_damaged_pid_file_means_not_running(
+    daemon: Daemon, tmp_path: Path, pid: str | None, started: str | None
+) -> None:
+    for name, content in (("pid", pid), ("started", started)):
+        if content is not None:
+            (tmp_path / f"server.{name}").write_text(content)
     assert daemon.pid() is None
 
 

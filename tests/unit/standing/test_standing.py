@@ -131,7 +131,8 @@ LOST = a_snapshot(PartitionSnapshot(0, 130, 150, 150, 1))
 
 
 ROW: dict[str, Any] = {
-    "topic_id": "t1", "batch_id": None, "state": None, "late": None, "planned_at": None, "question": None,
+    "pipeline": "orders", "topic_id": "t1", "batch_id": None, "state": None, "late": None, "planned_at": None,
+    "question": None, "silent_since": None,
     "quarantined": 0, "judged_batch": 6, "judged_share": 0.0, "judged_committed": True, "judged_approved": False,
 }  # fmt: skip
 
@@ -168,6 +169,16 @@ def test_the_condition_is_the_most_severe_that_applies(
 ) -> None:
     found = stands(broker, topic_id=topic_id, batch_id=7 if open_state else None, state=open_state)
     assert said(found) == expected
+
+
+def test_an_attempt_without_a_session_is_no_batch_at_work() -> None:
+    found = stands(LAGGING, batch_id=7, state="staging", silent_since=NOW - timedelta(seconds=40))
+    assert said(found) == (Level.PLAIN, "batch 7 is staging; no sign of its attempt", "batch staging")
+    assert found.silence == (
+        "no sign of the attempt at batch 7 for 40 s, and no session of it in Postgres; the next try of its task "
+        "goes on, or run: offset-ledger ingest orders"
+    )
+    assert stands(LAGGING, batch_id=7, state="staging").silence is None
 
 
 def test_a_pipeline_without_a_plan_or_a_topic_says_so() -> None:

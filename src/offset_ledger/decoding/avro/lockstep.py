@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from offset_ledger.decoding.avro.byte_reader import ByteReader
 from offset_ledger.decoding.avro.schema import Array, AvroType, Map, Record, Scalar, Union
 from offset_ledger.decoding.avro.steps import Parts, Step
-from offset_ledger.decoding.kinds import Flags, content, staged, staged_type, valid_flags
+from offset_ledger.decoding.kinds import content, staged, staged_type, valid_flags
 from offset_ledger.decoding.lockstep import Cursors, masked
-from offset_ledger.decoding.outcome import Mismatch, Proven
+from offset_ledger.decoding.outcome import Flags, Mismatch, Proven
 from offset_ledger.decoding.shape import Leaf, Node
 from offset_ledger.decoding.typed.conversions import Build, Convert, conversion
 from offset_ledger.decoding.typed.types import TypeName

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from offset_ledger.config.model import JsonPath
-from offset_ledger.decoding.outcome import printable
+from offset_ledger.decoding.outcome import SchemaProblem, printable
 from offset_ledger.decoding.typed.types import MAX_NESTED as MAX_NESTED_RECORDS
-from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem, TypeName, ValueType, at_most
+from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType, at_most
 from offset_ledger.model.writer_schema import WriterSchema
 
 MAX_SCHEMA_BYTES = 4 * 1024 * 1024

@@ -14,6 +14,7 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import FieldCondition, JsonPath, Limits, RecordShape
 from offset_ledger.decoding import jsonb, outcome
 from offset_ledger.decoding.connect_schema import PAYLOAD
+from offset_ledger.decoding.decoder import Decoder, GivenBy
 from offset_ledger.decoding.envelope import all_unwrapped, are_null, is_null, unwrapped, without_row
 from offset_ledger.decoding.json import conversions
 from offset_ledger.decoding.json.conversions import conversion, json_kind
@@ -29,11 +30,11 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class JsonDecoder:
-    """Decodes the JSON records of one pipeline; see :class:`~offset_ledger.decoding.outcome.Decoder`."""
+    """Decodes the JSON records of one pipeline; see :class:`~offset_ledger.decoding.decoder.Decoder`."""
 
     keys = frames = None
-    key_columns: outcome.Decoder | None = None
-    given: outcome.GivenBy | None = None
+    key_columns: Decoder | None = None
+    given: GivenBy | None = None
 
     def __init__(
         self,

@@ -22,8 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from offset_ledger.decoding.kinds import Flags
-from offset_ledger.decoding.outcome import Code, Mismatch, printable, step_of
+from offset_ledger.decoding.outcome import Code, Flags, Mismatch, printable, step_of
 
 Positions = npt.NDArray[np.int64]
 

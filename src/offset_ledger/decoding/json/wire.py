@@ -21,8 +21,8 @@ from offset_ledger.decoding.envelope import have_rows
 from offset_ledger.decoding.json.conversions import conversion
 from offset_ledger.decoding.json.unique import UniqueNames, duplicate_path
 from offset_ledger.decoding.jsonb import MAX_DEPTH
-from offset_ledger.decoding.kinds import ColumnKind, Flags, kinds, valid_flags
-from offset_ledger.decoding.outcome import Places, Proven
+from offset_ledger.decoding.kinds import ColumnKind, kinds, valid_flags
+from offset_ledger.decoding.outcome import Flags, Places, Proven
 from offset_ledger.decoding.shape import Node, are_equal, compared, tree_of
 from offset_ledger.decoding.texts import is_utf8
 

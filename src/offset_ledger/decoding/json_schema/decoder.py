@@ -13,11 +13,22 @@ import pyarrow as pa
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding import decimals, outcome
+from offset_ledger.decoding.decoder import Decoder, GivenBy
 from offset_ledger.decoding.json.conversions import json_kind
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kinds import check_event_id
-from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Skip, Timestamp
-from offset_ledger.decoding.typed.types import SchemaProblem
+from offset_ledger.decoding.outcome import (
+    Code,
+    Key,
+    Mismatch,
+    Outcome,
+    Proven,
+    Reason,
+    Refusal,
+    SchemaProblem,
+    Skip,
+    Timestamp,
+)
 from offset_ledger.model.writer_schema import WriterSchema
 
 MAX_REASONS = 10
@@ -26,15 +37,15 @@ _NO_VALUES = (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError)
 
 
 class JsonSchemaDecoder:
-    """See :class:`~offset_ledger.decoding.outcome.Decoder`; formats such as date-time are not validated.
+    """See :class:`~offset_ledger.decoding.decoder.Decoder`; formats such as date-time are not validated.
 
     Raises:
         SchemaProblem: it is no JSON Schema, or refers to one that is not there.
     """
 
     keys = frames = None
-    key_columns: outcome.Decoder | None = None
-    given: outcome.GivenBy | None = None
+    key_columns: Decoder | None = None
+    given: GivenBy | None = None
 
     def __init__(self, schema: WriterSchema, record: RecordShape, limits: Limits) -> None:
         self.record = record

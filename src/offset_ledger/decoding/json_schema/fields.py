@@ -11,13 +11,12 @@ from urllib.parse import unquote
 import msgspec
 
 from offset_ledger.config.model import JsonPath
-from offset_ledger.decoding.outcome import printable
+from offset_ledger.decoding.outcome import SchemaProblem, printable
 from offset_ledger.decoding.typed.types import (
     MAX_FIELDS,
     MAX_NESTED,
     TOO_MANY_FIELDS,
     SchemaField,
-    SchemaProblem,
     TypeName,
     ValueType,
     at_most,

@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from offset_ledger.config.model import JsonPath, Limits, RecordShape
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.framed import HeadedDecoder, OtherKind
-from offset_ledger.decoding.kinds import EVENT_ID_KIND, Flags
-from offset_ledger.decoding.outcome import Code, Decoder, Mismatch, Proven, Reason, RecordRefused
+from offset_ledger.decoding.kinds import EVENT_ID_KIND
+from offset_ledger.decoding.outcome import Code, Flags, Mismatch, Proven, Reason, RecordRefused, SchemaProblem
 from offset_ledger.decoding.protobuf.lockstep import LockstepReader, Unprovable
 from offset_ledger.decoding.protobuf.parse import Parsed, Parser
 from offset_ledger.decoding.protobuf.schema import (
@@ -31,7 +32,7 @@ from offset_ledger.decoding.protobuf.values import Get, Values, is_plain_message
 from offset_ledger.decoding.shape import Leaf, Node
 from offset_ledger.decoding.typed.conversions import Convert, conversion
 from offset_ledger.decoding.typed.decoder import Found, Malformed, TypedDecoder
-from offset_ledger.decoding.typed.types import MAX_NESTED, SchemaField, SchemaProblem, TypeName, at_most
+from offset_ledger.decoding.typed.types import MAX_NESTED, SchemaField, TypeName, at_most
 from offset_ledger.model.writer_schema import WriterSchema
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.kinds import Flags, staged, staged_type, valid_flags
+from offset_ledger.decoding.kinds import staged, staged_type, valid_flags
 from offset_ledger.decoding.lockstep import Cursors, masked
-from offset_ledger.decoding.outcome import Mismatch, Places, Proven
+from offset_ledger.decoding.outcome import Flags, Mismatch, Places, Proven
 from offset_ledger.decoding.protobuf.parse import Parser
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
 from offset_ledger.decoding.protobuf.values import (

@@ -16,10 +16,10 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
-from offset_ledger.decoding.outcome import Code, Mismatch, printable
+from offset_ledger.decoding.outcome import Code, Mismatch, SchemaProblem, printable
 from offset_ledger.decoding.protobuf.wire import ENUM_READ, SCALARS, Scalar, Wire, varint
 from offset_ledger.decoding.typed.decoder import Malformed
-from offset_ledger.decoding.typed.types import SchemaProblem, TypeName, ValueType
+from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.model.writer_schema import SchemaReference, WriterSchema
 
 MAX_BYTES = 4 * 1024 * 1024

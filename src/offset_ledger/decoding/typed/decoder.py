@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import FieldCondition, Limits, RecordShape
 from offset_ledger.decoding import outcome
+from offset_ledger.decoding.decoder import Decoder, GivenBy
 from offset_ledger.decoding.envelope import have_rows, without_row
 from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, outcome_unread, row_of, slot_count
-from offset_ledger.decoding.kinds import Flags
-from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Timestamp
+from offset_ledger.decoding.outcome import Code, Flags, Key, Mismatch, Outcome, Proven, Reason, Refusal, Timestamp
 from offset_ledger.decoding.shape import Has, Node, add_condition, holds, tree, tree_of
 from offset_ledger.decoding.typed.conversions import json_text
 
@@ -68,15 +68,15 @@ RootOf = Callable[[Has], Node]
 
 
 class TypedDecoder:
-    """See :class:`~offset_ledger.decoding.outcome.Decoder`; ``make_reader`` compiles a schema for its tree of paths.
+    """See :class:`~offset_ledger.decoding.decoder.Decoder`; ``make_reader`` compiles a schema for its tree of paths.
 
     With ``where`` readers of these values alone come first: what else is in a record of another kind is not looked at.
     With ``delete_when`` the tree has one more leaf, after the declared columns.
     """
 
     keys = frames = None
-    key_columns: outcome.Decoder | None = None
-    given: outcome.GivenBy | None = None
+    key_columns: Decoder | None = None
+    given: GivenBy | None = None
 
     def __init__(self, record: RecordShape, limits: Limits, make_reader: Callable[[RootOf], Reader]) -> None:
         self.record = record

@@ -6,10 +6,7 @@ from enum import StrEnum
 from itertools import islice
 
 from offset_ledger.config.model import JsonPath
-
-
-class SchemaProblem(Exception):
-    """A writer's schema that no record can be read with; its text is one line that says why."""
+from offset_ledger.decoding.outcome import SchemaProblem
 
 
 class TypeName(StrEnum):

@@ -32,8 +32,18 @@ export function addressedView(initial) {
 export function address(view, initial) {
   const said = new URLSearchParams();
   for (const name of Object.keys(initial)) if (`${view[name]}` !== `${initial[name]}`) said.set(name, view[name]);
-  const names = location.hash.slice(1).split("?")[0];
-  const fragment = names || said.size ? `#${names}${said.size ? `?${said}` : ""}` : "";
+  write(location.hash.slice(1).split("?")[0], said.size ? `?${said}` : "");
+}
+
+/** Let the address name the pipeline that is shown, also while it is the only one. */
+export function nameShown({ name }) {
+  const [first, ...rest] = addressed();
+  const [, said] = location.hash.split("?");
+  if (first !== name) write([encodeURIComponent(name), ...rest].join("/"), said ? `?${said}` : "");
+}
+
+function write(names, said) {
+  const fragment = names || said ? `#${names}${said}` : "";
   history.replaceState(history.state, "", place(location) + fragment);
   outer?.history.replaceState(outer.history.state, "", place(outer.location) + fragment);
 }

@@ -1,6 +1,6 @@
 // The audit page: its filters, what it reads from the API, and its sections.
 
-import { address, addressed, addressedView, followAddress, named } from "./address.js";
+import { address, addressed, addressedView, followAddress, named, nameShown } from "./address.js";
 import { read } from "./airflow.js";
 import { auditButton, doubt, head, newestAudit, overview, past, topicKey } from "./audits.js";
 import { h, toggled } from "./dom.js";
@@ -20,6 +20,7 @@ function chosenTopic(pipeline) {
 async function readAll() {
   const answer = await read("audits");
   const pipeline = named(answer.pipelines);
+  if (pipeline) nameShown(pipeline);
   const topic = pipeline && chosenTopic(pipeline);
   return { ...answer, ...(topic?.newest && (await readTopic(pipeline.name, topic))), name: pipeline?.name };
 }

@@ -92,7 +92,7 @@ export function head(pipeline, topic, { pipelines, action, due }, refresh) {
     pipeline.ledger_problem && notice("bad", "The ledger cannot be read. ", pipeline.ledger_problem),
     pipeline.broker_problem && notice("unknown", "What was audited is last known. ", pipeline.broker_problem),
     newest && metrics(newest),
-    topic && !newest && notice("plain", "This topic was never audited. Audit it now, or: ", byHand(pipeline)),
+    topic && !newest && notice("plain", `This topic was never audited. ${toAudit(action)}: `, byHand(pipeline)),
   ];
 }
 
@@ -107,6 +107,8 @@ export function auditButton({ dag_id, blocked_reason }, refresh) {
     blocked_reason && h("div.soft.blocked-reason", {}, blocked_reason, " ", h("a", airflowLink(`dags/${dag_id}`), "Open it")),
   );
 }
+
+const toAudit = ({ blocked_reason }) => (blocked_reason ? "To audit it" : "Audit it now, or");
 
 const byHand = ({ name }) => h("code", {}, `offset-ledger kafka audit ${name}`);
 

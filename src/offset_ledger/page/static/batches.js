@@ -115,7 +115,7 @@ function sheet(counts, state) {
 function unfolded(pipeline, batch, details, refresh) {
   const body = details
     ? [
-        facts(batch),
+        facts(batch, pipeline.silence && pipeline.open_batch?.batch_id === batch.batch_id),
         buttons(pipeline, batch, details, refresh),
         details.waterfall && h("div.inner", {}, waterfall(details.waterfall)),
         ranges(details.ranges),
@@ -125,8 +125,9 @@ function unfolded(pipeline, batch, details, refresh) {
   return h("tr.unfolded", {}, h("td", { colspan: COLUMNS.length }, body));
 }
 
-function facts(batch) {
-  const step = (s) => h("li", {}, h("span.soft", {}, s.name), ` ${duration(s.seconds)}`, s.running ? " so far" : "");
+function facts(batch, silent) {
+  const soFar = silent ? " since its claim, no sign of the attempt" : " so far";
+  const step = (s) => h("li", {}, h("span.soft", {}, s.name), ` ${duration(s.seconds)}`, s.running ? soFar : "");
   const lines = [
     ...batch.reasons.map((text) => h("li.bad", {}, text)),
     ...batch.notes.map((text) => h("li", {}, text)),
@@ -218,6 +219,6 @@ function events(rows) {
   return h(
     "div.inner",
     { tabindex: 0, role: "region", "aria-label": "Transitions" },
-    h("table", {}, heads(columns), h("tbody", {}, rows.map(row))),
+    h("table.transitions", {}, heads(columns), h("tbody", {}, rows.map(row))),
   );
 }

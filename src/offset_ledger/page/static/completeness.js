@@ -9,8 +9,8 @@ const COVERS = [
   ["empty", "no records"],
   ["pending", "not complete yet"],
 ];
+const QUARANTINED = ["quarantined", "with quarantined records"];
 const MARKS = [
-  ["quarantined", "with quarantined records"],
   ["gap", "with offsets without a record"],
   ["again", "read again"],
 ];
@@ -74,7 +74,7 @@ function legend(lines) {
     COVERS.filter(([name]) => runs.some((run) => run.cover === name)).map(([name, text]) =>
       h("span.legend", {}, h(`i.dot.is-${name}`), text),
     ),
-    MARKS.filter(([name]) => runs.some((run) => run[name])).map(([name, text]) =>
+    [QUARANTINED, ...MARKS].filter(([name]) => runs.some((run) => run[name])).map(([name, text]) =>
       h("span.legend", {}, h(`i.dot.mark-${name}`), text),
     ),
     runs.some((run) => run.until_offset !== null) && h("span.legend", {}, "below a bar: offsets"),
@@ -106,7 +106,8 @@ function timeline(line, answer) {
 
 function picture(line, answer) {
   const label = `partition ${line.partition}: ${line.runs.map((run) => described(run, answer)).join("; ")}`;
-  return svg("svg.bar", { role: "img", "aria-label": label }, line.runs.map((run) => drawn(run, answer)));
+  const marks = line.refused.map((mark) => refused(mark, answer));
+  return svg("svg.bar", { role: "img", "aria-label": label }, line.runs.map((run) => drawn(run, answer)), marks);
 }
 
 /** The axis of the offsets, which are others in each partition. The picture's label has them too, so it is not read out. */
@@ -136,11 +137,19 @@ function ticksOf(runs, steps) {
   return [...ticks, last];
 }
 
+const across = (start, end, { steps }) => ({ x: `${(start / steps) * 100}%`, width: `${((end - start) / steps) * 100}%` });
+const markAt = (n) => ({ y: `${n * 34}%`, height: "32%" });
+
+/** The mark of a step with quarantined records. */
+function refused({ start, records }, answer) {
+  const title = `${between(start, start + 1, answer)}: ${plural(records, "record")} quarantined`;
+  return svg("rect.mark-quarantined", { ...across(start, start + 1, answer), ...markAt(0) }, svg("title", {}, title));
+}
+
 function drawn(run, answer) {
-  const width = (run.end - run.start) / answer.steps;
-  const place = { x: `${(run.start / answer.steps) * 100}%`, width: `${width * 100}%` };
+  const place = across(run.start, run.end, answer);
   const [top, height] = PLACES[run.cover];
-  const mark = ([name], n) => run[name] > 0 && svg(`rect.mark-${name}`, { ...place, y: `${n * 34}%`, height: "32%" });
+  const mark = ([name], n) => run[name] > 0 && svg(`rect.mark-${name}`, { ...place, ...markAt(n + 1) });
   return svg(
     "g",
     {},
@@ -150,8 +159,12 @@ function drawn(run, answer) {
   );
 }
 
-function described(run, { begin, step }) {
+function between(start, end, { begin, step }) {
   const at = (n) => moment(new Date(Date.parse(begin) + n * step * 1000).toISOString(), { seconds: false, zone: false });
+  return `${at(start)} to ${at(end)}`;
+}
+
+function described(run, answer) {
   const cover = COVERS.find(([name]) => name === run.cover)[1];
   const offsets = run.until_offset !== null && `offsets ${number(run.from_offset)} to ${number(run.until_offset - 1)}`;
   const counts = [
@@ -160,5 +173,5 @@ function described(run, { begin, step }) {
     run.gap && `${plural(run.gap, "offset")} without a record`,
     run.again && `${number(run.again)} read again`,
   ];
-  return [`${at(run.start)} to ${at(run.end)}`, cover, offsets, ...counts].filter(Boolean).join(", ");
+  return [between(run.start, run.end, answer), cover, offsets, ...counts].filter(Boolean).join(", ");
 }

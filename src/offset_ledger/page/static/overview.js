@@ -54,8 +54,13 @@ function search(view, redraw) {
   const onfocus = ({ target }) => target.setSelectionRange(target.value.length, target.value.length);
   const name = "Filter by name, topic or table";
   return h("input.search", {
-    ...{ type: "search", placeholder: name, "aria-label": name, "data-key": "search" },
-    ...{ value: view.search, oninput, onfocus },
+    type: "search",
+    placeholder: name,
+    "aria-label": name,
+    "data-key": "search",
+    value: view.search,
+    oninput,
+    onfocus,
   });
 }
 

@@ -1,6 +1,6 @@
 // The ledger page: its filters, what it reads from the API, and its sections.
 
-import { address, addressed, addressedView, followAddress, named } from "./address.js";
+import { address, addressed, addressedView, followAddress, named, nameShown } from "./address.js";
 import { read } from "./airflow.js";
 import { batches } from "./batches.js";
 import { charts } from "./charts.js";
@@ -53,6 +53,7 @@ const chosen = (pipelines) => named(ofTab(pipelines));
 async function readAll(before) {
   const answer = await read("pipelines");
   const pipeline = chosen(answer.pipelines);
+  if (pipeline && !tab.has("dag_id")) nameShown(pipeline);
   const more = pipeline && !pipeline.ledger_problem ? await readPipeline(pipeline.name, before) : {};
   return { ...answer, ...more, name: pipeline?.name };
 }

@@ -91,7 +91,7 @@ function options(chart, size, say) {
   return {
     ...size,
     tzDate: (at) => uPlot.tzDate(new Date(at * 1000), timeZone()),
-    padding: [8, 8, 0, 0],
+    padding: [8, 20, 0, 0], // on the right half of a tick's label
     scales: {
       x: { time, range: (_, from, to) => (time ? chart().range : [from - 0.6, to + 0.6]) },
       y: { range: () => [0, top(chart())] },

@@ -149,6 +149,7 @@ function notices(p, refresh) {
         "bad",
         `${plural(p.totals.lost, "offset")} above the cursors were deleted by retention before they were read. Runs fail until the loss is approved.`,
       ),
+    p.silence && notice("unknown", "Its task may have ended: ", p.silence),
     p.rejection && rejection(p, act),
   ];
 }

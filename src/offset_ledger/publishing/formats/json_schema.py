@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from offset_ledger.decoding.json_schema.decoder import schema_validator
-from offset_ledger.decoding.typed.types import SchemaProblem
+from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.publishing.formats.exact import Misfit, refuse

@@ -17,8 +17,8 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
+from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.decoding.protobuf.schema import compile_schema, is_entry
-from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, one_line
 from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.publishing.formats import exact

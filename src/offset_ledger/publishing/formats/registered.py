@@ -8,8 +8,8 @@ import msgspec
 
 from offset_ledger.config.source import SubjectStrategy
 from offset_ledger.decoding.frame import KEY_HEADER, VALUE_HEADER
+from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.decoding.subjects import record_names
-from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable
 from offset_ledger.extras import require
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema

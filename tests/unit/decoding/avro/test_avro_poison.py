@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from offset_ledger.config.model import Column, ColumnType, Limits
 from offset_ledger.decoding.avro.decoder import avro_decoder
-from offset_ledger.decoding.outcome import Code, DecodedRow, Decoder, Reason, Refusal
+from offset_ledger.decoding.decoder import Decoder
+from offset_ledger.decoding.outcome import Code, DecodedRow, Reason, Refusal
 from tests.unit.decoding.avro.avro_oracle import document
 from tests.unit.decoding.avro.avro_records import Written, schemas
 from tests.unit.decoding.avro.test_avro_oracle import NOW, check_proven, many, schema_of, shape_of, spoil

@@ -19,7 +19,8 @@ from offset_ledger.decoding.avro.schema import (
     parse,
     record_or_union,
 )
-from offset_ledger.decoding.typed.types import SchemaProblem, TypeName, ValueType
+from offset_ledger.decoding.outcome import SchemaProblem
+from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.kinds import ColumnKind, kinds, staged
-from offset_ledger.decoding.outcome import DecodedRow, Decoder, Skip
+from offset_ledger.decoding.outcome import DecodedRow, Skip
 from tests.unit.decoding.protobuf.random_schemas import AT
 
 

@@ -12,7 +12,7 @@ from confluent_kafka.schema_registry.confluent import meta_pb2
 from confluent_kafka.schema_registry.confluent.type import decimal_pb2, variant_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from offset_ledger.decoding.outcome import Code, Mismatch
+from offset_ledger.decoding.outcome import Code, Mismatch, SchemaProblem
 from offset_ledger.decoding.protobuf.schema import (
     MAX_BYTES,
     ProtobufSchema,
@@ -23,7 +23,6 @@ from offset_ledger.decoding.protobuf.schema import (
     message_indexes,
     message_named,
 )
-from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 
 PROTO3 = 'syntax = "proto3"; '

@@ -13,7 +13,8 @@ WITH wanted_on_schema (name, privileges) AS (
         WHEN (n.nspname, c.relname) = (%(schema)s, %(table)s) THEN privilege <> 'DELETE' OR %(hard)s
         WHEN (n.nspname, c.relname) = ('offset_ledger_rows', %(file)s) THEN privilege <> 'DELETE'
         WHEN n.nspname <> 'offset_ledger' OR privilege = 'UPDATE' THEN false
-        WHEN privilege = 'INSERT' THEN c.relname NOT IN ('migration', 'pruning', 'pruned_reread', 'pruned_dismissal')
+        WHEN privilege = 'INSERT' THEN c.relname NOT IN ('migration', 'pruning', 'pruned_reread', 'pruned_dismissal',
+                                                              'renaming')
         WHEN privilege = 'DELETE' THEN c.relname IN ('topic_look', 'followed_column')
         ELSE true END
 ), updated (relname, columns) AS (VALUES

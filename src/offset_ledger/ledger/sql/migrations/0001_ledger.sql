@@ -15,7 +15,7 @@ CREATE TABLE offset_ledger.target_table (
 
 -- A pipeline file may read several topics: each has a pipeline of its own, FILE@TOPIC, and all fill one table.
 CREATE TABLE offset_ledger.pipeline (
-    pipeline    text PRIMARY KEY CHECK (pipeline ~ '^[a-z][a-z0-9_]{0,62}(@[A-Za-z0-9._-]{1,249})?$'),
+    pipeline    text PRIMARY KEY CHECK (pipeline ~ '^[a-z][a-z0-9_]{0,62}(~[0-9]+)?(@[A-Za-z0-9._-]{1,249})?$'),
     cluster_id  text NOT NULL,
     topic       text NOT NULL,
     topic_id    text NOT NULL, -- of the log: see `beginning`
@@ -31,6 +31,28 @@ CREATE TABLE offset_ledger.pipeline (
 );
 CREATE INDEX pipeline_by_file ON offset_ledger.pipeline (file);
 CREATE INDEX pipeline_by_target ON offset_ledger.pipeline (target);
+
+-- A pipeline got another name, or was forgotten: then its rows have the name FORMER~renaming_id, which no file can have.
+CREATE TABLE offset_ledger.renaming (
+    renaming_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    former      text NOT NULL,
+    name        text, -- NULL: forgotten
+    target      text, -- the table that it filled
+    who         text NOT NULL,
+    why         text NOT NULL,
+    renamed_at  timestamptz NOT NULL DEFAULT now()
+);
+
+-- History changes in nothing but this name, for which only the owner of the ledger has the right.
+CREATE FUNCTION offset_ledger.guard_name() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    OLD.pipeline := NEW.pipeline;
+    IF OLD IS DISTINCT FROM NEW THEN
+        RAISE EXCEPTION 'a row of % that gets another pipeline changes in nothing else', TG_TABLE_NAME
+            USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
 
 -- The topics that a file has been found to read. `later` are those of a pattern that were created after its first plan.
 CREATE TABLE offset_ledger.subscribed_topic (
@@ -209,8 +231,12 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER batch_guard BEFORE UPDATE OR DELETE ON offset_ledger.batch
+CREATE TRIGGER batch_guard BEFORE UPDATE ON offset_ledger.batch
+    FOR EACH ROW WHEN (OLD.pipeline = NEW.pipeline) EXECUTE FUNCTION offset_ledger.guard_batch();
+CREATE TRIGGER batch_guard_delete BEFORE DELETE ON offset_ledger.batch
     FOR EACH ROW EXECUTE FUNCTION offset_ledger.guard_batch();
+CREATE TRIGGER batch_guard_name BEFORE UPDATE ON offset_ledger.batch
+    FOR EACH ROW WHEN (OLD.pipeline <> NEW.pipeline) EXECUTE FUNCTION offset_ledger.guard_name();
 
 CREATE TABLE offset_ledger.batch_range (
     batch_id        bigint NOT NULL,
@@ -276,8 +302,13 @@ BEGIN
     END IF;
     RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 END $$;
-CREATE TRIGGER batch_range_guard BEFORE UPDATE OR DELETE ON offset_ledger.batch_range
+CREATE TRIGGER batch_range_guard BEFORE UPDATE ON offset_ledger.batch_range
+    FOR EACH ROW WHEN (OLD.inserted IS NOT NULL AND OLD.pipeline = NEW.pipeline)
+    EXECUTE FUNCTION offset_ledger.guard_range();
+CREATE TRIGGER batch_range_guard_delete BEFORE DELETE ON offset_ledger.batch_range
     FOR EACH ROW WHEN (OLD.inserted IS NOT NULL) EXECUTE FUNCTION offset_ledger.guard_range();
+CREATE TRIGGER batch_range_guard_name BEFORE UPDATE ON offset_ledger.batch_range
+    FOR EACH ROW WHEN (OLD.pipeline <> NEW.pipeline) EXECUTE FUNCTION offset_ledger.guard_name();
 
 CREATE TABLE offset_ledger.cursor (
     pipeline       text NOT NULL REFERENCES offset_ledger.pipeline,
@@ -548,8 +579,12 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER decision_guard BEFORE UPDATE OR DELETE ON offset_ledger.decision
+CREATE TRIGGER decision_guard BEFORE UPDATE ON offset_ledger.decision
+    FOR EACH ROW WHEN (OLD.pipeline = NEW.pipeline) EXECUTE FUNCTION offset_ledger.guard_decision();
+CREATE TRIGGER decision_guard_delete BEFORE DELETE ON offset_ledger.decision
     FOR EACH ROW EXECUTE FUNCTION offset_ledger.guard_decision();
+CREATE TRIGGER decision_guard_name BEFORE UPDATE ON offset_ledger.decision
+    FOR EACH ROW WHEN (OLD.pipeline <> NEW.pipeline) EXECUTE FUNCTION offset_ledger.guard_name();
 
 -- What a person decides about records that will never fit; `undone` takes an earlier dismissal back.
 CREATE TABLE offset_ledger.dismissal (

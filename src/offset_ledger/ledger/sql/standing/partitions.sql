@@ -21,5 +21,5 @@ LEFT JOIN LATERAL (
       AND r.committed_until <= c.next_offset AND r.max_timestamp IS NOT NULL
     ORDER BY r.committed_until DESC LIMIT 1
 ) done ON true
-WHERE %(pipelines)s::text[] IS NULL OR p.pipeline = ANY(%(pipelines)s)
+WHERE CASE WHEN %(pipelines)s::text[] IS NULL THEN p.file !~ '~' ELSE p.pipeline = ANY(%(pipelines)s) END
 ORDER BY p.pipeline, s.partition

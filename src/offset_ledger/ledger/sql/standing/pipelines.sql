@@ -1,7 +1,16 @@
--- A row for each of these pipelines, or of all where none is named: its open head batch, its last commit, what waits for
--- people, and the newest share that the gate compared with its limit. Quarantine is counted up to a limit only.
+-- A row for each of these pipelines, or, where none is named, of all but forgotten ones: its open head batch, its last commit, what waits
+-- for people, and the newest share that the gate compared with its limit. Quarantine is counted up to a limit only. An attempt
+-- has a session of its name until it has staged the batch: without one it is silent since its claim or its last slice.
 SELECT p.pipeline, split_part(p.topic_id, '/', 1) AS topic_id, o.batch_id, o.epoch, o.state, o.kind, o.planned_at,
-       o.dag_id, o.run_id, o.late, o.verdict->'reasons' AS reasons, l.ended_at AS last_commit, q.question,
+       o.dag_id, o.run_id, o.late, o.verdict->'reasons' AS reasons,
+       CASE WHEN o.state = 'staging' AND o.late IS NULL AND NOT EXISTS (
+           SELECT FROM pg_stat_activity a WHERE a.datname = current_database()
+             AND starts_with(a.application_name, 'offset-ledger b' || o.batch_id || ' e' || o.epoch || ' ')
+       ) THEN (
+           SELECT greatest(o.claimed_at, max(s.staged_at)) FROM offset_ledger.slice s
+           WHERE s.batch_id = o.batch_id AND s.epoch = o.epoch
+           HAVING greatest(o.claimed_at, max(s.staged_at)) < clock_timestamp() - interval '10 seconds'
+       ) END AS silent_since, l.ended_at AS last_commit, q.question,
        judged.batch_id AS judged_batch, judged.share AS judged_share,
        coalesce(judged.committed, false) AS judged_committed, coalesce(judged.approved, false) AS judged_approved,
        (SELECT count(*) FROM (
@@ -25,5 +34,5 @@ LEFT JOIN LATERAL (
     FROM offset_ledger.batch b
     WHERE b.pipeline = p.pipeline AND b.verdict IS NOT NULL ORDER BY -b.batch_id LIMIT 1
 ) judged ON true
-WHERE %(pipelines)s::text[] IS NULL OR p.pipeline = ANY(%(pipelines)s)
+WHERE CASE WHEN %(pipelines)s::text[] IS NULL THEN p.file !~ '~' ELSE p.pipeline = ANY(%(pipelines)s) END
 ORDER BY p.pipeline

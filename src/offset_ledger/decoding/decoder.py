@@ -1,0 +1,57 @@
+"""The shape that every format's decoder has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from offset_ledger.config.model import RecordShape
+from offset_ledger.decoding.outcome import Flags, Key, Outcome, Proven, Timestamp
+from offset_ledger.decoding.schemas import HeaderFrames
+
+
+class Keys(Protocol):
+    """Reads event ids from keys."""
+
+    def look_up(self, keys: pa.BinaryArray) -> None:
+        """Prepare to read these keys."""
+
+    def read(self, key: bytes | None) -> Key:
+        """The event id as UTF-8, or why there is none; None where there is no key."""
+
+
+Given = Sequence[Flags | None]
+"""For each column that has a group the flags of the values that give it; None: of those in which it is not NULL."""
+GivenBy = Callable[[pa.BinaryArray], Given]
+
+
+class Decoder(Protocol):
+    """A format, compiled for one pipeline; ``key_columns`` reads the columns that are in keys, of keys as values.
+
+    ``given`` says which columns of groups are in values that have become rows.
+    """
+
+    key_columns: Decoder | None
+    given: GivenBy | None
+
+    @property
+    def record(self) -> RecordShape:
+        """Return the shape that it was compiled from."""
+
+    @property
+    def keys(self) -> Keys | None:
+        """Return what reads event ids from keys that are more than a text."""
+
+    @property
+    def frames(self) -> HeaderFrames | None:
+        """Return what adds the frames that it decodes, where headers stand for them."""
+
+    def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
+        """Return what becomes of one record but for its columns elsewhere; never raises."""
+
+    def prove(self, values: pa.BinaryArray) -> Proven | None:
+        """Those of the values that certainly decode, as columns, and those that certainly are none of the pipeline's;
+        None where the format has no such way.
+        """
