@@ -70,7 +70,6 @@ lint: install ## ruff, mypy, import-linter and oxlint
 	@$(BIN)/lint-imports
 	@$(BIN)/oxlint --quiet
 
-CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 FEWER := --hypothesis-profile=fewer
 
 .PHONY: unit
@@ -88,8 +87,8 @@ test: install ## Before each push: lint, and every test that is not marked full 
 	$(call beside-lint,$(BIN)/pytest -n $(WORKERS) $(FEWER) -m "not full and not ui")
 
 .PHONY: test-all
-test-all: install ## What CI runs: lint and every test, with all of Hypothesis' examples; ui-test where Chromium is installed
-	$(call beside-lint,$(BIN)/pytest -n $(WORKERS) && $(if $(CHROMIUM),$(BIN)/pytest -m ui tests/ui,echo "ui-test was left out: no Chromium was found (on Debian: apt-get install chromium)"))
+test-all: install ## What CI runs: lint and every test but ui-test, with all of Hypothesis' examples
+	$(call beside-lint,$(BIN)/pytest -n $(WORKERS))
 
 .PHONY: ui-test
 ui-test: install ## The Airflow UI in Chromium, as people use it (SHOTS=folder keeps pictures)
