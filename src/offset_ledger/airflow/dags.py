@@ -67,6 +67,12 @@ class _Dags(dict[str, DAG]):
         return self[dag_id]
 
 
+def _for_each(
+    pipelines: Iterable[Pipeline], dag_id: Callable[[str], str], build: Callable[[Pipeline], DAG]
+) -> dict[str, Callable[[], DAG]]:
+    return {dag_id(each.name): partial(build, each) for each in pipelines}
+
+
 def all_dags(folder: Path) -> dict[str, DAG]:
     """Every DAG for the pipeline files of a folder: ingest and redrive of each, the audit, the daily report.
 
@@ -75,8 +81,8 @@ def all_dags(folder: Path) -> dict[str, DAG]:
     pipelines = parse_good(folder)
     return _Dags(
         {
-            **{ids.ingest_dag(each.name): partial(build_ingest_dag, each) for each in pipelines},
-            **{ids.redrive_dag(each.name): partial(build_redrive_dag, each) for each in pipelines},
+            **_for_each(pipelines, ids.ingest_dag, build_ingest_dag),
+            **_for_each(pipelines, ids.redrive_dag, build_redrive_dag),
             ids.AUDIT_DAG: partial(build_audit_dag, pipelines),
             ids.DAILY_REPORT_DAG: partial(build_daily_report_dag, folder),
         }
@@ -85,12 +91,12 @@ def all_dags(folder: Path) -> dict[str, DAG]:
 
 def ingest_dags(folder: Path) -> dict[str, DAG]:
     """An ingest DAG for each pipeline file in the folder; a file with mistakes has none (see ``parse_all``)."""
-    return _Dags({ids.ingest_dag(each.name): partial(build_ingest_dag, each) for each in parse_good(folder)})
+    return _Dags(_for_each(parse_good(folder), ids.ingest_dag, build_ingest_dag))
 
 
 def redrive_dags(folder: Path) -> dict[str, DAG]:
     """A redrive DAG for each pipeline file in the folder; a file with mistakes has none (see ``parse_all``)."""
-    return _Dags({ids.redrive_dag(each.name): partial(build_redrive_dag, each) for each in parse_good(folder)})
+    return _Dags(_for_each(parse_good(folder), ids.redrive_dag, build_redrive_dag))
 
 
 def audit_dags(folder: Path) -> dict[str, DAG]:

@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+from psycopg2 import sql
+
 from offset_ledger.config.names import PIPELINE_PATTERN
 from offset_ledger.config.parse import FOLDER, known_names, parse_named
 from offset_ledger.errors import ConfigurationError, StateConflict
-from offset_ledger.ledger import batches, dead_letters, pipelines
+from offset_ledger.ledger import batches, dead_letters, pipelines, row_order
 from offset_ledger.ledger.database import Cursor, Session, transaction
 from offset_ledger.model.batch import Origin
 from offset_ledger.units import counted
@@ -58,7 +60,7 @@ def forget_pipeline(
                     "remove the file first, or change its target.table if that is what you want"
                 )
         for table in tables:
-            if not pipelines.has_bookkeeping(cursor, name) and pipelines.has_rows(cursor, table):
+            if not pipelines.has_bookkeeping(cursor, name) and row_order.has_rows(cursor, sql.SQL(table)):
                 raise StateConflict(
                     f"table {table} still has rows of {name}, which no batch of another pipeline could account for; "
                     "drop or empty the table first, or rename it (ALTER TABLE ... RENAME) to keep them"

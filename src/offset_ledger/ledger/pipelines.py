@@ -128,14 +128,6 @@ def waiting_records(cursor: Cursor, names: Sequence[str]) -> int:
     return int(cursor.run("renaming/waiting", names=names).one()["records"])
 
 
-def has_rows(cursor: Cursor, target: str) -> bool:
-    """Return whether the table, as the ledger names it, is there and not empty."""
-    table = cursor.execute("SELECT to_regclass(%s)::text", [target]).one()[0]
-    if table is None:
-        return False
-    return bool(cursor.execute(sql.SQL("SELECT EXISTS (SELECT FROM {})").format(sql.SQL(table))).one()[0])
-
-
 def rename(cursor: Cursor, names: Sequence[str], file: str, new: str | None, origin: Origin, why: str) -> str:
     """Give these pipelines, all of the file, its new name, with their history; returns the name that they have now.
 

@@ -105,12 +105,12 @@ def in_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> bool:
     return known == {ordered_by(pipeline.record)} or not has_rows(cursor, table)
 
 
-def has_rows(cursor: Cursor, table: sql.Identifier) -> bool:
+def has_rows(cursor: Cursor, table: sql.Composable) -> bool:
     """Return whether the table is there, and not empty."""
     return _any(cursor, table, "true")
 
 
-def _any(cursor: Cursor, table: sql.Identifier, condition: str) -> bool:
+def _any(cursor: Cursor, table: sql.Composable, condition: str) -> bool:
     if cursor.execute("SELECT to_regclass(%s)", [table.as_string(cursor)]).one()[0] is None:
         return False
     cursor.execute(sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE {})").format(table, sql.SQL(condition)))
