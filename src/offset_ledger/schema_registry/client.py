@@ -67,7 +67,10 @@ class _Version(msgspec.Struct):
 
 class _Numbered(msgspec.Struct):
     id: _Int
-    context: str = "."
+
+
+class _InContext(_Numbered):
+    context: str | None = None
 
 
 class _Compatible(msgspec.Struct):
@@ -111,7 +114,7 @@ class Registry:
             references = resolve(schema.references, self._version, what)
             # Records keep the id of a subject that is deleted, as far as the registry knows it: softly.
             versions = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions?deleted=true")
-            described = _read(versions or [], tuple[_Version, ...], of_versions)
+            described = _read([] if versions is None else versions, tuple[_Version, ...], of_versions)
             subjects = tuple((_held(each.subject, "a subject", of_versions), each.version) for each in described)
             self._schemas[schema_id] = WriterSchema(
                 schema_id, schema.language, schema.text, references, subjects, answer.guid
@@ -132,13 +135,13 @@ class Registry:
         except ConfigurationError:
             self._api.ask("GET", "/schemas/types")  # raises where this is no registry
             return None
-        named = _read(answer or [], tuple[_Numbered, ...], what)
+        named = _read(answer or [], tuple[_InContext, ...], what)
         for each in named:
             schema = self.schema(each.id)
             if schema and schema.guid == guid:
                 return self._guids.setdefault(guid, schema)
         if named:
-            contexts = ", ".join(each.context for each in named)
+            contexts = ", ".join(_read(each.context, str, f"the context of {what}") for each in named)
             raise UnusableSchema(f"it is in the context {contexts}; add /contexts/NAME to the URL of the registry")
         return None
 
@@ -157,7 +160,7 @@ class Registry:
     def versions(self, subject: str) -> tuple[int, ...]:
         """The versions of the subject; none where the registry knows no such subject."""
         answer = self._api.ask("GET", f"{_at(subject)}/versions")
-        return _read(answer or [], tuple[_Int, ...], f"the versions of {subject!r}")
+        return _read([] if answer is None else answer, tuple[_Int, ...], f"the versions of {subject!r}")
 
     def resolved(self, references: Sequence[Reference]) -> tuple[SchemaReference, ...]:
         """All that these lead to, each before those that need it.
@@ -340,7 +343,7 @@ def _schema_of(answer: _Document, what: str) -> Schema:
     Raises:
         UnusableSchema: it is of another language, or has a text that nothing can hold.
     """
-    language = answer.schema_type or SchemaLanguage.AVRO
+    language = SchemaLanguage.AVRO if answer.schema_type is None else answer.schema_type
     if language not in set(SchemaLanguage):
         known = ", ".join(SchemaLanguage)
         raise UnusableSchema(

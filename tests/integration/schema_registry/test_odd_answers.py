@@ -195,6 +195,7 @@ def test_wrong_types_are_named(document: object, line: str) -> None:
 @pytest.mark.parametrize(
     ("document", "line"),
     [
+        ({**SCHEMA, "schemaType": ""}, r"^schema 7 is of type '', which is none of AVRO, PROTOBUF, JSON"),
         ({**SCHEMA, "schemaType": "XML"}, r"^schema 7 is of type 'XML', which is none of AVRO, PROTOBUF, JSON"),
         ({"schema": "a\0b"}, r"^the text of schema 7 has U\+0000 or half a surrogate pair"),
         ({"schema": "a\ud800b"}, r"^the text of schema 7 has U\+0000 or half a surrogate pair"),
