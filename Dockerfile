@@ -19,7 +19,7 @@ COPY . .
 RUN uv build --no-cache --wheel --out-dir dist --build-constraints requirements.lock --require-hashes . \
     && uv pip install --no-cache --compile-bytecode --python /opt/venv/bin/python --no-deps dist/*.whl
 # The archive of the driver's classes lies in the environment.
-RUN OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.stage.spark_server import make_archive; raise SystemExit(not make_archive())"
+RUN OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.outside.spark.server import make_archive; raise SystemExit(not make_archive())"
 
 FROM base
 # Volumes take over the owner of the folder they are first mounted on.
@@ -34,7 +34,7 @@ COPY --from=build /build/plugins plugins
 COPY --from=build /build/expectations expectations
 # The scheduler imports once what each task needs.
 RUN install --directory /var/lib/airflow/config \
-    && printf 'from offset_ledger.airflow.preload import preload\n\npreload()\n' > /var/lib/airflow/config/airflow_local_settings.py
+    && printf 'from offset_ledger.interfaces.airflow.preload import preload\n\npreload()\n' > /var/lib/airflow/config/airflow_local_settings.py
 ENV AIRFLOW_HOME=/var/lib/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/offset-ledger/dags \
     AIRFLOW__CORE__PLUGINS_FOLDER=/opt/offset-ledger/plugins \

@@ -19,11 +19,11 @@ from benchmarks.bench_stack import bench_stack, temporary_folder
 from benchmarks.ingest import PIPELINE, events
 from tabulate import tabulate
 
-from offset_ledger.ledger.database import connect, rows
-from offset_ledger.publishing.producer import publish
-from offset_ledger.publishing.topics import create_topic
-from offset_ledger.sandbox.stack import SparkKind, Stack
-from offset_ledger.stage.spark_server import make_archive
+from offset_ledger.outside.producer.publisher import publish
+from offset_ledger.outside.spark.server import make_archive
+from offset_ledger.postgres.ledger.database import connect, rows
+from offset_ledger_kit.publishing.topics import create_topic
+from offset_ledger_kit.sandbox.stack import SparkKind, Stack
 
 _PAUSE = 0.05
 

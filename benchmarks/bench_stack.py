@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from offset_ledger.ledger.database import connect, migrate
-from offset_ledger.sandbox import stack as local
-from offset_ledger.sandbox.layout import PortChoice
-from offset_ledger.sandbox.stack import Stack
+from offset_ledger.postgres.ledger.database import connect, migrate
+from offset_ledger_kit.sandbox import stack as local
+from offset_ledger_kit.sandbox.layout import PortChoice
+from offset_ledger_kit.sandbox.stack import Stack
 
 
 @contextmanager

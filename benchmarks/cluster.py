@@ -21,16 +21,16 @@ from benchmarks.bench_stack import bench_stack, temporary_folder
 from benchmarks.ingest import PIPELINE, publish, timed
 from benchmarks.readers import reader_of
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.ledger.database import connect, rows
-from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.batch import current_origin
 from offset_ledger.model.states import State
-from offset_ledger.plan.step import plan
-from offset_ledger.sandbox.stack import SparkKind, Stack
-from offset_ledger.stage.session import end_session, session_ended, staging_session
-from offset_ledger.stage.step import stage
+from offset_ledger.outside.spark.session import end_session, session_ended, staging_session
+from offset_ledger.pipeline_file.parse import parse_pipeline
+from offset_ledger.pipeline_file.pipeline import Pipeline
+from offset_ledger.postgres.ledger.database import connect, rows
+from offset_ledger.postgres.ledger.decisions import decide
+from offset_ledger.steps.plan.step import plan
+from offset_ledger.steps.stage.step import stage
+from offset_ledger_kit.sandbox.stack import SparkKind, Stack
 
 SPARK = "\nstage: {{engine: spark}}\nspark: {{resources: {{executor_memory: 1g, total_executor_cores: {executors}}}}}\n"
 SLICE = 100_000
@@ -68,7 +68,7 @@ def warm(pipeline: Pipeline, executors: int) -> None:
     """Let every executor start its Python worker and import what a slice needs."""
 
     def load(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import_module("offset_ledger.stage.readers")
+        import_module("offset_ledger.steps.stage.readers")
         time.sleep(2)
         yield from batches
 

@@ -23,16 +23,16 @@ from benchmarks.avro_schema import AMOUNT, TIMESTAMP, avro_record
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.decoding.protobuf.schema import compile_schema
-from offset_ledger.ledger.staging import refused_types, row_types
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
-from offset_ledger.stage.copy_rows import copy_form
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape
+from offset_ledger.postgres.ledger.staging import refused_types, row_types
+from offset_ledger.steps.stage.copy_rows import copy_form
 
 BATCH = 20_000
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -25,15 +25,15 @@ from benchmarks.bench_stack import bench_stack, temporary_folder
 from benchmarks.ingest import PARTITIONS, PIPELINE, events, steps
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.base.progress import progress
 from offset_ledger.model.writer_schema import SchemaLanguage
-from offset_ledger.progress import progress
-from offset_ledger.publishing.producer import publish as publish_records
-from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic
-from offset_ledger.sandbox.stack import Stack
-from offset_ledger.schema_registry.client import connect_registry
-from offset_ledger.stage.session import local_session
+from offset_ledger.outside.producer.publisher import publish as publish_records
+from offset_ledger.outside.producer.record import Record
+from offset_ledger.outside.schema_registry.client import connect_registry
+from offset_ledger.outside.spark.session import local_session
+from offset_ledger.pipeline_file.parse import parse_pipeline
+from offset_ledger_kit.publishing.topics import create_topic
+from offset_ledger_kit.sandbox.stack import Stack
 
 Encode = Callable[[Mapping[str, Any]], bytes]
 

@@ -25,26 +25,26 @@ from benchmarks.bench_stack import bench_stack, temporary_folder
 from benchmarks.readers import reader_of
 from psycopg2 import sql
 
-from offset_ledger.commit.classes import statements
-from offset_ledger.commit.merge import work_memory
-from offset_ledger.commit.step import commit
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import Connection
-from offset_ledger.kafka.bulk_reader import bulk_reader
-from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.ledger.staging import StagingTables, create, row_columns
+from offset_ledger.base.progress import progress
 from offset_ledger.model.batch import Attempt, current_origin
 from offset_ledger.model.ranges import OffsetRange, total_width
-from offset_ledger.plan.step import plan
-from offset_ledger.progress import progress
-from offset_ledger.publishing.producer import publish as publish_records
-from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic
-from offset_ledger.sandbox.stack import Stack
-from offset_ledger.stage.session import local_session
-from offset_ledger.stage.step import stage
-from offset_ledger.validate.step import validate
+from offset_ledger.outside.connections import Connection
+from offset_ledger.outside.kafka.bulk_reader import bulk_reader
+from offset_ledger.outside.producer.publisher import publish as publish_records
+from offset_ledger.outside.producer.record import Record
+from offset_ledger.outside.spark.session import local_session
+from offset_ledger.pipeline_file.parse import parse_pipeline
+from offset_ledger.pipeline_file.pipeline import Pipeline
+from offset_ledger.postgres.ledger.database import connect, transaction
+from offset_ledger.postgres.ledger.staging import StagingTables, create, row_columns
+from offset_ledger.steps.commit.classes import statements
+from offset_ledger.steps.commit.merge import work_memory
+from offset_ledger.steps.commit.step import commit
+from offset_ledger.steps.plan.step import plan
+from offset_ledger.steps.stage.step import stage
+from offset_ledger.steps.validate.step import validate
+from offset_ledger_kit.publishing.topics import create_topic
+from offset_ledger_kit.sandbox.stack import Stack
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 TOPIC = "bench.events"

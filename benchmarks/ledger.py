@@ -30,14 +30,14 @@ from tests.fixtures.grown_steps import Recorded, looks, run_batch
 from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME
 
-from offset_ledger.connections import Connection, environment_name
-from offset_ledger.ledger.database import Cursor, Session, connect, migrate, transaction
-from offset_ledger.repair.prune import prune_beyond
-from offset_ledger.repair.prune_ages import Ages
-from offset_ledger.repair.verify import invariants
-from offset_ledger.sandbox.layout import free_ports
-from offset_ledger.sandbox.postgres import Postgres
-from offset_ledger.sandbox.process import Launch
+from offset_ledger.operations.repair.prune import prune_beyond
+from offset_ledger.operations.repair.prune_ages import Ages
+from offset_ledger.operations.repair.verify import invariants
+from offset_ledger.outside.connections import Connection, environment_name
+from offset_ledger.postgres.ledger.database import Cursor, Session, connect, migrate, transaction
+from offset_ledger_kit.sandbox.layout import free_ports
+from offset_ledger_kit.sandbox.postgres import Postgres
+from offset_ledger_kit.sandbox.process import Launch
 
 ROUNDS = 7
 PLAN_TO_COMMIT = ("plan", "claim", "slices", "seal", "validate", "commit")
@@ -173,7 +173,7 @@ def prune_times(name: str, keep: int) -> list[object]:
             written = _number(cursor, "pg_current_wal_insert_lsn() - '0/0'::pg_lsn") - wal
         taken.append((time.perf_counter() - began, written, locks))
 
-    with patch("offset_ledger.repair.prune.transaction", measured):
+    with patch("offset_ledger.operations.repair.prune.transaction", measured):
         pruned = prune_beyond(grown_pipeline(name), Ages.same(timedelta(0)), keep, ME)
     seconds, wal, locks = zip(*taken, strict=True)
     a_batch = max(pruned.batches, 1)

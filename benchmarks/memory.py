@@ -22,14 +22,14 @@ from benchmarks.ingest import PIPELINE, TOPIC, Peak, publish
 from benchmarks.readers import reader_of
 from tabulate import tabulate
 
-from offset_ledger.commit.step import commit
-from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.batch import current_origin
-from offset_ledger.plan.step import plan
-from offset_ledger.sandbox.stack import Stack
-from offset_ledger.stage.session import local_session
-from offset_ledger.stage.step import stage
-from offset_ledger.validate.step import validate
+from offset_ledger.outside.spark.session import local_session
+from offset_ledger.pipeline_file.parse import parse_pipeline
+from offset_ledger.steps.commit.step import commit
+from offset_ledger.steps.plan.step import plan
+from offset_ledger.steps.stage.step import stage
+from offset_ledger.steps.validate.step import validate
+from offset_ledger_kit.sandbox.stack import Stack
 
 SIZES = [500_000, 2_000_000, 10_000_000]
 

@@ -23,14 +23,14 @@ from kafka import KafkaProducer
 from kafka.partitioner import DefaultPartitioner
 from tabulate import tabulate
 
-from offset_ledger.publishing.producer import Publisher
-from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.settings import ProducerSettings
-from offset_ledger.publishing.topics import create_topic
-from offset_ledger.sandbox.java import find_java
-from offset_ledger.sandbox.kafka import Kafka
-from offset_ledger.sandbox.layout import PortChoice, Ports
-from offset_ledger.sandbox.process import Launch
+from offset_ledger.outside.producer.publisher import Publisher
+from offset_ledger.outside.producer.record import Record
+from offset_ledger.outside.producer.settings import ProducerSettings
+from offset_ledger_kit.publishing.topics import create_topic
+from offset_ledger_kit.sandbox.java import find_java
+from offset_ledger_kit.sandbox.kafka import Kafka
+from offset_ledger_kit.sandbox.layout import PortChoice, Ports
+from offset_ledger_kit.sandbox.process import Launch
 
 PARTITIONS = 6
 BYTES = 200

@@ -22,23 +22,23 @@ from typing import Any
 
 from psycopg2 import sql
 
-from offset_ledger.commit.step import commit
-from offset_ledger.config.model import History, NullBand, Pipeline, Quality, VolumeBand
-from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import environment_name, get_connection
-from offset_ledger.ledger import batches, pipelines
-from offset_ledger.ledger.database import connect, migrate, transaction
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind
-from offset_ledger.sandbox.layout import free_ports
-from offset_ledger.sandbox.postgres import Postgres
-from offset_ledger.sandbox.process import Launch
-from offset_ledger.stage.claim import Written, claim, seal
-from offset_ledger.table.change import ensure_target
-from offset_ledger.validate.step import validate
+from offset_ledger.outside.connections import environment_name, get_connection
+from offset_ledger.pipeline_file.parse import parse_pipeline
+from offset_ledger.pipeline_file.pipeline import History, NullBand, Pipeline, Quality, VolumeBand
+from offset_ledger.postgres.ledger import batches, pipelines
+from offset_ledger.postgres.ledger.database import connect, migrate, transaction
+from offset_ledger.postgres.table.change import ensure_target
+from offset_ledger.steps.commit.step import commit
+from offset_ledger.steps.stage.claim import Written, claim, seal
+from offset_ledger.steps.validate.step import validate
+from offset_ledger_kit.sandbox.layout import free_ports
+from offset_ledger_kit.sandbox.postgres import Postgres
+from offset_ledger_kit.sandbox.process import Launch
 
 ME = Origin("benchmark")
 FLIGHTS = Path("dags/pipelines/flights.yaml")
@@ -106,7 +106,7 @@ def in_a_process_of_its_own(batch_id: int, suite: bool) -> dict[str, float]:
 
 def speed(count: int) -> dict[str, Any]:
     """Two batches of the same size: one judged without a suite, one with it; the first one's commit for comparison."""
-    from offset_ledger.validate import expectations
+    from offset_ledger.steps.validate import expectations
 
     began = time.perf_counter()
     expectations.load()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from offset_ledger.model.engine import Engine, EngineChoice
-from offset_ledger.stage.readers import ProcessReader, SparkReader
-from offset_ledger.stage.step import Reader
+from offset_ledger.steps.stage.readers import ProcessReader, SparkReader
+from offset_ledger.steps.stage.step import Reader
 
 
 def reader_of(spark: Any) -> Reader:

@@ -24,17 +24,17 @@ from benchmarks.ingest import PIPELINE, publish, timed
 from benchmarks.readers import reader_of
 from tabulate import tabulate
 
-from offset_ledger.commit.step import commit
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.batch import current_origin
-from offset_ledger.plan.step import plan
-from offset_ledger.sandbox.layout import free_ports
-from offset_ledger.sandbox.process import Launch
-from offset_ledger.sandbox.spark import SparkConnect
-from offset_ledger.stage.remote_session import remote_session
-from offset_ledger.stage.step import stage
-from offset_ledger.validate.step import validate
+from offset_ledger.outside.spark.remote_session import remote_session
+from offset_ledger.pipeline_file.parse import parse_pipeline
+from offset_ledger.pipeline_file.pipeline import Pipeline
+from offset_ledger.steps.commit.step import commit
+from offset_ledger.steps.plan.step import plan
+from offset_ledger.steps.stage.step import stage
+from offset_ledger.steps.validate.step import validate
+from offset_ledger_kit.sandbox.layout import free_ports
+from offset_ledger_kit.sandbox.process import Launch
+from offset_ledger_kit.sandbox.spark import SparkConnect
 
 MARK = 20  # from this batch on memory is to stay the same
 
@@ -93,7 +93,7 @@ def memory(server: SparkConnect) -> dict[str, int]:
     root = psutil.Process(server.daemon.pid())
     for each in [root, *root.children(recursive=True)]:
         try:
-            forked = "offset_ledger.stage.worker_daemon" in each.cmdline()
+            forked = "offset_ledger.outside.spark.worker_daemon" in each.cmdline()
             name = "daemon and workers" if forked else "Java" if each.name() == "java" else "driver"
             found[f"{name}, MB"] += each.memory_full_info().pss >> 20
         except psutil.Error:

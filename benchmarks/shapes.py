@@ -20,14 +20,14 @@ from benchmarks.bench_stack import bench_stack, temporary_folder
 from benchmarks.ingest import PARTITIONS, PIPELINE, TOPIC, events, steps
 from benchmarks.peers.bench_servers import settle
 
-from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.postgres_connection import postgres_arguments
-from offset_ledger.progress import progress
-from offset_ledger.publishing.producer import publish
-from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic
-from offset_ledger.sandbox.postgres import DATA_DATABASE
+from offset_ledger.base.progress import progress
+from offset_ledger.outside.producer.publisher import publish
+from offset_ledger.outside.producer.record import Record
+from offset_ledger.pipeline_file.parse import parse_pipeline
+from offset_ledger.postgres.connection import postgres_arguments
+from offset_ledger.postgres.ledger.database import connect, transaction
+from offset_ledger_kit.publishing.topics import create_topic
+from offset_ledger_kit.sandbox.postgres import DATA_DATABASE
 
 EVENT_ID, BESIDE = "event_id: $.event_id", ("table: public.bench", "table: public.bench, bookkeeping: beside")
 BIGINT = (EVENT_ID, "key: {number: bigint}")

@@ -8,7 +8,7 @@ from inspect import cleandoc
 from pathlib import Path
 
 import offset_ledger
-from offset_ledger.cli.main import build_parser
+from offset_ledger_kit.cli.main import build_parser
 
 _LANGUAGES = {".py": "python", ".sql": "sql", ".yaml": "yaml", ".yml": "yaml", ".js": "javascript", ".json": "json"}
 _NO_SEARCH = "---\nsearch:\n  exclude: true\n---\n"
@@ -54,7 +54,7 @@ def python_api() -> str:
         """
     )
     names = [(module, name) for module, of in offset_ledger._MODULES.items() for name in of if name != "__version__"]
-    kinds = {"DAGs": "offset_ledger.airflow", "Errors": "offset_ledger.errors", "Pipelines": ""}
+    kinds = {"DAGs": "offset_ledger.interfaces.airflow", "Errors": "offset_ledger.errors", "Pipelines": ""}
     parts = [intro]
     for title in ("Pipelines", "DAGs", "Errors"):
         own = [each for each in names if next(t for t, at in kinds.items() if each[0].startswith(at)) == title]

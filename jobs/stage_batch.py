@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from offset_ledger.stage.submitted.stage_batch import main
+from offset_ledger.steps.stage.submitted.stage_batch import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -14,16 +14,16 @@ from benchmarks.peers.task import COLUMNS
 from benchmarks.peers.workload import PARTITIONS, AnswerLines, Width, Workload, records
 from kafka import KafkaConsumer, TopicPartition
 
-from offset_ledger.connections import get_connection
+from offset_ledger.base.progress import progress
 from offset_ledger.errors import StackError
-from offset_ledger.ledger import staging
-from offset_ledger.ledger.database import Cursor, connect, transaction
-from offset_ledger.progress import progress
-from offset_ledger.publishing.producer import publish
-from offset_ledger.publishing.topics import create_topic
-from offset_ledger.sandbox.jars import KAFKA_VERSION, Artifact, Bundle, artifact_name, fetch
-from offset_ledger.sandbox.stack import Stack
-from offset_ledger.stage.spark_server import make_archive
+from offset_ledger.outside.connections import get_connection
+from offset_ledger.outside.producer.publisher import publish
+from offset_ledger.outside.spark.server import make_archive
+from offset_ledger.postgres.ledger import staging
+from offset_ledger.postgres.ledger.database import Cursor, connect, transaction
+from offset_ledger_kit.publishing.topics import create_topic
+from offset_ledger_kit.sandbox.jars import KAFKA_VERSION, Artifact, Bundle, artifact_name, fetch
+from offset_ledger_kit.sandbox.stack import Stack
 
 PEERS = Path(".venv-peers")
 _POSTGRES = Artifact("org.postgresql", "postgresql", "42.7.7")

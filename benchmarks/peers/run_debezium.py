@@ -18,7 +18,7 @@ from typing import Any
 import psycopg2
 from benchmarks.peers.task import Task, answer
 
-from offset_ledger.sandbox.layout import free_ports
+from offset_ledger_kit.sandbox.layout import free_ports
 
 KINDS = {"integer": "int32", "bigint": "int64", "boolean": "boolean", "numeric(12,2)": "double"}
 # Connect's own are used: Hibernate looks for Jackson's modules and finds those of Connect, of another class loader.

@@ -18,19 +18,19 @@ from benchmarks.ingest import PIPELINE, steps
 from benchmarks.peers.bench_servers import settle
 from benchmarks.peers.task import Task, answer
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import get_connection
-from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.pandas_later import this_process_is_ours
-from offset_ledger.sandbox.layout import free_ports
-from offset_ledger.sandbox.process import Launch
-from offset_ledger.sandbox.spark import SparkConnect
-from offset_ledger.stage.remote_session import remote_session
-from offset_ledger.stage.session import local_session
-from offset_ledger.table.change import ensure_target
+from offset_ledger.base.without_pandas import this_process_is_ours
+from offset_ledger.outside.connections import get_connection
+from offset_ledger.outside.kafka.client import connect_kafka
+from offset_ledger.outside.spark.remote_session import remote_session
+from offset_ledger.outside.spark.session import local_session
+from offset_ledger.pipeline_file.parse import parse_pipeline
+from offset_ledger.pipeline_file.pipeline import Pipeline
+from offset_ledger.postgres.ledger import pipelines
+from offset_ledger.postgres.ledger.database import connect, transaction
+from offset_ledger.postgres.table.change import ensure_target
+from offset_ledger_kit.sandbox.layout import free_ports
+from offset_ledger_kit.sandbox.process import Launch
+from offset_ledger_kit.sandbox.spark import SparkConnect
 
 WARM_UP = 500_000  # records of each batch that makes a session warm
 

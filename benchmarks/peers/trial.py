@@ -24,10 +24,10 @@ from benchmarks.peers.results import Trial
 from benchmarks.peers.task import RESULT, Task
 from benchmarks.peers.workload import PARTITIONS, Width, Workload, difference, rows_before
 
-from offset_ledger.ledger.database import Session, connect, transaction
-from offset_ledger.postgres_connection import postgres_arguments
-from offset_ledger.sandbox.postgres import DATA_DATABASE
-from offset_ledger.sandbox.stack import Stack
+from offset_ledger.postgres.connection import postgres_arguments
+from offset_ledger.postgres.ledger.database import Session, connect, transaction
+from offset_ledger_kit.sandbox.postgres import DATA_DATABASE
+from offset_ledger_kit.sandbox.stack import Stack
 
 PEERS_PYTHON = PEERS / "bin" / "python"
 _GRACE = 10.0

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 from benchmarks.peers.task import COLUMNS
 
-from offset_ledger.publishing.record import Record
+from offset_ledger.outside.producer.record import Record
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 8

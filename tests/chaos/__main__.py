@@ -16,11 +16,11 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
-from offset_ledger.connections import Connection, environment_name
-from offset_ledger.ledger.database import connect, migrate
-from offset_ledger.sandbox import stack as local
-from offset_ledger.sandbox.layout import PortChoice
-from offset_ledger.schema_registry.client import connect_registry
+from offset_ledger.outside.connections import Connection, environment_name
+from offset_ledger.outside.schema_registry.client import connect_registry
+from offset_ledger.postgres.ledger.database import connect, migrate
+from offset_ledger_kit.sandbox import stack as local
+from offset_ledger_kit.sandbox.layout import PortChoice
 from tests.chaos.bench import ELSEWHERE, Bench
 from tests.chaos.cycle import Outcome, run_cycle
 from tests.chaos.lab import Lab

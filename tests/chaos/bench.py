@@ -19,17 +19,17 @@ import psycopg2
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import Connection
 from offset_ledger.errors import PublishFailed, TransactionOutcomeUnknown
-from offset_ledger.ledger.database import connect, rows
-from offset_ledger.postgres_connection import postgres_arguments
-from offset_ledger.publishing.producer import Publisher
-from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic
-from offset_ledger.sandbox.kafka import Kafka
-from offset_ledger.sandbox.process import Daemon
+from offset_ledger.outside.connections import Connection
+from offset_ledger.outside.producer.publisher import Publisher
+from offset_ledger.outside.producer.record import Record
+from offset_ledger.pipeline_file.parse import parse_pipeline
+from offset_ledger.pipeline_file.pipeline import Pipeline
+from offset_ledger.postgres.connection import postgres_arguments
+from offset_ledger.postgres.ledger.database import connect, rows
+from offset_ledger_kit.publishing.topics import create_topic
+from offset_ledger_kit.sandbox.kafka import Kafka
+from offset_ledger_kit.sandbox.process import Daemon
 from tests.chaos import oracle
 from tests.chaos.added_columns import PREFIX, AddedColumns
 from tests.chaos.lab import Answer, Lab, Worker

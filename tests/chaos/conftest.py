@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.sandbox.stack import Stack
+from offset_ledger_kit.sandbox.stack import Stack
 from tests.chaos.lab import Lab
 from tests.fixtures.servers import own_stack
 

@@ -17,10 +17,10 @@ import psycopg2
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from offset_ledger.base.failpoints import NOT_ALWAYS, Failpoint
 from offset_ledger.errors import DatabaseUnavailable
-from offset_ledger.failpoints import NOT_ALWAYS, Failpoint
-from offset_ledger.publishing.producer import Publisher
-from offset_ledger.publishing.settings import read_settings
+from offset_ledger.outside.producer.publisher import Publisher
+from offset_ledger.outside.producer.settings import read_settings
 from tests.chaos.bench import Bench
 from tests.chaos.cluster import leaders, move_leaders
 from tests.chaos.lab import Answer, Worker

@@ -16,13 +16,13 @@ from typing import Any
 
 import psutil
 
-from offset_ledger.failpoints import ONCE, VARIABLE
-from offset_ledger.labs.lossy import Proxy
-from offset_ledger.sandbox.layout import free_ports
-from offset_ledger.sandbox.process import Launch, silent
-from offset_ledger.sandbox.registry import Registry
-from offset_ledger.sandbox.spark import SparkConnect
-from offset_ledger.sandbox.stack import Stack
+from offset_ledger.base.failpoints import ONCE, VARIABLE
+from offset_ledger_kit.labs.lossy import Proxy
+from offset_ledger_kit.sandbox.layout import free_ports
+from offset_ledger_kit.sandbox.process import Launch, silent
+from offset_ledger_kit.sandbox.registry import Registry
+from offset_ledger_kit.sandbox.spark import SparkConnect
+from offset_ledger_kit.sandbox.stack import Stack
 from tests.paths import ROOT
 
 

@@ -9,10 +9,10 @@ from enum import StrEnum
 
 from psycopg2 import sql
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.ledger.database import Session, rows
-from offset_ledger.publishing.record import Record
-from offset_ledger.repair.verify import verify
+from offset_ledger.operations.repair.verify import verify
+from offset_ledger.outside.producer.record import Record
+from offset_ledger.pipeline_file.pipeline import Pipeline
+from offset_ledger.postgres.ledger.database import Session, rows
 from tests.chaos.added_columns import PREFIX
 
 Place = tuple[int, int]

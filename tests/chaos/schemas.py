@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from offset_ledger.model.writer_schema import SchemaLanguage
-from offset_ledger.schema_registry.client import Registry
+from offset_ledger.outside.schema_registry.client import Registry
 from tests.chaos.oracle import Kind
 
 FORMAT = ", format: json_schema, registry: registry_default"

@@ -13,18 +13,18 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, NotEnoughReplicasError
 
-from offset_ledger.config.source import OnExpired
-from offset_ledger.connections import Connection, environment_name
-from offset_ledger.decisions.answers import answer_question, record_question
-from offset_ledger.decisions.losses import loss_question, skip_lost
 from offset_ledger.errors import LogTruncated
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import QuestionAnswer
-from offset_ledger.repair.verify import verify
-from offset_ledger.sandbox.kafka import Kafka
-from offset_ledger.sandbox.layout import PortChoice, Ports
-from offset_ledger.sandbox.process import Launch, silent
-from offset_ledger.sandbox.stack import Stack
+from offset_ledger.operations.repair.verify import verify
+from offset_ledger.outside.connections import Connection, environment_name
+from offset_ledger.pipeline_file.source import OnExpired
+from offset_ledger.steps.decide.answers import answer_question, record_question
+from offset_ledger.steps.decide.losses import loss_question, skip_lost
+from offset_ledger_kit.sandbox.kafka import Kafka
+from offset_ledger_kit.sandbox.layout import PortChoice, Ports
+from offset_ledger_kit.sandbox.process import Launch, silent
+from offset_ledger_kit.sandbox.stack import Stack
 from tests.chaos.bench import PLAIN, Bench
 from tests.chaos.cluster import create_placed, elect_unclean, in_sync, leaders, move_leaders
 from tests.chaos.lab import Lab

@@ -18,21 +18,21 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from offset_ledger.connections import Connection
+from offset_ledger.base.failpoints import Failpoint
 from offset_ledger.errors import SparkFailed
-from offset_ledger.failpoints import Failpoint
-from offset_ledger.kafka import offsets, topics
-from offset_ledger.kafka.client import KafkaClient, connect_kafka
-from offset_ledger.kafka.python_client import Admin
-from offset_ledger.ledger.database import connect, rows
-from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.states import State
-from offset_ledger.plan.step import plan
-from offset_ledger.publishing.producer import Publisher
-from offset_ledger.publishing.topics import create_topic, delete_topic
-from offset_ledger.stage.readers import SparkReader, classify
-from offset_ledger.stage.step import TopicChecks, stage
+from offset_ledger.outside.connections import Connection
+from offset_ledger.outside.kafka import offsets, topics
+from offset_ledger.outside.kafka.client import KafkaClient, connect_kafka
+from offset_ledger.outside.kafka.python_client import Admin
+from offset_ledger.outside.producer.publisher import Publisher
+from offset_ledger.postgres.ledger.database import connect, rows
+from offset_ledger.postgres.ledger.decisions import decide
+from offset_ledger.steps.plan.step import plan
+from offset_ledger.steps.stage.readers import SparkReader, classify
+from offset_ledger.steps.stage.step import TopicChecks, stage
+from offset_ledger_kit.publishing.topics import create_topic, delete_topic
 from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
 from tests.chaos.cycle import run_cycle
 from tests.chaos.faults import disk_full

@@ -20,28 +20,28 @@ from typing import Any, ClassVar
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from offset_ledger.commit.step import commit
-from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import Connection, environment_name, get_connection
+from offset_ledger.base.ids import consumer_group
 from offset_ledger.errors import Fenced, IncompleteStaging, OffsetExpired, TransientError, UnknownBatch
-from offset_ledger.ids import consumer_group
-from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.batches import read_batch
-from offset_ledger.ledger.database import connect, migrate, transaction
-from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.engine import EngineChoice
-from offset_ledger.plan.step import plan
-from offset_ledger.publishing.topics import create_topic
-from offset_ledger.repair.dead_letters import Delivery, deliver, source_position
-from offset_ledger.report.consumer_group import mirror
-from offset_ledger.sandbox.postgres import ROLE, Postgres
-from offset_ledger.sandbox.stack import Stack
-from offset_ledger.stage.record_batches import slice_reader
-from offset_ledger.stage.runs import SharedSlices
-from offset_ledger.stage.slices import SliceTask, stage_slices
-from offset_ledger.stage.step import stage
-from offset_ledger.validate.step import validate
+from offset_ledger.outside.connections import Connection, environment_name, get_connection
+from offset_ledger.outside.kafka.client import connect_kafka
+from offset_ledger.pipeline_file.pipeline import Pipeline
+from offset_ledger.postgres.ledger.batches import read_batch
+from offset_ledger.postgres.ledger.database import connect, migrate, transaction
+from offset_ledger.postgres.ledger.staging import StagingTables
+from offset_ledger.steps.commit.step import commit
+from offset_ledger.steps.plan.step import plan
+from offset_ledger.steps.report.consumer_group import mirror
+from offset_ledger.steps.report.dead_letters import Delivery, deliver, source_position
+from offset_ledger.steps.stage.record_batches import slice_reader
+from offset_ledger.steps.stage.runs import SharedSlices
+from offset_ledger.steps.stage.slices import SliceTask, stage_slices
+from offset_ledger.steps.stage.step import stage
+from offset_ledger.steps.validate.step import validate
+from offset_ledger_kit.publishing.topics import create_topic
+from offset_ledger_kit.sandbox.postgres import ROLE, Postgres
+from offset_ledger_kit.sandbox.stack import Stack
 from tests.chaos.bench import Bench
 from tests.chaos.lab import Lab
 from tests.chaos.oracle import Kind

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.failpoints import NOT_ALWAYS, Failpoint
-from offset_ledger.sandbox.stack import Stack
+from offset_ledger.base.failpoints import NOT_ALWAYS, Failpoint
+from offset_ledger_kit.sandbox.stack import Stack
 from tests.chaos.bench import ELSEWHERE, Bench
 from tests.chaos.lab import Lab
 from tests.chaos.short import produced

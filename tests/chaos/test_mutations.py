@@ -16,22 +16,22 @@ import pytest
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from offset_ledger.commit import classes, merge
-from offset_ledger.commit import step as commit_step
-from offset_ledger.commit.step import commit
-from offset_ledger.config.model import Column, ColumnType, Deletes, Merge, Pipeline
 from offset_ledger.errors import Fenced, IncompleteStaging, LedgerViolation, OffsetLedgerError, UnexplainedGap
-from offset_ledger.ledger import batches, database, staging
-from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
-from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import StagedCounts, by_partition
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.sandbox.stack import Stack
-from offset_ledger.stage.claim import Written
-from offset_ledger.stage.slices import SliceTask
-from offset_ledger.stage.step import stage_with
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Deletes, Merge, Pipeline
+from offset_ledger.postgres.ledger import batches, database, staging
+from offset_ledger.postgres.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
+from offset_ledger.postgres.ledger.staging import StagingTables
+from offset_ledger.steps.commit import classes, merge
+from offset_ledger.steps.commit import step as commit_step
+from offset_ledger.steps.commit.step import commit
+from offset_ledger.steps.stage.claim import Written
+from offset_ledger.steps.stage.slices import SliceTask
+from offset_ledger.steps.stage.step import stage_with
+from offset_ledger_kit.sandbox.stack import Stack
 from tests.chaos import oracle
 from tests.chaos.oracle import Journal, Kind, Produced
 from tests.fixtures.engines import SlicesBy

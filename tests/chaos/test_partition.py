@@ -15,14 +15,14 @@ from typing import Any, cast
 
 import pytest
 
-from offset_ledger.connections import Connection, environment_name
-from offset_ledger.failpoints import ONCE, VARIABLE
-from offset_ledger.ledger.database import connect, migrate
-from offset_ledger.sandbox.java import find_java
-from offset_ledger.sandbox.kafka import Kafka
-from offset_ledger.sandbox.layout import HOST, PortChoice, Ports
-from offset_ledger.sandbox.postgres import Postgres
-from offset_ledger.sandbox.process import Launch, silent
+from offset_ledger.base.failpoints import ONCE, VARIABLE
+from offset_ledger.outside.connections import Connection, environment_name
+from offset_ledger.postgres.ledger.database import connect, migrate
+from offset_ledger_kit.sandbox.java import find_java
+from offset_ledger_kit.sandbox.kafka import Kafka
+from offset_ledger_kit.sandbox.layout import HOST, PortChoice, Ports
+from offset_ledger_kit.sandbox.postgres import Postgres
+from offset_ledger_kit.sandbox.process import Launch, silent
 from tests.chaos import oracle
 from tests.chaos.bench import Bench
 from tests.chaos.lab import Answer, Lab, Worker

@@ -16,22 +16,22 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from offset_ledger.commit.step import commit
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import environment_name
 from offset_ledger.errors import OffsetLedgerError, TransientError
-from offset_ledger.ledger.database import open_ledger
-from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
-from offset_ledger.plan.step import PlannedBatch, plan, plan_replay
-from offset_ledger.plan.topics import find_pipelines
-from offset_ledger.report.step import report
-from offset_ledger.run.remerge import replay_parts, restate_rows
-from offset_ledger.stage.step import stage
-from offset_ledger.validate.step import validate
+from offset_ledger.outside.connections import environment_name
+from offset_ledger.pipeline_file.parse import parse_pipeline
+from offset_ledger.pipeline_file.pipeline import Pipeline
+from offset_ledger.postgres.ledger.database import open_ledger
+from offset_ledger.postgres.ledger.decisions import decide
+from offset_ledger.steps.commit.step import commit
+from offset_ledger.steps.plan.step import PlannedBatch, plan, plan_replay
+from offset_ledger.steps.plan.topics import find_pipelines
+from offset_ledger.steps.report.step import report
+from offset_ledger.steps.run.remerge import replay_parts, restate_rows
+from offset_ledger.steps.stage.step import stage
+from offset_ledger.steps.validate.step import validate
 from tests.fixtures.engines import BY_PROCESS, by_spark
 
 ME = Origin("chaos")
@@ -62,7 +62,7 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
         case "replay":
             return _planned(plan_replay(pipeline, [OffsetRange(*r) for r in asked["ranges"]], ME))
         case "warm" | "stage":
-            from offset_ledger.stage.session import staging_session
+            from offset_ledger.outside.spark.session import staging_session
 
             reader = BY_PROCESS if asked.get("without_spark") else by_spark(staging_session())
             if asked["do"] == "warm":
@@ -85,8 +85,8 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
 @contextmanager
 def _every_slice_twice() -> Iterator[None]:
     """Each slice has two live tasks, as speculation or a lost executor makes them."""
-    from offset_ledger.stage import readers
-    from offset_ledger.stage.readers import SparkReader
+    from offset_ledger.steps.stage import readers
+    from offset_ledger.steps.stage.readers import SparkReader
 
     once, slots = SparkReader.read, readers.task_slots
 

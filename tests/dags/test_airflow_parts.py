@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.outline import outline
-from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import BatchRejected
-from offset_ledger.ledger.database import connect, rows
-from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.states import State
-from offset_ledger.plan.step import plan
-from offset_ledger.publishing.producer import publish
-from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic, delete_topic
-from offset_ledger.run.ingest import run_batch
+from offset_ledger.outside.producer.publisher import publish
+from offset_ledger.outside.producer.record import Record
+from offset_ledger.pipeline_file.outline import outline
+from offset_ledger.pipeline_file.parse import parse_pipeline
+from offset_ledger.pipeline_file.pipeline import Pipeline
+from offset_ledger.postgres.ledger.database import connect, rows
+from offset_ledger.postgres.ledger.decisions import decide
+from offset_ledger.steps.plan.step import plan
+from offset_ledger.steps.run.ingest import run_batch
+from offset_ledger_kit.publishing.topics import create_topic, delete_topic
 from tests.dags.fresh import answer_of
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
@@ -42,8 +42,8 @@ quality: {{max_quarantined_share: 0.5}}
 _METRICS = """
 import json
 from airflow.sdk.observability import stats
-from offset_ledger.airflow.metrics import emit
-from offset_ledger.standing.status import BatchMetrics
+from offset_ledger.interfaces.airflow.metrics import emit
+from offset_ledger.operations.status.status import BatchMetrics
 
 sent = []
 
@@ -59,7 +59,7 @@ print(json.dumps(sent))
 
 _DEADLINE = """
 import asyncio, json, logging
-from offset_ledger.airflow import callbacks
+from offset_ledger.interfaces.airflow import callbacks
 said = []
 callbacks.log.addFilter(lambda record: said.append(record.getMessage()))
 asyncio.run(callbacks.late("orders", 60, context={"dag_run": {"dag_run_id": "scheduled__1"}}))
@@ -69,8 +69,8 @@ print(json.dumps(said))
 _ASSETS = """
 import json, os, sys
 from pathlib import Path
-from offset_ledger.airflow.assets import table_asset
-from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.interfaces.airflow.assets import table_asset
+from offset_ledger.pipeline_file.parse import parse_pipeline
 pipeline = parse_pipeline(Path(sys.argv[1]))
 made = [table_asset(pipeline)]
 os.environ["AIRFLOW_CONN_POSTGRES_DEFAULT"] = "postgres://db:5433/shop"
@@ -80,7 +80,7 @@ print(json.dumps([[each.name, each.uri] for each in made]))
 
 _TRIGGER = """
 import asyncio, json, sys
-from offset_ledger.airflow.triggers import NewRecords
+from offset_ledger.interfaces.airflow.triggers import NewRecords
 
 class Led(NewRecords):
     def waiting(self):

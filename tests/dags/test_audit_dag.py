@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.pipeline_file.parse import parse_pipeline
 from tests.dags.fresh import answer_of
 from tests.paths import ROOT
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyspark
 import pytest
 
-from offset_ledger.connections import Connection
-from offset_ledger.sandbox.java import find_java
+from offset_ledger.outside.connections import Connection
+from offset_ledger_kit.sandbox.java import find_java
 from tests.dags.fresh import answer_of
 from tests.dags.test_airflow_parts import PIPELINE
 from tests.paths import ROOT
@@ -33,12 +33,12 @@ _UNDERSTOOD = """
 import json, logging, sys
 from pathlib import Path
 from airflow.providers.apache.spark.hooks import spark_submit as hooks
-from offset_ledger.airflow import operators
-from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.interfaces.airflow import operators
+from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger, fencing
-from offset_ledger.stage import step as stage
+from offset_ledger.postgres.ledger import database as ledger, fencing
+from offset_ledger.steps.stage import step as stage
 
 logging.getLogger("py4j").setLevel("WARNING")
 hooks.kube_client = object()  # of a provider that submits nothing itself

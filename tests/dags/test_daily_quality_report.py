@@ -11,7 +11,7 @@ from tests.dags.fresh import answer_of
 _LOOK = """
 import json, runpy, sys
 from datetime import datetime
-from offset_ledger.airflow.dags import day_of
+from offset_ledger.interfaces.airflow.dags import day_of
 found = runpy.run_path("dags/daily_quality_report.py")
 dag = found["daily_quality_report"]
 heavy = ["great_expectations", "pyspark", "kafka", "psycopg2", "pyarrow", "pandas"]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.connections import Connection, environment_name
 from offset_ledger.model.request import FIELDS, Request, parse_request
+from offset_ledger.outside.connections import Connection, environment_name
 from tests.dags.fresh import answer_of
 from tests.paths import ROOT
 
@@ -127,8 +127,8 @@ _ANSWERS = """
 import json, runpy, sys
 from datetime import UTC, datetime
 from airflow.sdk.exceptions import AirflowFailException
-from offset_ledger.airflow import gates
-import offset_ledger.decisions.answers as answers
+from offset_ledger.interfaces.airflow import gates
+import offset_ledger.steps.decide.answers as answers
 
 kept = []
 answers.answer_question = lambda *given: kept.append([str(given[2]), given[3].who, given[4]]) or given[2]
@@ -226,8 +226,8 @@ def test_known_connections_give_uris_of_openlineage_and_the_file_its_own_deadlin
     assert dag["inlets"] == {"commit": ["kafka://one:9092/flights.events"]}
     assert dag["outlets"] == {"commit": ["postgres://db:5433/shop/public/flights"]}
     assert set(dag["names"].values()) == {"kafka_default/flights.events", "postgres_default/public.flights"}
-    assert dag["deadlines"] == [[1200.0, "offset_ledger.airflow.callbacks.late"]]
+    assert dag["deadlines"] == [[1200.0, "offset_ledger.interfaces.airflow.callbacks.late"]]
     assert {gate["seconds"] for gate in dag["gates"].values()} == {90.0}
     assert [gate["assigned"] for gate in dag["gates"].values()] == [[{"id": "ann", "name": "ann"}]] * 2
     assert dag["timetable"] == "AssetOrTimeSchedule"
-    assert dag["watchers"] == ["offset_ledger.airflow.triggers.NewRecords"]
+    assert dag["watchers"] == ["offset_ledger.interfaces.airflow.triggers.NewRecords"]

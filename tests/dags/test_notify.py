@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.config.outline import outline
-from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.pipeline_file.outline import outline
+from offset_ledger.pipeline_file.parse import parse_pipeline
 from tests.dags.fresh import answer_of
 
 FILE = """
@@ -26,9 +26,9 @@ PROGRAM = """
 import hashlib, json, logging, sys
 from pathlib import Path
 said = []
-logging.getLogger("offset_ledger.airflow.callbacks").addFilter(lambda record: said.append(record.getMessage()))
+logging.getLogger("offset_ledger.interfaces.airflow.callbacks").addFilter(lambda record: said.append(record.getMessage()))
 from airflow.serialization.serialized_objects import DagSerialization
-from offset_ledger.airflow.dags import ingest_dags
+from offset_ledger.interfaces.airflow.dags import ingest_dags
 (dag,) = ingest_dags(Path(sys.argv[1])).values()
 text = json.dumps(DagSerialization.to_dict(dag), sort_keys=True)
 kinds = ("on_failure_callback", "on_retry_callback", "on_success_callback", "on_skipped_callback")

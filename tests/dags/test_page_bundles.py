@@ -24,7 +24,7 @@ from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import delete
 initdb()
-from offset_ledger.page.mounted import known
+from offset_ledger.interfaces.page.mounted import known
 
 def shown(versions):
     with create_session() as session:
@@ -45,7 +45,7 @@ from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from airflow.utils.types import DagRunType
 initdb()
-from offset_ledger.page.mounted import failing
+from offset_ledger.interfaces.page.mounted import failing
 
 runs = [("ingest_a", "success"), ("ingest_a", "failed"), ("ingest_b", "failed"), ("ingest_b", "running"),
         ("other", "failed"), ("ingest_c", "success")]

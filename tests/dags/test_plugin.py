@@ -23,7 +23,7 @@ _LOOK = """
 import json, sys
 import airflow.plugins_manager
 known = set(sys.modules)
-from offset_ledger.page.plugin import OffsetLedgerPlugin as plugin
+from offset_ledger.interfaces.page.plugin import OffsetLedgerPlugin as plugin
 plugin.validate()
 print(json.dumps({
     "imported": sorted(set(sys.modules) - known),
@@ -58,13 +58,13 @@ print(json.dumps(ProvidersManager().providers["offset-ledger"].data["name"]))
 
 def test_it_registers_and_imports_nothing(tmp_path: Path) -> None:
     found = answer_of(_LOOK, tmp_path)
-    ours = {"offset_ledger.page", "offset_ledger.page.plugin"}
+    ours = {"offset_ledger.interfaces.page", "offset_ledger.interfaces.page.plugin"}
     assert {name for name in found["imported"] if not name.startswith("asyncio")} - {"offset_ledger"} == ours
     assert len(set(found["routes"])) == 4
     assert found["prefix"] == ["/offset-ledger"]
     places = {icon.removeprefix("offset-ledger/") for icon in found["icons"]}
     assert len(places) == 4  # two pages, each for light and dark
-    assert [place for place in places if not (ROOT / "src/offset_ledger/page" / place).is_file()] == []
+    assert [place for place in places if not (ROOT / "src/offset_ledger/interfaces/page" / place).is_file()] == []
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def packages(folder: Path, installed: bool) -> Path:
         (None, True, "offset-ledger"),
         ("plugins/offset_ledger_plugin.py", True, "$PLUGINS_FOLDER/offset_ledger_plugin.py"),
         # As it was installed before it had an entry point.
-        ("src/offset_ledger/page/plugin.py", True, "$PLUGINS_FOLDER/offset_ledger_plugin.py"),
+        ("src/offset_ledger/interfaces/page/plugin.py", True, "$PLUGINS_FOLDER/offset_ledger_plugin.py"),
     ],
     ids=["folder", "entry point", "both", "a copy of the module, and the entry point"],
 )

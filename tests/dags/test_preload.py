@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.airflow.preload import forks_tasks, preload
+from offset_ledger.interfaces.airflow.preload import forks_tasks, preload
 from tests.dags.fresh import answer_of
 
 _FORKING = """
 import json, os, sys
-from offset_ledger.airflow.preload import preload
+from offset_ledger.interfaces.airflow.preload import preload
 said = [preload()]
 for fork in (False, True):
     if fork and not os.fork():
         os._exit(0)
-    said.append([name in sys.modules for name in ("airflow", "offset_ledger.airflow.dags", "great_expectations")])
+    said.append([name in sys.modules for name in ("airflow", "offset_ledger.interfaces.airflow.dags", "great_expectations")])
 print(json.dumps(said))
 """
 

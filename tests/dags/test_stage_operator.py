@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import offset_ledger
-from offset_ledger.connections import Connection
-from offset_ledger.sandbox.java import find_java
-from offset_ledger.sandbox.layout import free_ports
+from offset_ledger.outside.connections import Connection
+from offset_ledger_kit.sandbox.java import find_java
+from offset_ledger_kit.sandbox.layout import free_ports
 from tests.dags.fresh import answer_of
 from tests.dags.test_airflow_parts import PIPELINE
 from tests.paths import ROOT
@@ -30,11 +30,11 @@ _SHIPPED = """
 import json, sys, zipfile
 from pathlib import Path
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from offset_ledger.airflow import operators
+from offset_ledger.interfaces.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger, fencing
-from offset_ledger.stage import step as stage
+from offset_ledger.postgres.ledger import database as ledger, fencing
+from offset_ledger.steps.stage import step as stage
 
 shipped = []
 
@@ -85,10 +85,10 @@ def test_executors_get_this_package_and_nothing_that_lay_in_the_shared_folder(tm
 _STOPPED = """
 import json, os, signal, sys
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from offset_ledger.airflow import operators
+from offset_ledger.interfaces.airflow import operators
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger, fencing
-from offset_ledger.stage import step as stage
+from offset_ledger.postgres.ledger import database as ledger, fencing
+from offset_ledger.steps.stage import step as stage
 
 submitted = []
 SparkSubmitHook.submit = lambda self, application, env: submitted.append(application)
@@ -117,11 +117,11 @@ def test_a_task_that_is_stopped_before_it_submits_submits_nothing(tmp_path: Path
 
 _KILLED = """
 import json, os, signal, sys, threading, time
-from offset_ledger.airflow import operators
+from offset_ledger.interfaces.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger, fencing
-from offset_ledger.stage import step as stage
+from offset_ledger.postgres.ledger import database as ledger, fencing
+from offset_ledger.steps.stage import step as stage
 
 ledger.open_ledger = lambda pipeline: nullcontext()
 fencing.alone_at = lambda *given: nullcontext()
@@ -160,11 +160,11 @@ def test_a_task_that_is_stopped_ends_spark_submit_and_the_application_on_the_clu
 
 _RUN = """
 import sys
-from offset_ledger.airflow import operators
+from offset_ledger.interfaces.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger, fencing
-from offset_ledger.stage import step as stage
+from offset_ledger.postgres.ledger import database as ledger, fencing
+from offset_ledger.steps.stage import step as stage
 
 ledger.open_ledger = lambda pipeline: nullcontext()
 fencing.alone_at = lambda *given: nullcontext()
@@ -195,12 +195,12 @@ import json, sys
 from pathlib import Path
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException
-from offset_ledger.airflow import operators
-from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.interfaces.airflow import operators
+from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger, fencing
-from offset_ledger.stage import step as stage
+from offset_ledger.postgres.ledger import database as ledger, fencing
+from offset_ledger.steps.stage import step as stage
 
 def submit(self, application, env):
     self._yarn_application_id = "application_17_4"
@@ -259,11 +259,11 @@ import json, sys
 from datetime import datetime
 from types import SimpleNamespace
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from offset_ledger.airflow import operators
+from offset_ledger.interfaces.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
 from contextlib import nullcontext
-from offset_ledger.ledger import database as ledger, fencing
-from offset_ledger.stage import step as stage
+from offset_ledger.postgres.ledger import database as ledger, fencing
+from offset_ledger.steps.stage import step as stage
 
 commands = []
 SparkSubmitHook.submit = lambda self, application, env: commands.append(self._build_spark_submit_command(application))

@@ -21,10 +21,10 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Limits
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.decoding.typed.decoder import TypedDecoder
+from offset_ledger.pipeline_file.pipeline import Limits
 from tests.unit.decoding import test_decoding_batch, test_decoding_oracle
 from tests.unit.decoding.avro import test_avro_oracle, test_avro_poison
 from tests.unit.decoding.avro.avro_records import Written, schemas

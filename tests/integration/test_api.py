@@ -25,7 +25,7 @@ from offset_ledger import (
     status,
     verify,
 )
-from offset_ledger.publishing.record import Record
+from offset_ledger.outside.producer.record import Record
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench
 

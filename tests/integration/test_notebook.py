@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.connections import environment_name
-from offset_ledger.publishing.record import Record
+from offset_ledger.outside.connections import environment_name
+from offset_ledger.outside.producer.record import Record
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench
 from tests.paths import ROOT

@@ -6,8 +6,8 @@ import pytest
 from benchmarks.peers.bench_servers import write_answer
 from benchmarks.peers.workload import Target, Width, Workload, difference, rows_after, rows_before, state
 
-from offset_ledger.connections import Connection
-from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.outside.connections import Connection
+from offset_ledger.postgres.ledger.database import connect, transaction
 
 
 @pytest.mark.parametrize("width", Width)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.connections import Connection, environment_name, parse_connection
-from offset_ledger.ledger.database import connect
-from offset_ledger.publishing.producer import publish
-from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic
-from offset_ledger.sandbox.stack import Stack
+from offset_ledger.outside.connections import Connection, environment_name, parse_connection
+from offset_ledger.outside.producer.publisher import publish
+from offset_ledger.outside.producer.record import Record
+from offset_ledger.postgres.ledger.database import connect
+from offset_ledger_kit.publishing.topics import create_topic
+from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.servers import new_database
 from tests.fixtures.wheel import Environment, build_wheel, install
 from tests.paths import ROOT

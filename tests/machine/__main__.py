@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from offset_ledger.connections import Connection
-from offset_ledger.ledger.database import connect, migrate
-from offset_ledger.sandbox.layout import free_ports
-from offset_ledger.sandbox.postgres import DATA_DATABASE, Postgres
-from offset_ledger.sandbox.process import Launch, silent
+from offset_ledger.outside.connections import Connection
+from offset_ledger.postgres.ledger.database import connect, migrate
+from offset_ledger_kit.sandbox.layout import free_ports
+from offset_ledger_kit.sandbox.postgres import DATA_DATABASE, Postgres
+from offset_ledger_kit.sandbox.process import Launch, silent
 from tests.fixtures.servers import execute, for_tests
 from tests.machine.bench import Divergence
 from tests.machine.walk import COUNTED, Walker

@@ -10,17 +10,17 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 from unittest import mock
 
-from offset_ledger import failpoints, retry
-from offset_ledger.commit import step as commit_step
-from offset_ledger.connections import Connection, environment_name
+from offset_ledger.base import failpoints, retry
+from offset_ledger.base.failpoints import Failpoint
 from offset_ledger.errors import DatabaseUnavailable
-from offset_ledger.failpoints import Failpoint
-from offset_ledger.kafka import client
-from offset_ledger.ledger import database
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.repair import dead_letters
-from offset_ledger.stage.slices import SliceTask
-from offset_ledger.validate import step as validate_step
+from offset_ledger.outside.connections import Connection, environment_name
+from offset_ledger.outside.kafka import client
+from offset_ledger.postgres.ledger import database
+from offset_ledger.steps.commit import step as commit_step
+from offset_ledger.steps.report import dead_letters
+from offset_ledger.steps.stage.slices import SliceTask
+from offset_ledger.steps.validate import step as validate_step
 from tests.machine import pool
 from tests.machine.kafka import Cluster
 from tests.model.state import File, Position

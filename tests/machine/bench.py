@@ -17,13 +17,7 @@ import psycopg2.errors
 from psycopg2 import sql
 from psycopg2.extras import RealDictCursor
 
-from offset_ledger.commit import classes
-from offset_ledger.commit.step import commit
-from offset_ledger.config.model import ROWS_SCHEMA, Pipeline
-from offset_ledger.connections import Connection
-from offset_ledger.decisions.accept_topic import accept_topic
-from offset_ledger.decisions.losses import skip_lost
-from offset_ledger.decisions.tombstones import approve_tombstones
+from offset_ledger.base.failpoints import Failpoint
 from offset_ledger.errors import (
     BatchRejected,
     ConfigurationError,
@@ -32,26 +26,32 @@ from offset_ledger.errors import (
     StateConflict,
     TargetMismatch,
 )  # fmt: skip
-from offset_ledger.failpoints import Failpoint
-from offset_ledger.ledger.database import connect, named_sql, transaction
-from offset_ledger.ledger.decisions import decide
-from offset_ledger.ledger.redrive import RedriveChoice, Selection
-from offset_ledger.ledger.staging import SCHEMA
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
-from offset_ledger.plan.step import plan, plan_ahead, plan_replay
-from offset_ledger.postgres_connection import postgres_arguments
-from offset_ledger.repair.dead_letters import deliver
-from offset_ledger.repair.prune import prune_beyond
-from offset_ledger.repair.prune_ages import Ages
-from offset_ledger.repair.redrive import dismiss, plan_redrive, stage_redrive
-from offset_ledger.run.remerge import restate_rows
-from offset_ledger.stage.step import Reader, stage
-from offset_ledger.table.restate import read_unfinished
-from offset_ledger.validate.step import validate
+from offset_ledger.operations.repair.prune import prune_beyond
+from offset_ledger.operations.repair.prune_ages import Ages
+from offset_ledger.outside.connections import Connection
+from offset_ledger.pipeline_file.pipeline import ROWS_SCHEMA, Pipeline
+from offset_ledger.postgres.connection import postgres_arguments
+from offset_ledger.postgres.ledger.database import connect, named_sql, transaction
+from offset_ledger.postgres.ledger.decisions import decide
+from offset_ledger.postgres.ledger.redrive import RedriveChoice, Selection
+from offset_ledger.postgres.ledger.staging import SCHEMA
+from offset_ledger.postgres.table.restate import read_unfinished
+from offset_ledger.steps.commit import classes
+from offset_ledger.steps.commit.step import commit
+from offset_ledger.steps.decide.accept_topic import accept_topic
+from offset_ledger.steps.decide.losses import skip_lost
+from offset_ledger.steps.decide.tombstones import approve_tombstones
+from offset_ledger.steps.plan.step import plan, plan_ahead, plan_replay
+from offset_ledger.steps.report.dead_letters import deliver
+from offset_ledger.steps.run.redrive import dismiss, plan_redrive, stage_redrive
+from offset_ledger.steps.run.remerge import restate_rows
+from offset_ledger.steps.stage.step import Reader, stage
+from offset_ledger.steps.validate.step import validate
 from tests.machine.actors import ANSWERED, DELIVERS, LOCK, RESOLVE, SETTLE, TASKS, Actor, Letters, reach, stopping
 from tests.machine.earlier import Earlier
 from tests.machine.kafka import Cluster, LogReader

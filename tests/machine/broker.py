@@ -12,15 +12,15 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 from kafka import KafkaAdminClient, TopicPartition
 
-from offset_ledger.connections import Connection
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.kafka.records import read_records
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.publishing.producer import Publisher
-from offset_ledger.stage.readers import ProcessReader
-from offset_ledger.stage.step import Reader
+from offset_ledger.outside.connections import Connection
+from offset_ledger.outside.kafka.client import connect_kafka
+from offset_ledger.outside.kafka.records import read_records
+from offset_ledger.outside.producer.publisher import Publisher
+from offset_ledger.steps.stage.readers import ProcessReader
+from offset_ledger.steps.stage.step import Reader
 from tests.machine import kafka as fake
 from tests.machine.actors import DELIVERS, reach, stopping
 from tests.machine.bench import Bench, Pick

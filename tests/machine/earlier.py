@@ -11,8 +11,8 @@ from typing import Any
 
 from psycopg2 import sql
 
-from offset_ledger.config.model import ROWS_SCHEMA
-from offset_ledger.ledger.staging import SCHEMA
+from offset_ledger.pipeline_file.pipeline import ROWS_SCHEMA
+from offset_ledger.postgres.ledger.staging import SCHEMA
 from tests.machine.pipelines import TABLE
 
 LEDGER = "offset_ledger"

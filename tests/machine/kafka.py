@@ -1,7 +1,7 @@
 """Kafka as a value: the topics of the model's state behind what the steps ask a cluster, and the reader of slices.
 
-One place is replaced: what :func:`offset_ledger.kafka.client.connect_kafka` makes. All questions of plan, stage and of
-what people do come through it, and all records through the :class:`~offset_ledger.stage.step.Reader` that ``stage`` is
+One place is replaced: what :func:`offset_ledger.outside.kafka.client.connect_kafka` makes. All questions of plan, stage and of
+what people do come through it, and all records through the :class:`~offset_ledger.steps.stage.step.Reader` that ``stage`` is
 given; decoding, COPY, manifest and everything after it are the real ones.
 """
 
@@ -14,15 +14,15 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import Connection
 from offset_ledger.errors import BrokerUnavailable, LostRange, OffsetExpired, TransientError, UnknownTopic
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.model.moments import FirstAt
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
-from offset_ledger.stage.record_batches import record_batch
-from offset_ledger.stage.slices import SliceTask, slice_writer
+from offset_ledger.outside.connections import Connection
+from offset_ledger.pipeline_file.pipeline import Pipeline
+from offset_ledger.steps.stage.record_batches import record_batch
+from offset_ledger.steps.stage.slices import SliceTask, slice_writer
 from tests.machine.pipelines import HEADER, LETTERS, moment, text_of, topic_name, value_of
 from tests.model.rules import World
 from tests.model.state import Log, State, Topic

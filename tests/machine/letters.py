@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from offset_ledger.errors import ProducerFenced
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.repair.dead_letters import source_position
+from offset_ledger.steps.report.dead_letters import source_position
 from tests.machine.actors import DELIVERS, reach
 from tests.machine.mapping import log_of
 from tests.machine.pipelines import FILE

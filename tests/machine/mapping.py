@@ -10,10 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from offset_ledger.config.model import ROWS_SCHEMA
 from offset_ledger.model.snapshot import topic_of
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
+from offset_ledger.pipeline_file.pipeline import ROWS_SCHEMA
 from tests.machine.pipelines import (
     FILE,
     HEADER,

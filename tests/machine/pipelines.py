@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from offset_ledger.config.model import (
+from offset_ledger.pipeline_file.pipeline import (
     Column,
     ColumnType,
     Deletes,
@@ -22,8 +22,8 @@ from offset_ledger.config.model import (
     Target,
     Tombstone,
 )  # fmt: skip
-from offset_ledger.config.source import OnExpired, Source
-from offset_ledger.table.fit import target_columns
+from offset_ledger.pipeline_file.source import OnExpired, Source
+from offset_ledger.postgres.table.fit import target_columns
 from tests.model.beside import COLUMNS
 from tests.model.rules import Table, World
 from tests.model.state import ABSENT, BAD, DELETE, PATH, USERS, WITH_ROW, File, Record

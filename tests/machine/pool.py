@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_UNKNOWN
 
-from offset_ledger.ledger import sessions
+from offset_ledger.postgres.ledger import sessions
 
 _IDLE = "SELECT set_config('application_name', 'in the pool', false), pg_advisory_unlock_all()"
 _NAME = "SELECT set_config('application_name', %s, false)"

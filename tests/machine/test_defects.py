@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import Connection
-from offset_ledger.ledger import batches, dead_letters, pipelines, row_order
-from offset_ledger.ledger.database import Cursor
-from offset_ledger.ledger.dead_letters import RecordPosition
-from offset_ledger.sandbox.stack import Stack
-from offset_ledger.table import restate
+from offset_ledger.outside.connections import Connection
+from offset_ledger.pipeline_file.pipeline import Pipeline
+from offset_ledger.postgres.ledger import batches, dead_letters, pipelines, row_order
+from offset_ledger.postgres.ledger.database import Cursor
+from offset_ledger.postgres.ledger.dead_letters import RecordPosition
+from offset_ledger.postgres.table import restate
+from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.servers import new_database
 from tests.machine.bench import Bench, Divergence
 from tests.model.defects import CAUGHT

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from offset_ledger.connections import Connection
 from offset_ledger.errors import LogTruncated
-from offset_ledger.plan.step import plan_ahead
-from offset_ledger.sandbox.stack import Stack
+from offset_ledger.outside.connections import Connection
+from offset_ledger.steps.plan.step import plan_ahead
+from offset_ledger_kit.sandbox.stack import Stack
 from tests.examples import examples
 from tests.fixtures.servers import new_database
 from tests.machine.bench import ME, Bench

@@ -14,17 +14,17 @@ import psycopg2
 import pytest
 from psycopg2 import sql
 
-from offset_ledger.commit import classes, merge
-from offset_ledger.commit import step as commit_step
-from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import Connection
-from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.ledger.row_order import table_of
-from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.repair import delete_markers
-from offset_ledger.sandbox.stack import Stack
-from offset_ledger.table import change, conflicts
-from offset_ledger.table.fit import column_groups
+from offset_ledger.operations.repair import delete_markers
+from offset_ledger.outside.connections import Connection
+from offset_ledger.pipeline_file.pipeline import Pipeline
+from offset_ledger.postgres.ledger.database import Cursor, named_sql
+from offset_ledger.postgres.ledger.row_order import table_of
+from offset_ledger.postgres.ledger.staging import StagingTables
+from offset_ledger.postgres.table import change, conflicts
+from offset_ledger.postgres.table.fit import column_groups
+from offset_ledger.steps.commit import classes, merge
+from offset_ledger.steps.commit import step as commit_step
+from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.servers import new_database
 from tests.machine.bench import Bench, Divergence
 from tests.machine.table_stories import STORIES, Story

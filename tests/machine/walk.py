@@ -6,8 +6,8 @@ import random
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 
-from offset_ledger.connections import Connection
 from offset_ledger.model.states import State as BatchState
+from offset_ledger.outside.connections import Connection
 from tests.machine.bench import Bench
 from tests.machine.worlds import ALL_BESIDE, ALL_UNIQUE, EVERYTHING, MACHINE_WORLDS, OUTBOX, TOMBSTONES
 from tests.model.beside import groups_of

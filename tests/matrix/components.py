@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from offset_ledger.machine_files import cache_root
-from offset_ledger.sandbox.jars import KAFKA_VERSION, KAFKA_VERSION_VARIABLE, Artifact, Bundle, broker_bundle, fetch
-from offset_ledger.sandbox.java import find_java
-from offset_ledger.sandbox.postgres import FOLDER_VARIABLE
+from offset_ledger.base.local_files import cache_root
+from offset_ledger_kit.sandbox.jars import KAFKA_VERSION, KAFKA_VERSION_VARIABLE, Artifact, Bundle, broker_bundle, fetch
+from offset_ledger_kit.sandbox.java import find_java
+from offset_ledger_kit.sandbox.postgres import FOLDER_VARIABLE
 from tests.paths import ROOT
 
 LOCAL = f"{ROOT}/.venv/bin/python"
@@ -27,20 +27,20 @@ PYTHON = ("3.11", "3.12", "3.13")
 # The newest of each minor version; 4.3 has no pyspark-client.
 SPARK = ("4.0.4", "4.1.3", "4.2.0", "4.3.0")
 _WITHOUT_CLIENT = "4.3.0"
-_STAGE = "tests/integration/stage"
-_RUN, _REPAIR = "tests/integration/run", "tests/integration/repair"
+_STAGE = "tests/integration/steps/stage"
+_RUN, _REPAIR = "tests/integration/steps/run", "tests/integration/operations/repair"
 _OF_THE_TABLE = "test_the_support_matrix_has_every_version_once_with_its_result"
 TESTS: Mapping[str, tuple[str, ...]] = {
     "Postgres": (
         "tests/chaos/test_mutations.py",
-        "tests/integration/table/test_evolve.py",
+        "tests/integration/postgres/table/test_evolve.py",
         *(f"{_RUN}/test_{name}.py" for name in ("between_steps", "ingest")),
         *(f"{_REPAIR}/test_{name}.py" for name in ("redrive", "prune")),
     ),
     "Kafka": (
         "tests/chaos/test_brokers.py::test_an_unclean_election_is_reported_before_anything_is_committed",
-        "tests/integration/publishing/test_publishing.py",
-        "tests/integration/decisions/test_compaction.py",
+        "tests/integration/kit/publishing/test_publishing.py",
+        "tests/integration/steps/decide/test_compaction.py",
         f"{_REPAIR}/test_against_topic.py",
         f"{_RUN}/test_ingest.py",
     ),
@@ -50,7 +50,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     ),
     "Spark Connect": (f"{_STAGE}/test_connect.py",),
     # A row that failed before is no fault of the Python.
-    "Python": ("tests/unit", "tests/dags", f"--deselect=tests/unit/sandbox/test_versions.py::{_OF_THE_TABLE}"),
+    "Python": ("tests/unit", "tests/dags", f"--deselect=tests/unit/kit/sandbox/test_versions.py::{_OF_THE_TABLE}"),
 }
 
 

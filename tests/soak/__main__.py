@@ -18,13 +18,13 @@ from urllib.request import urlopen
 
 from tabulate import tabulate
 
-from offset_ledger.connections import environment_name
-from offset_ledger.page import answers
-from offset_ledger.page.answers import BatchFilter
-from offset_ledger.repair.verify import verify
-from offset_ledger.sandbox import stack as local
-from offset_ledger.sandbox.layout import PortChoice, free_ports
-from offset_ledger.standing.status import status
+from offset_ledger.interfaces.page import answers
+from offset_ledger.interfaces.page.answers import BatchFilter
+from offset_ledger.operations.repair.verify import verify
+from offset_ledger.operations.status.status import status
+from offset_ledger.outside.connections import environment_name
+from offset_ledger_kit.sandbox import stack as local
+from offset_ledger_kit.sandbox.layout import PortChoice, free_ports
 from tests.chaos.__main__ import new_bench, replayed
 from tests.chaos.bench import Bench
 from tests.chaos.lab import Lab, Worker
@@ -124,7 +124,7 @@ def exporter(lab: Lab, bench: Bench) -> Iterator[tuple[subprocess.Popen[bytes], 
         environment_name("registry_default"): lab.registry.connection().to_json(),
         "OFFSET_LEDGER_PIPELINES": str(bench.path.parent),
     }
-    argv = [sys.executable, "-m", "offset_ledger.cli", "serve", "metrics", "--listen", address]
+    argv = [sys.executable, "-m", "offset_ledger_kit.cli", "serve", "metrics", "--listen", address]
     with (lab.folder / "exporter.log").open("wb") as log:
         process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log, cwd=ROOT)
     try:

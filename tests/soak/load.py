@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-from offset_ledger.connections import environment_name
-from offset_ledger.ledger.redrive import Selection
 from offset_ledger.model.batch import Origin
-from offset_ledger.repair.prune import Pruned, prune_beyond
-from offset_ledger.repair.prune_ages import Ages
-from offset_ledger.repair.redrive import dismiss
+from offset_ledger.operations.repair.prune import Pruned, prune_beyond
+from offset_ledger.operations.repair.prune_ages import Ages
+from offset_ledger.outside.connections import environment_name
+from offset_ledger.postgres.ledger.redrive import Selection
+from offset_ledger.steps.run.redrive import dismiss
 from tests.chaos.bench import Bench
 from tests.chaos.cycle import EXPECTED, rerun
 from tests.chaos.faults import choose, injected

@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 from playwright.sync_api import FrameLocator, Locator, Page, expect
 
-from offset_ledger.ledger.database import connect, rows
-from offset_ledger.sandbox.airflow import Airflow
+from offset_ledger.postgres.ledger.database import connect, rows
+from offset_ledger_kit.sandbox.airflow import Airflow
 from tests.fixtures.airflow_world import World
 
 FIRST_READ = "refreshes every"  # in the footer of our pages, once they have read something

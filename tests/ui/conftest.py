@@ -15,21 +15,21 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sync_playwright
 
-from offset_ledger.demo.run import SEED, TOPIC
 from offset_ledger.errors import BatchRejected, TombstonesMayBeGone
-from offset_ledger.ledger.database import connect, migrate
 from offset_ledger.model.batch import Origin
-from offset_ledger.plan.step import plan
-from offset_ledger.publishing.disturbances import publish_flights
-from offset_ledger.publishing.producer import publish
-from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic, delete_topic
-from offset_ledger.run.ingest import ingest
-from offset_ledger.sandbox import airflow as local_airflow
-from offset_ledger.sandbox import stack as local
-from offset_ledger.sandbox.layout import PortChoice
-from offset_ledger.sandbox.process import Launch
-from offset_ledger.sandbox.stack import SparkKind, Stack
+from offset_ledger.outside.producer.publisher import publish
+from offset_ledger.outside.producer.record import Record
+from offset_ledger.postgres.ledger.database import connect, migrate
+from offset_ledger.steps.plan.step import plan
+from offset_ledger.steps.run.ingest import ingest
+from offset_ledger_kit.demo.run import SEED, TOPIC
+from offset_ledger_kit.publishing.disturbances import publish_flights
+from offset_ledger_kit.publishing.topics import create_topic, delete_topic
+from offset_ledger_kit.sandbox import airflow as local_airflow
+from offset_ledger_kit.sandbox import stack as local
+from offset_ledger_kit.sandbox.layout import PortChoice
+from offset_ledger_kit.sandbox.process import Launch
+from offset_ledger_kit.sandbox.stack import SparkKind, Stack
 from tests.fixtures.airflow_project import record
 from tests.fixtures.airflow_world import World
 from tests.fixtures.compaction import NEVER, OFTEN, WEEK, CompactedTopic

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
-from offset_ledger.ledger.database import connect, migrate, rows
-from offset_ledger.publishing.topics import create_topic
-from offset_ledger.sandbox import stack as local
-from offset_ledger.sandbox.airflow import USER, VIEWER
-from offset_ledger.sandbox.layout import PortChoice
-from offset_ledger.sandbox.stack import SparkKind, Stack
+from offset_ledger.postgres.ledger.database import connect, migrate, rows
+from offset_ledger_kit.publishing.topics import create_topic
+from offset_ledger_kit.sandbox import stack as local
+from offset_ledger_kit.sandbox.airflow import USER, VIEWER
+from offset_ledger_kit.sandbox.layout import PortChoice
+from offset_ledger_kit.sandbox.stack import SparkKind, Stack
 from tests.fixtures.airflow_world import until
 from tests.fixtures.audited import audited
 from tests.paths import ROOT

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from offset_ledger.repair.verify import verify
-from offset_ledger.sandbox.airflow import USER
+from offset_ledger.operations.repair.verify import verify
+from offset_ledger_kit.sandbox.airflow import USER
 from tests.fixtures.airflow_world import World, until
 from tests.ui.airflow_ui import TriggerForm, plan_log, run_tab, shot
 from tests.ui.conftest import FIRST

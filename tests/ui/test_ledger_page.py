@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 from offset_ledger.model.balance_sheet import Dispositions
-from offset_ledger.repair.verify import verify
-from offset_ledger.sandbox.airflow import USER, VIEWER
-from offset_ledger.sandbox.java import find_java
+from offset_ledger.operations.repair.verify import verify
+from offset_ledger_kit.sandbox.airflow import USER, VIEWER
+from offset_ledger_kit.sandbox.java import find_java
 from tests.fixtures.airflow_world import World
 from tests.fixtures.java_clients import JavaClients
 from tests.ui.airflow_ui import ask_by_hand, cells, confirmed, ours, rows_of, says, shot, shown_run, theme

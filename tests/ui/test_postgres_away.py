@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from offset_ledger.sandbox.airflow import USER
+from offset_ledger_kit.sandbox.airflow import USER
 from tests.fixtures.airflow_world import World
 from tests.ui.airflow_ui import ours, says, shot
 

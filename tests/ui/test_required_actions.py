@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.repair.verify import verify
-from offset_ledger.sandbox.airflow import USER
+from offset_ledger.operations.repair.verify import verify
+from offset_ledger.outside.kafka.client import connect_kafka
+from offset_ledger_kit.sandbox.airflow import USER
 from tests.fixtures.airflow_world import World, until
 from tests.ui.airflow_ui import answer, confirmed, numbers, open_question, rows_of, run_tab, says, shot
 

@@ -16,11 +16,11 @@ import uvicorn
 from playwright.sync_api import Page, expect
 
 from offset_ledger.errors import BrokerUnavailable
-from offset_ledger.page.app import create_app
-from offset_ledger.page.rights import Rights
-from offset_ledger.sandbox.layout import free_ports
-from offset_ledger.standing.brokers import BrokerCache
-from offset_ledger.standing.reader import read_pipelines
+from offset_ledger.interfaces.page.app import create_app
+from offset_ledger.interfaces.page.rights import Rights
+from offset_ledger.operations.status.brokers import BrokerCache
+from offset_ledger.operations.status.reader import read_pipelines
+from offset_ledger_kit.sandbox.layout import free_ports
 from tests.fixtures.airflow_world import until
 from tests.ui.airflow_ui import says
 

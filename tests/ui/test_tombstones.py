@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
-from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.repair.verify import verify
-from offset_ledger.sandbox.airflow import USER
+from offset_ledger.operations.repair.verify import verify
+from offset_ledger.postgres.ledger.database import connect, transaction
+from offset_ledger_kit.sandbox.airflow import USER
 from tests.fixtures.airflow_world import World
 from tests.ui.airflow_ui import answer, numbers, open_question, ours, rows_of, run_tab, says, shot
 

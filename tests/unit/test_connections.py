@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offset_ledger.connections import without_secrets
+from offset_ledger.outside.connections import without_secrets
 
 
 @pytest.mark.parametrize(

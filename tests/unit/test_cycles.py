@@ -12,7 +12,7 @@ PROGRAM = """
 import atexit, gc
 atexit.register(lambda: print(gc.get_freeze_count() > 10_000))
 before = gc.get_threshold()
-from offset_ledger.cli.main import main
+from offset_ledger_kit.cli.main import main
 try:
     main({arguments})
 finally:

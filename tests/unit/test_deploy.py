@@ -13,7 +13,7 @@ import pytest
 import yaml
 from pre_commit.clientlib import load_manifest
 
-from offset_ledger.cli.main import build_parser
+from offset_ledger_kit.cli.main import build_parser
 from tests.paths import ROOT
 
 PAGE = (ROOT / "docs/add-to-airflow.md").read_text()

@@ -25,7 +25,7 @@ from tests.paths import ROOT
         ("docs/spark.md", "../src/offset_ledger/errors.py", "source/src/offset_ledger/errors.py.md"),
         ("docs/adr/0001-decode-with-msgspec.md", "../semantics.md", "../semantics.md"),
         ("docs/adr/0001-decode-with-msgspec.md", "../../dags/ingest.py", "../source/dags/ingest.py.md"),
-        ("docs/architecture.md", "../src/offset_ledger/ledger/sql/", "source/src/offset_ledger/ledger/sql.md"),
+        ("docs/architecture.md", "../src/offset_ledger/postgres/sql/", "source/src/offset_ledger/postgres/sql.md"),
         ("README.md", "docs/spark.md", "spark.md"),
         ("README.md", "examples/README.md", "examples.md"),
         ("examples/README.md", "clicks.yaml", "source/examples/clicks.yaml.md"),

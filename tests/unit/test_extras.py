@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger import extras
+from offset_ledger.base import extras
+from offset_ledger.base.extras import MODULES, has_module, require
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.extras import MODULES, has_module, require
 from tests.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -9,9 +9,9 @@ import pytest
 
 PROGRAM = """
 import sys
-from offset_ledger import pandas_later
+from offset_ledger.base import without_pandas as pandas_later
 {ours}
-import offset_ledger.stage.slices
+import offset_ledger.steps.stage.slices
 import pyarrow as pa
 pa.array(["a", None])
 print("pandas" in sys.modules)

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from offset_ledger import progress as module
-from offset_ledger.cli.verbs import say
-from offset_ledger.progress import PlainLines, live, progress
+from offset_ledger.base import progress as module
+from offset_ledger.base.progress import PlainLines, live, progress
+from offset_ledger.interfaces.cli.verbs import say
 
 
 class Terminal(io.StringIO):
@@ -80,7 +80,7 @@ def test_lines_are_in_the_log_where_that_takes_them_and_else_on_standard_error(
 ) -> None:
     monkeypatch.setattr(module, "PLAIN_SECONDS", 0)
     for level in (logging.INFO, logging.WARNING):
-        with caplog.at_level(level, "offset_ledger.progress"), progress(None, "staged") as advance:
+        with caplog.at_level(level, "offset_ledger.base.progress"), progress(None, "staged") as advance:
             advance(7)
     begins = "staged 7 records ("
     assert [each for each in caplog.messages if not each.startswith(begins)] == []

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from offset_ledger.base.retry import retry_seconds, retrying, retrying_for
 from offset_ledger.errors import ConfigurationError, error_line, one_line
-from offset_ledger.retry import retry_seconds, retrying, retrying_for
 from tests.unit.test_progress import Terminal
 
 

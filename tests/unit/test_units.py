@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offset_ledger.units import counted, show_share
+from offset_ledger.base.units import counted, show_share
 
 
 @pytest.mark.parametrize(

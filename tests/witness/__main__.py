@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from offset_ledger.connections import Connection
-from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.sandbox import stack as local
-from offset_ledger.sandbox.layout import stack_home
+from offset_ledger.outside.connections import Connection
+from offset_ledger.postgres.ledger.database import connect, transaction
+from offset_ledger_kit.sandbox import stack as local
+from offset_ledger_kit.sandbox.layout import stack_home
 from tests.witness.ledger import Line
 from tests.witness.replay import Counts, NotAllowedError, witness
 

@@ -7,7 +7,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.elsewhere import Elsewhere, columns_elsewhere, wanted_by_headers
 from offset_ledger.decoding.envelope import are_null
@@ -17,6 +16,7 @@ from offset_ledger.decoding.kinds import as_texts, event_ids, kinds, listed, mom
 from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Proven, Reason, Refusal, Skip, printable
 from offset_ledger.decoding.presence import GROUPS, against_unsent, sent_flags, with_groups
 from offset_ledger.decoding.texts import utf8, with_uuid_texts
+from offset_ledger.pipeline_file.pipeline import RecordShape
 
 _VALUE = ("_value", pa.binary())
 _encode = msgspec.json.Encoder().encode

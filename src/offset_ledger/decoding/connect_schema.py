@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from offset_ledger.config.model import Column, JsonPath
+from offset_ledger.pipeline_file.pipeline import Column, JsonPath
 
 PAYLOAD = "payload"
 VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"

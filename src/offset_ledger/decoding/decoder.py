@@ -7,9 +7,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.outcome import Flags, Key, Outcome, Proven, Timestamp
 from offset_ledger.decoding.schemas import HeaderFrames
+from offset_ledger.pipeline_file.pipeline import RecordShape
 
 
 class Keys(Protocol):

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import Column, FieldCondition, RecordShape
 from offset_ledger.decoding.headers import last_headers
 from offset_ledger.decoding.json.conversions import conversion, from_text
 from offset_ledger.decoding.kinds import ColumnKind, as_texts, kind_of, kinds, staged, valid_flags
@@ -28,6 +27,7 @@ from offset_ledger.decoding.outcome import (
 )
 from offset_ledger.decoding.shape import compared, holds
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.pipeline_file.pipeline import Column, FieldCondition, RecordShape
 
 _reasons = msgspec.json.Decoder(list[Reason]).decode
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from offset_ledger.config.model import Limits, RecordShape, Tombstone
-from offset_ledger.config.source import Format, KeyFormat, Source
+from offset_ledger.base.extras import require
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.elsewhere import check_defaults
 from offset_ledger.decoding.frame import KEY_HEADER, VALUE_HEADER
@@ -16,8 +15,9 @@ from offset_ledger.decoding.presence import given_by
 from offset_ledger.decoding.schemas import HeaderFrames, Lookup, NamedByHeader, ReadIndexes, Remembered, Schema
 from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema, is_of_others
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.extras import require
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
+from offset_ledger.pipeline_file.pipeline import Limits, RecordShape, Tombstone
+from offset_ledger.pipeline_file.source import Format, KeyFormat, Source
 
 
 def no_schemas(_: frozenset[SchemaRef]) -> Mapping[SchemaRef, Schema]:

@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding import frame, outcome
 from offset_ledger.decoding.decoder import Decoder, GivenBy
 from offset_ledger.decoding.kafka_columns import outcome_unread, tombstone_outcome
 from offset_ledger.decoding.outcome import Flags, Key, Mismatch, Outcome, Proven, Reason, Refusal, Skip, Timestamp
 from offset_ledger.decoding.schemas import HeaderFrames, Lookup, Schemas
 from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.pipeline_file.pipeline import Limits, RecordShape
 
 ReadKey = Callable[[bytes], str]
 """The event id in a key; raises Mismatch."""

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from offset_ledger.config.column_types import ENCODINGS, MAX_PRECISION, parse_type
-from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Column, JsonPath
-from offset_ledger.config.names import MAX_COLUMNS, POSTGRES_NAME_BYTES, RESERVED_COLUMNS
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
+from offset_ledger.pipeline_file.column_types import ENCODINGS, MAX_PRECISION, parse_type
+from offset_ledger.pipeline_file.json_path import format_path
+from offset_ledger.pipeline_file.names import MAX_COLUMNS, POSTGRES_NAME_BYTES, RESERVED_COLUMNS
+from offset_ledger.pipeline_file.pipeline import Column, JsonPath
 
 
 @dataclass(frozen=True, slots=True)

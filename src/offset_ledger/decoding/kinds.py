@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import EVENT_ID, Column, ColumnType, RecordShape, is_judged
 from offset_ledger.decoding.outcome import Code, Flags, Mismatch
+from offset_ledger.pipeline_file.pipeline import EVENT_ID, Column, ColumnType, RecordShape, is_judged
 
 Built = tuple[pa.Array, Flags | None]
 """A staged column, and a flag for each value that certainly is what it should be; None where all are.

@@ -9,11 +9,6 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from offset_ledger.config.column_types import ENCODINGS, MAX_PRECISION, parse_type
-from offset_ledger.config.json_path import format_path, touch
-from offset_ledger.config.model import Column, ColumnType, Evolve, JsonPath, RecordShape, spelled
-from offset_ledger.config.names import MAX_COLUMNS, RESERVED_COLUMNS
-from offset_ledger.config.source import Format
 from offset_ledger.decoding.inferred import column_name, column_type, decimal_digits, schema_columns
 from offset_ledger.decoding.kinds import INTEGER_BITS, ColumnKind, kind_of
 from offset_ledger.decoding.outcome import printable
@@ -21,6 +16,11 @@ from offset_ledger.decoding.shape import places
 from offset_ledger.decoding.typed.conversions import refusal
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 from offset_ledger.model.followed_columns import widens
+from offset_ledger.pipeline_file.column_types import ENCODINGS, MAX_PRECISION, parse_type
+from offset_ledger.pipeline_file.json_path import format_path, touch
+from offset_ledger.pipeline_file.names import MAX_COLUMNS, RESERVED_COLUMNS
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Evolve, JsonPath, RecordShape, spelled
+from offset_ledger.pipeline_file.source import Format
 
 Fields = tuple[SchemaField, ...]
 _OF_TEXTS = ("text", "varchar", "jsonb")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.json_path import format_path
+from offset_ledger.pipeline_file.json_path import format_path
 
 KEY_PATH = "_key"
 HEADERS_PATH = "_headers"

@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Column, JsonPath, RecordShape
-from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.decoder import Given, GivenBy
 from offset_ledger.decoding.envelope import is_null, unwrapped
 from offset_ledger.decoding.kinds import EPOCH, valid_flags
 from offset_ledger.decoding.outcome import Code, DecodedRow, Flags, Proven, Reason
+from offset_ledger.pipeline_file.json_path import format_path
+from offset_ledger.pipeline_file.pipeline import Column, JsonPath, RecordShape
+from offset_ledger.pipeline_file.source import Format, Source
 
 GROUPS = "_groups"
 _OF_CODES = (pa.int16(), pa.int32(), pa.int64(), pa.date32())

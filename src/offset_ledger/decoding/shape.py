@@ -9,10 +9,10 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import FieldCondition, JsonPath, RecordShape
 from offset_ledger.decoding.kinds import ColumnKind, kinds
 from offset_ledger.decoding.outcome import Flags
+from offset_ledger.pipeline_file.json_path import format_path
+from offset_ledger.pipeline_file.pipeline import FieldCondition, JsonPath, RecordShape
 
 Has = Callable[[JsonPath], bool]
 """Whether a record, or the schema that it was written with, has a path."""

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.decoding.typed.types import SchemaField
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.source import Format, Source, SubjectStrategy
 
 LANGUAGES: Mapping[str, SchemaLanguage] = {
     Format.AVRO: SchemaLanguage.AVRO,

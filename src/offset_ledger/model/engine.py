@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from offset_ledger.config.model import StageEngine
-from offset_ledger.units import counted
+from offset_ledger.base.units import counted
+from offset_ledger.pipeline_file.pipeline import StageEngine
 
 
 class Engine(StrEnum):

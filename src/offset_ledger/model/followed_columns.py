@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from offset_ledger.config.json_path import touch
-from offset_ledger.config.model import REST, Column, RecordShape
+from offset_ledger.pipeline_file.json_path import touch
+from offset_ledger.pipeline_file.pipeline import REST, Column, RecordShape
 
 SAMPLED = "from a sample, which the first plan keeps"
 

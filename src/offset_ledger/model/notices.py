@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from html import escape
 
 from offset_ledger import errors
-from offset_ledger.config.model import Cause
+from offset_ledger.base.units import show_span
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.questions import Question, QuestionKind, visible
-from offset_ledger.units import show_span
+from offset_ledger.pipeline_file.pipeline import Cause
 
 _LINE = 600
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Self
 
-from offset_ledger.units import kept_for
+from offset_ledger.base.units import kept_for
 
 SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
 _TOMBSTONES_MS = "86400000"  # Kafka's default, where a broker leaves the setting out

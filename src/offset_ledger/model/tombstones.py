@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from offset_ledger.base.units import kafka_span, show_span
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.units import kafka_span, show_span
 
 _NAMED = 3
 

@@ -15,13 +15,13 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, Page
 
-from offset_ledger.connections import Connection, environment_name
-from offset_ledger.ids import AUDIT_DAG
-from offset_ledger.ledger.database import connect
-from offset_ledger.page.app import create_app
-from offset_ledger.sandbox.layout import free_ports
-from offset_ledger.sandbox.stack import Stack
-from offset_ledger.standing.reader import read_pipelines
+from offset_ledger.base.ids import AUDIT_DAG
+from offset_ledger.interfaces.page.app import create_app
+from offset_ledger.operations.status.reader import read_pipelines
+from offset_ledger.outside.connections import Connection, environment_name
+from offset_ledger.postgres.ledger.database import connect
+from offset_ledger_kit.sandbox.layout import free_ports
+from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.audited import audited
 from tests.fixtures.page_world import DAGS, FULL, PageWorld, make_world
 from tests.fixtures.servers import new_database

@@ -10,13 +10,13 @@ from functools import partial
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from offset_ledger.connections import Connection, environment_name, get_connection
-from offset_ledger.ledger.database import connect
-from offset_ledger.page.app import create_app
-from offset_ledger.sandbox.kafka import Kafka
-from offset_ledger.sandbox.stack import Stack
-from offset_ledger.standing.brokers import BrokerCache
-from offset_ledger.standing.reader import read_pipelines
+from offset_ledger.interfaces.page.app import create_app
+from offset_ledger.operations.status.brokers import BrokerCache
+from offset_ledger.operations.status.reader import read_pipelines
+from offset_ledger.outside.connections import Connection, environment_name, get_connection
+from offset_ledger.postgres.ledger.database import connect
+from offset_ledger_kit.sandbox.kafka import Kafka
+from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.audited import audited
 from tests.fixtures.exporter_bench import PIPELINE, Bench
 from tests.fixtures.own_kafka import bench_on, own_cluster

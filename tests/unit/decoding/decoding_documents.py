@@ -17,8 +17,8 @@ from uuid import UUID
 import numpy as np
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.outcome import Skip
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape
 
 KAFKA_TIME = datetime(2026, 3, 4, 5, 6, 7, 8000, tzinfo=UTC)
 LIMITS = Limits(value_bytes=20_000)

@@ -15,10 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.column_types import parse_type
-from offset_ledger.config.located import Refused
-from offset_ledger.config.model import Column, ColumnType, RecordShape
-from offset_ledger.config.source import Format
 from offset_ledger.decoding.arrow import decode_batch, staging_schema
 from offset_ledger.decoding.json.conversions import conversion
 from offset_ledger.decoding.json.decoder import JsonDecoder
@@ -28,6 +24,10 @@ from offset_ledger.decoding.outcome import Mismatch, Refusal
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.decoding.subjects import fields_of
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.column_types import parse_type
+from offset_ledger.pipeline_file.located import Refused
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, RecordShape
+from offset_ledger.pipeline_file.source import Format
 from tests.examples import examples
 from tests.unit.decoding.avro.test_avro_oracle import check_proven, schema_of
 from tests.unit.decoding.avro.test_avro_reader import DECIMAL, ENUM, INTS, column, decoder, reasons

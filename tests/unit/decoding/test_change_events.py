@@ -15,14 +15,22 @@ from typing import Any
 import fastavro
 import pytest
 
-from offset_ledger.config.column_types import parse_type
-from offset_ledger.config.envelope import in_envelope
-from offset_ledger.config.model import Column, ColumnType, FieldCondition, JsonPath, Limits, RecordShape, Tombstone
-from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.config.source import Envelope, Format, KeyFormat, Source
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.column_types import parse_type
+from offset_ledger.pipeline_file.envelope import in_envelope
+from offset_ledger.pipeline_file.parse import parse_pipeline
+from offset_ledger.pipeline_file.pipeline import (
+    Column,
+    ColumnType,
+    FieldCondition,
+    JsonPath,
+    Limits,
+    RecordShape,
+    Tombstone,
+)
+from offset_ledger.pipeline_file.source import Envelope, Format, KeyFormat, Source
 from tests.fixtures.debezium import UNAVAILABLE, event, message, truncation, written
 from tests.unit.decoding.test_elsewhere import HEAD, decoded
 

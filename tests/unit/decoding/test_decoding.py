@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape, Tombstone
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kafka_columns import FAR_TIMESTAMP, NO_TIMESTAMP
 from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape, Tombstone
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 GOOD = b'{"event_id":"e1","publish_at":"2026-01-02T03:04:05+01:00","value":1}'

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, FieldCondition, RecordShape, Tombstone
 from offset_ledger.decoding.arrow import decode_batch, refusal_schema, staging_schema
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.json.unique import UniqueNames, duplicate_path
 from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, RecordShape, Tombstone
 from tests.examples import examples
 from tests.unit.decoding.decoding_documents import (
     BAD,

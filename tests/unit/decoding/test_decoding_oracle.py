@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import FieldCondition
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
+from offset_ledger.pipeline_file.pipeline import FieldCondition
 from tests.examples import examples
 from tests.unit.decoding.decoding_documents import (
     _READER,

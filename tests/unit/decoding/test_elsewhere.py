@@ -15,7 +15,13 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from offset_ledger.config.model import (
+from offset_ledger.decoding.arrow import decode_batch, with_texts
+from offset_ledger.decoding.decoder import Decoder
+from offset_ledger.decoding.formats import compile_decoder
+from offset_ledger.decoding.protobuf.schema import compile_schema
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.pipeline import (
     REST,
     Column,
     ColumnType,
@@ -24,13 +30,7 @@ from offset_ledger.config.model import (
     RecordShape,
     Tombstone,
 )
-from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
-from offset_ledger.decoding.arrow import decode_batch, with_texts
-from offset_ledger.decoding.decoder import Decoder
-from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.protobuf.schema import compile_schema
-from offset_ledger.errors import ConfigurationError
-from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.source import Format, KeyFormat, Source, SubjectStrategy
 from tests.unit.decoding.test_decoding_batch import batch_of
 
 HEAD = b"\0\0\0\0\1"

@@ -11,14 +11,14 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
-from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.decoding.protobuf.schema import compile_schema
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape
+from offset_ledger.pipeline_file.source import Format, Source, SubjectStrategy
 from tests.unit.decoding.test_decoding_batch import batch_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from offset_ledger import extras
-from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
-from offset_ledger.config.source import Format, KeyFormat, SchemaFile, Source
+from offset_ledger.base import extras
 from offset_ledger.decoding import formats
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.framed import FramedDecoder
@@ -18,6 +16,8 @@ from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.decoding.subjects import LANGUAGES
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape
+from offset_ledger.pipeline_file.source import Format, KeyFormat, SchemaFile, Source
 
 SHAPE = RecordShape(("id",), None, (Column("state", ColumnType("text"), ("state",)),))
 

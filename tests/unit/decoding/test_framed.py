@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape, Tombstone
-from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.arrow import decode_batch, refusal_schema, staging_schema
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape, Tombstone
+from offset_ledger.pipeline_file.source import Format, KeyFormat, Source, SubjectStrategy
 from tests.unit.decoding.test_decoding_batch import batch_of
 
 KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offset_ledger.decoding.headers import HEADERS, headers_json, kafka_headers, wrong_names
-from offset_ledger.ledger.dead_letters import RecordPosition
-from offset_ledger.repair.dead_letters import source_position
+from offset_ledger.postgres.ledger.dead_letters import RecordPosition
+from offset_ledger.steps.report.dead_letters import source_position
 
 ONE = st.tuples(st.text(), st.one_of(st.none(), st.binary(), st.text().map(str.encode)))
 

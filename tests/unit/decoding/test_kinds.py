@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape, Tombstone
-from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape, Tombstone
+from offset_ledger.pipeline_file.source import Format, Source, SubjectStrategy
 from tests.unit.decoding.avro.avro_records import Written
 from tests.unit.decoding.protobuf.random_schemas import official
 from tests.unit.decoding.test_decoding_batch import batch_of

@@ -14,8 +14,6 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from offset_ledger.config.model import REST, Column, ColumnType, FieldCondition, Limits, RecordShape
-from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
@@ -23,7 +21,9 @@ from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.decoding.protobuf.schema import compile_schema
 from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
-from offset_ledger.stage.unread_fields import UnreadFields
+from offset_ledger.pipeline_file.pipeline import REST, Column, ColumnType, FieldCondition, Limits, RecordShape
+from offset_ledger.pipeline_file.source import Format, Source, SubjectStrategy
+from offset_ledger.steps.stage.unread_fields import UnreadFields
 from tests.unit.decoding.test_decoding_batch import batch_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.column_types import parse_type
-from offset_ledger.config.model import Column, Evolve, FieldCondition, Limits, RecordShape
-from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.needed_columns import Difference, Follower, Needed
 from offset_ledger.decoding.outcome import Code, Reason, Refusal
 from offset_ledger.decoding.subjects import fields_of
 from offset_ledger.model.followed_columns import effective
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.column_types import parse_type
+from offset_ledger.pipeline_file.pipeline import Column, Evolve, FieldCondition, Limits, RecordShape
+from offset_ledger.pipeline_file.source import Format, Source
 from tests.examples import examples
 from tests.unit.decoding.avro.avro_records import Draw, Written, schemas
 

@@ -16,8 +16,6 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import REST, Column, ColumnType, FieldCondition, Limits, RecordShape
-from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.decoder import Decoder
@@ -25,6 +23,8 @@ from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow, Refusal
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.pipeline import REST, Column, ColumnType, FieldCondition, Limits, RecordShape
+from offset_ledger.pipeline_file.source import Format, Source
 from tests.examples import examples
 from tests.unit.decoding.avro.avro_oracle import Refused, check_document, document
 from tests.unit.decoding.avro.avro_records import Written, branch_name, schemas

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.config.json_path import format_path
 from offset_ledger.decoding.avro.schema import MAX_ALIASES
 from offset_ledger.decoding.avro.schema import schema_fields as avro_fields
 from offset_ledger.decoding.json_schema.fields import schema_fields as json_schema_fields
@@ -15,6 +14,7 @@ from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.decoding.protobuf.decoder import schema_fields as protobuf_fields
 from offset_ledger.decoding.typed.types import SchemaField
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
+from offset_ledger.pipeline_file.json_path import format_path
 
 
 def _lines(fields: tuple[SchemaField, ...]) -> list[str]:

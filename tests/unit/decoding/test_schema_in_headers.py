@@ -21,15 +21,15 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
-from offset_ledger.config.source import Format, KeyFormat, Source
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.schemas import Lookup, Remembered
 from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaRef, WriterSchema
-from offset_ledger.stage.unread_fields import UnreadFields
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape
+from offset_ledger.pipeline_file.source import Format, KeyFormat, Source
+from offset_ledger.steps.stage.unread_fields import UnreadFields
 from tests.examples import examples
 from tests.unit.decoding.test_decoding_batch import batch_of
 

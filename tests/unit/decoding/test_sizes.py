@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.config.model import REST, Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
+from offset_ledger.pipeline_file.pipeline import REST, Column, ColumnType, Limits, RecordShape
 from tests.unit.decoding.avro.test_avro_oracle import schema_of
 from tests.unit.decoding.protobuf.proofs import check_proofs
 from tests.unit.decoding.protobuf.random_schemas import AT, writer_schema

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.json.decoder import JsonDecoder
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape
 from tests.unit.decoding.protobuf.random_schemas import AT
 
 SHAPE = RecordShape(None, None, (Column("x", ColumnType("jsonb"), ("x",)),))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from offset_ledger.config.model import Stage, StageEngine
 from offset_ledger.model.engine import FROM_QUARANTINE, Engine, EngineChoice, choose
+from offset_ledger.pipeline_file.pipeline import Stage, StageEngine
 
 AUTO, SPARK, PROCESS = StageEngine.AUTO, StageEngine.SPARK, StageEngine.PROCESS
 MISSING = "Spark is not installed: pip install 'offset-ledger[spark]'"

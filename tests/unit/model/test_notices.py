@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from offset_ledger.config.model import Cause
 from offset_ledger.model import notices
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.notices import Notice, texts
 from offset_ledger.model.questions import Question, QuestionKind
 from offset_ledger.model.states import BatchKind, State
+from offset_ledger.pipeline_file.pipeline import Cause
 
 LINK = "https://airflow.example/dags/ingest_orders/runs/r"
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -8,7 +8,7 @@ from importlib.resources import files
 from offset_ledger.model.states import TRANSITIONS, BatchKind, State
 from tests.paths import ROOT
 
-SQL = files("offset_ledger.ledger").joinpath("sql", "migrations", "0001_ledger.sql").read_text()
+SQL = files("offset_ledger.postgres").joinpath("sql", "migrations", "0001_ledger.sql").read_text()
 DOCS = ROOT / "docs" / "state-machine.md"
 
 PAIRS = {(before, after) for before, afters in TRANSITIONS.items() for after in afters}

@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding.avro.byte_reader import ByteReader
 from offset_ledger.decoding.avro.lockstep import LockstepReader, NotInLockstep
 from offset_ledger.decoding.avro.schema import (
@@ -41,6 +40,7 @@ from offset_ledger.decoding.typed.conversions import Convert, conversion
 from offset_ledger.decoding.typed.decoder import Found, Malformed, TypedDecoder
 from offset_ledger.decoding.typed.types import TypeName
 from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.pipeline_file.pipeline import Limits, RecordShape
 
 
 def avro_decoder(schema: WriterSchema, record: RecordShape, limits: Limits) -> Decoder:

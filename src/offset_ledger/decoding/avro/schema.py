@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from offset_ledger.config.model import JsonPath
 from offset_ledger.decoding.outcome import SchemaProblem, printable
 from offset_ledger.decoding.typed.types import MAX_NESTED as MAX_NESTED_RECORDS
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType, at_most
 from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.pipeline_file.pipeline import JsonPath
 
 MAX_SCHEMA_BYTES = 4 * 1024 * 1024
 MAX_NESTED = 100  # far from Python's own limit of frames

@@ -10,8 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import FieldCondition, JsonPath, Limits, RecordShape
 from offset_ledger.decoding import jsonb, outcome
 from offset_ledger.decoding.connect_schema import PAYLOAD
 from offset_ledger.decoding.decoder import Decoder, GivenBy
@@ -24,6 +22,8 @@ from offset_ledger.decoding.kafka_columns import fill_from_kafka, row_of, slot_c
 from offset_ledger.decoding.kinds import kinds
 from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Timestamp
 from offset_ledger.decoding.shape import Node, places, tree, tree_at
+from offset_ledger.pipeline_file.json_path import format_path
+from offset_ledger.pipeline_file.pipeline import FieldCondition, JsonPath, Limits, RecordShape
 
 _BOM = b"\xef\xbb\xbf"
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

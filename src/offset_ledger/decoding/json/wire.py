@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import FieldCondition, RecordShape
 from offset_ledger.decoding.envelope import have_rows
 from offset_ledger.decoding.json.conversions import conversion
 from offset_ledger.decoding.json.unique import UniqueNames, duplicate_path
@@ -25,6 +24,7 @@ from offset_ledger.decoding.kinds import ColumnKind, kinds, valid_flags
 from offset_ledger.decoding.outcome import Flags, Places, Proven
 from offset_ledger.decoding.shape import Node, are_equal, compared, tree_of
 from offset_ledger.decoding.texts import is_utf8
+from offset_ledger.pipeline_file.pipeline import FieldCondition, RecordShape
 
 _PART = 2000  # records that are made columns at a time: what fits the processor's caches
 _CHUNK = 200  # records that are decoded at a time, likewise

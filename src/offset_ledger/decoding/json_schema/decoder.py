@@ -10,8 +10,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding import decimals, outcome
 from offset_ledger.decoding.decoder import Decoder, GivenBy
 from offset_ledger.decoding.json.conversions import json_kind
@@ -30,6 +28,8 @@ from offset_ledger.decoding.outcome import (
     Timestamp,
 )
 from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.pipeline_file.json_path import format_path
+from offset_ledger.pipeline_file.pipeline import Limits, RecordShape
 
 MAX_REASONS = 10
 _values = msgspec.json.Decoder(Any, float_hook=Decimal).decode

@@ -10,7 +10,6 @@ from urllib.parse import unquote
 
 import msgspec
 
-from offset_ledger.config.model import JsonPath
 from offset_ledger.decoding.outcome import SchemaProblem, printable
 from offset_ledger.decoding.typed.types import (
     MAX_FIELDS,
@@ -22,6 +21,7 @@ from offset_ledger.decoding.typed.types import (
     at_most,
 )
 from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.pipeline_file.pipeline import JsonPath
 
 MAX_PARTS = 10 * MAX_FIELDS
 _SCALARS = {"string": TypeName.TEXT, "integer": TypeName.INTEGER, "number": TypeName.DECIMAL}

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from offset_ledger.config.model import JsonPath, Limits, RecordShape
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.framed import HeadedDecoder, OtherKind
 from offset_ledger.decoding.kinds import EVENT_ID_KIND
@@ -34,6 +33,7 @@ from offset_ledger.decoding.typed.conversions import Convert, conversion
 from offset_ledger.decoding.typed.decoder import Found, Malformed, TypedDecoder
 from offset_ledger.decoding.typed.types import MAX_NESTED, SchemaField, TypeName, at_most
 from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.pipeline_file.pipeline import JsonPath, Limits, RecordShape
 
 
 def protobuf_decoder(schema: WriterSchema, record: RecordShape, limits: Limits, message: str | None = None) -> Decoder:

@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import FieldCondition, Limits, RecordShape
 from offset_ledger.decoding import outcome
 from offset_ledger.decoding.decoder import Decoder, GivenBy
 from offset_ledger.decoding.envelope import have_rows, without_row
@@ -18,6 +16,8 @@ from offset_ledger.decoding.kafka_columns import fill_from_kafka, outcome_unread
 from offset_ledger.decoding.outcome import Code, Flags, Key, Mismatch, Outcome, Proven, Reason, Refusal, Timestamp
 from offset_ledger.decoding.shape import Has, Node, add_condition, holds, tree, tree_of
 from offset_ledger.decoding.typed.conversions import json_text
+from offset_ledger.pipeline_file.json_path import format_path
+from offset_ledger.pipeline_file.pipeline import FieldCondition, Limits, RecordShape
 
 
 class Malformed(Mismatch):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
-from offset_ledger.config.model import JsonPath
 from offset_ledger.decoding.outcome import SchemaProblem
+from offset_ledger.pipeline_file.pipeline import JsonPath
 
 
 class TypeName(StrEnum):

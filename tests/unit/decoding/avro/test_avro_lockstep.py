@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.config.model import Column, Limits, RecordShape
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.avro.lockstep import MAX_ITEMS
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.pipeline import Column, Limits, RecordShape
 from tests.unit.decoding.avro.avro_records import Written
 from tests.unit.decoding.avro.test_avro_oracle import EMPTY, NOW, check_proven
 from tests.unit.decoding.avro.test_avro_reader import BOMBS, DECIMAL, ENUM, INTS, TEXTS, column, decoder

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.kinds import ColumnKind, kinds, staged_type
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.json_path import format_path
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape
 from tests.examples import examples
 from tests.unit.decoding.avro.avro_oracle import Refused, check_document, column_value, document, kind_of, place
 from tests.unit.decoding.avro.avro_records import Draw, Written, schemas

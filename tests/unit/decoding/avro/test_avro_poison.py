@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, Limits
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Reason, Refusal
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits
 from tests.unit.decoding.avro.avro_oracle import document
 from tests.unit.decoding.avro.avro_records import Written, schemas
 from tests.unit.decoding.avro.test_avro_oracle import NOW, check_proven, many, schema_of, shape_of, spoil

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.avro.byte_reader import MAX_DEPTH, SPARE_VALUES
 from offset_ledger.decoding.avro.decoder import avro_decoder, key_text
 from offset_ledger.decoding.avro.steps import MAX_DECIMAL_BYTES
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Mismatch, Reason, Refusal, SchemaProblem
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape
 from tests.unit.decoding.avro.test_avro_oracle import NOW, check_proven, schema_of, shape_of
 from tests.unit.decoding.avro.test_avro_schema import record
 

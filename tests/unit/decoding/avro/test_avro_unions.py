@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape
 from tests.unit.decoding.avro.avro_records import Written, record_unions
 from tests.unit.decoding.avro.test_avro_oracle import NOW, check_proven, check_row, draw_shape, many, schema_of, spoil
 

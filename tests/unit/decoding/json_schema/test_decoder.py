@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.json_schema.decoder import JsonSchemaDecoder, key_text
 from offset_ledger.decoding.outcome import DecodedRow, Mismatch, Refusal, SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape
 
 KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)
 SHAPE = RecordShape(

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Column, ColumnType, RecordShape
 from offset_ledger.decoding.outcome import DecodedRow
+from offset_ledger.pipeline_file.json_path import format_path
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, RecordShape
 from tests.unit.decoding.protobuf.random_schemas import all_fields
 
 F = FieldDescriptor

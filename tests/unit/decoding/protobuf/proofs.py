@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.kinds import ColumnKind, kinds, staged
 from offset_ledger.decoding.outcome import DecodedRow, Skip
+from offset_ledger.pipeline_file.pipeline import RecordShape
 from tests.unit.decoding.protobuf.random_schemas import AT
 
 

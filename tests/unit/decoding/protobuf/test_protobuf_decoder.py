@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.outcome import Code, DecodedRow, Mismatch, Refusal, SchemaProblem
 from offset_ledger.decoding.protobuf.decoder import key_text, protobuf_decoder
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape
 from tests.unit.decoding.protobuf.proofs import check_proofs
 from tests.unit.decoding.protobuf.random_schemas import AT, writer_schema
 from tests.unit.decoding.protobuf.wire_bytes import chunk, number, varint

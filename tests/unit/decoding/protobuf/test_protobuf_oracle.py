@@ -9,10 +9,10 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
+from offset_ledger.pipeline_file.json_path import format_path
+from offset_ledger.pipeline_file.pipeline import Limits, RecordShape
 from tests.examples import examples
 from tests.unit.decoding.protobuf.oracle import expected_row, row_values, same, shape_of
 from tests.unit.decoding.protobuf.random_messages import damaged, fill

@@ -15,10 +15,10 @@ from google.protobuf.descriptor import FieldDescriptor as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.decoding.protobuf.lockstep import ROUNDS
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape
 from tests.examples import examples
 from tests.unit.decoding.protobuf.oracle import shape_of
 from tests.unit.decoding.protobuf.proofs import check_proofs

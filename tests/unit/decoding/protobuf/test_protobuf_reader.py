@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.outcome import DecodedRow, Refusal
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape
 from tests.unit.decoding.protobuf.proofs import check_proofs
 from tests.unit.decoding.protobuf.random_schemas import AT
 from tests.unit.decoding.protobuf.wire_bytes import chunk, number, varint

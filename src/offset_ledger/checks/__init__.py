@@ -1,1 +1,0 @@
-"""Checks: what a pipeline file would read and change, before a batch does."""

@@ -1,1 +1,0 @@
-"""Decisions: what a person settles, such as a loss or a rejected batch; each is kept with its reason."""

@@ -1,0 +1,1 @@
+"""The interfaces that people use: Airflow's DAGs, the command line, the ledger page, the exporter, the Python API."""

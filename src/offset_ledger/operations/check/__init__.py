@@ -1,0 +1,1 @@
+"""Check: what a pipeline file would read and change, before a batch does."""

@@ -1,0 +1,1 @@
+"""Repair: verify, prune, markers of deletes, quarantine as files."""

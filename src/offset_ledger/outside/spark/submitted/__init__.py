@@ -1,0 +1,1 @@
+"""What spark-submit runs as a server. It puts this folder first on the path of imports, so nothing else may stand in it."""

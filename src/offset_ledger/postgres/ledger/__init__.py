@@ -1,0 +1,1 @@
+"""The ledger: batches, cursors, staging, quarantine, decisions."""

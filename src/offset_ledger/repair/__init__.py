@@ -1,1 +1,0 @@
-"""Repair: verify, redrive, dead letters and prune."""

@@ -1,1 +1,0 @@
-"""Report: what people look at after the commit; nothing here affects correctness."""

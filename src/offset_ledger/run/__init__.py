@@ -1,1 +1,0 @@
-"""Run: what a run is asked to do, and all steps of a batch in one process."""

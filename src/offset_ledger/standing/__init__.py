@@ -1,1 +1,0 @@
-"""Standing: where a pipeline stands, by what its ledger knows and its servers answer; one rule for all who show it."""

@@ -1,0 +1,1 @@
+"""Decide: what a person settles, such as a loss or a rejected batch; each is kept with its reason."""

@@ -1,0 +1,1 @@
+"""The verbs of the kit, and the command line of both packages."""
