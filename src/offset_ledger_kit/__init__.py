@@ -1,1 +1,1 @@
-"""Beside the pipeline: publishing with safe settings, topics, labs, the local stack and the demo; see docs/publishing.md."""
+"""Beside the pipeline: publishing with safe settings, topics, labs, the local stack and the demo."""

@@ -26,7 +26,8 @@ PROGRAM = """
 import hashlib, json, logging, sys
 from pathlib import Path
 said = []
-logging.getLogger("offset_ledger.interfaces.airflow.callbacks").addFilter(lambda record: said.append(record.getMessage()))
+log = logging.getLogger("offset_ledger.interfaces.airflow.callbacks")
+log.addFilter(lambda record: said.append(record.getMessage()))
 from airflow.serialization.serialized_objects import DagSerialization
 from offset_ledger.interfaces.airflow.dags import ingest_dags
 (dag,) = ingest_dags(Path(sys.argv[1])).values()

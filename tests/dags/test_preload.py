@@ -17,7 +17,8 @@ said = [preload()]
 for fork in (False, True):
     if fork and not os.fork():
         os._exit(0)
-    said.append([name in sys.modules for name in ("airflow", "offset_ledger.interfaces.airflow.dags", "great_expectations")])
+    names = "airflow", "offset_ledger.interfaces.airflow.dags", "great_expectations"
+    said.append([name in sys.modules for name in names])
 print(json.dumps(said))
 """
 

@@ -287,7 +287,7 @@ def test_a_checkout_submits_its_own_job_and_an_installation_the_one_of_the_packa
     shutil.copy(ROOT / "dags/pipelines/flights.yaml", elsewhere)
     for file, job in (
         (ROOT / "dags/pipelines/flights.yaml", ROOT / "jobs/stage_batch.py"),
-        (elsewhere, Path(offset_ledger.__file__).parent / "stage/submitted/stage_batch.py"),
+        (elsewhere, Path(offset_ledger.__file__).parent / "steps/stage/submitted/stage_batch.py"),
     ):
         command = answer_of(_SUBMITTED, tmp_path, str(file), as_task=True, **{**os.environ, **CONNECTIONS})
         assert command[command.index(str(file)) - 1] == str(job)

@@ -1,8 +1,9 @@
 """Kafka as a value: the topics of the model's state behind what the steps ask a cluster, and the reader of slices.
 
-One place is replaced: what :func:`offset_ledger.outside.kafka.client.connect_kafka` makes. All questions of plan, stage and of
-what people do come through it, and all records through the :class:`~offset_ledger.steps.stage.step.Reader` that ``stage`` is
-given; decoding, COPY, manifest and everything after it are the real ones.
+One place is replaced: what :func:`offset_ledger.outside.kafka.client.connect_kafka` makes. All questions of plan,
+stage and of what people do come through it, and all records through the
+:class:`~offset_ledger.steps.stage.step.Reader` that ``stage`` is given; decoding, COPY, manifest and everything after
+it are the real ones.
 """
 
 from __future__ import annotations

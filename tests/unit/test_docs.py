@@ -115,7 +115,7 @@ def test_the_readme_names_the_command_that_ci_runs() -> None:
 
 
 def drawn_tree() -> dict[str, str]:
-    """Each package of the tree in architecture.md, from ``offset_ledger`` on, with what is said of it there, in order."""
+    """Each package of the tree in architecture.md, in its order, with what is said of it there."""
     (tree,) = re.findall(r"^```\n(src/.+?)^```", (ROOT / "docs/architecture.md").read_text(), re.M | re.S)
     path: list[str] = []
     said = {}

@@ -25,8 +25,11 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 
 def test_the_client_of_a_registry_is_not_imported_before_one_is_asked() -> None:
-    modules = "check.diff", "doctor.run", "init.run", "status.overview"
-    asked = f"import sys, {', '.join(f'offset_ledger.operations.{each}' for each in modules)}, offset_ledger.interfaces.page.app; print('httpx' in sys.modules)"
+    operations = [
+        f"offset_ledger.operations.{each}" for each in ("check.diff", "doctor.run", "init.run", "status.overview")
+    ]
+    modules = ", ".join([*operations, "offset_ledger.interfaces.page.app"])
+    asked = f"import sys, {modules}; print('httpx' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -1,7 +1,7 @@
 """Facts about Airflow for the doctor, found in a process of its own: importing Airflow takes seconds, and prints.
 
-``python -m offset_ledger.interfaces.airflow.examination CONNECTION ...`` prints plugin, bundles and connections as JSON, in its
-last line.
+``python -m offset_ledger.interfaces.airflow.examination CONNECTION ...`` prints plugin, bundles and connections
+as JSON, in its last line.
 """
 
 import json

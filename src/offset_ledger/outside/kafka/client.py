@@ -34,8 +34,8 @@ _STALE_SECONDS = 3.0
 class KafkaClient:
     """Questions to one Kafka cluster.
 
-    Every method retries transient errors, for :func:`~offset_ledger.base.retry.retry_seconds` and the client's timeout at
-    most, and then raises BrokerUnavailable. It raises AccessDenied where this login may not ask.
+    Every method retries transient errors, for :func:`~offset_ledger.base.retry.retry_seconds` and the client's timeout
+    at most, and then raises BrokerUnavailable. It raises AccessDenied where this login may not ask.
     """
 
     def __init__(self, admin: Admin, timeout: float = inf) -> None:

@@ -83,7 +83,7 @@ class _Level(msgspec.Struct, rename="camel"):
 
 
 class Registry:
-    """Questions to one registry; the errors are those of :class:`~offset_ledger.outside.schema_registry.connection.Api`.
+    """Questions to one registry; its errors are those of :class:`.connection.Api`.
 
     What has an id or a version never changes, so it is asked for once; what the registry does not know is asked again.
     """

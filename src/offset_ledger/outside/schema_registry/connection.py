@@ -193,8 +193,8 @@ def _require_none(connection: Connection, names: Iterable[str], where: str) -> N
 class Api:
     """Confluent's REST API of one registry.
 
-    Every method retries while no URL is well, for :func:`~offset_ledger.base.retry.retry_seconds` and the time of the last
-    attempt at most, and then raises RegistryUnavailable. It raises AccessDenied where the login may not ask,
+    Every method retries while no URL is well, for :func:`~offset_ledger.base.retry.retry_seconds` and the time of the
+    last attempt at most, and then raises RegistryUnavailable. It raises AccessDenied where the login may not ask,
     ConfigurationError where the URL is not that of a registry, and SchemaRejected where a schema is refused.
     """
 

@@ -1,1 +1,1 @@
-"""What spark-submit runs as a server. It puts this folder first on the path of imports, so nothing else may stand in it."""
+"""What spark-submit runs as a server. This folder is first on its path of imports: nothing else may stand in it."""
