@@ -1,4 +1,7 @@
-"""Verbs: how one is declared and added to the parser, the arguments that several share, and what running it gives."""
+"""Verbs: how one is declared and added to the parser, the arguments that several share, and what running it gives.
+
+With argparse, as Airflow's own command line: the parser of all verbs is there before anything heavy is imported.
+"""
 
 import argparse
 import os
