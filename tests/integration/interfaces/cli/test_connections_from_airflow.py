@@ -36,7 +36,7 @@ for arguments in (["db", "migrate"], ["connections", "import", sys.argv[1]]):
 BACKEND = "airflow.secrets.local_filesystem.LocalFilesystemBackend"
 
 
-CLI = "import runpy; runpy.run_module('offset_ledger.interfaces.cli', run_name='__main__')"
+CLI = "import runpy; runpy.run_module('offset_ledger_kit.cli', run_name='__main__')"
 
 
 def run(program: str, environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
