@@ -18,8 +18,6 @@ RUN pip install --no-cache-dir --require-hashes -r requirements-uv.lock \
 COPY . .
 RUN uv build --no-cache --wheel --out-dir dist --build-constraints requirements.lock --require-hashes . \
     && uv pip install --no-cache --compile-bytecode --python /opt/venv/bin/python --no-deps dist/*.whl
-# The archive of the driver's classes lies in the environment.
-RUN OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.outside.spark.server import make_archive; raise SystemExit(not make_archive())"
 
 FROM base
 # Volumes take over the owner of the folder they are first mounted on.

@@ -20,7 +20,6 @@ from benchmarks.ingest import PIPELINE, events
 from tabulate import tabulate
 
 from offset_ledger.outside.producer.publisher import publish
-from offset_ledger.outside.spark.server import make_archive
 from offset_ledger.postgres.ledger.database import connect, rows
 from offset_ledger_kit.publishing.topics import create_topic
 from offset_ledger_kit.sandbox.stack import SparkKind, Stack
@@ -79,7 +78,6 @@ def one_engine(engine: str, count: int, runs: int) -> list[dict[str, Any]]:
             home / "stack",
             airflow=True,
             project=project(home / "project", engine),
-            meanwhile=make_archive,
             spark=SparkKind.CONNECT if engine == "connect" else SparkKind.NONE,
         ) as stack,
     ):

@@ -18,7 +18,6 @@ from offset_ledger.base.progress import progress
 from offset_ledger.errors import StackError
 from offset_ledger.outside.connections import get_connection
 from offset_ledger.outside.producer.publisher import publish
-from offset_ledger.outside.spark.server import make_archive
 from offset_ledger.postgres.ledger import staging
 from offset_ledger.postgres.ledger.database import Cursor, connect, transaction
 from offset_ledger_kit.publishing.topics import create_topic
@@ -39,7 +38,7 @@ Say = Callable[[str], None]
 @contextmanager
 def servers(home: Path, say: Say) -> Iterator[Stack]:
     """One broker and Postgres in this folder, stopped in the end; the environment has their connections."""
-    with bench_stack(home, say=say, meanwhile=make_archive) as stack:
+    with bench_stack(home, say=say) as stack:
         with connect(stack.postgres.connection()) as session, transaction(session) as cursor:
             cursor.execute("CREATE SCHEMA IF NOT EXISTS peer")
         yield stack

@@ -25,7 +25,6 @@ def run_stack(arguments: Namespace) -> Outcome:
     require("local", "the local stack")
     from tabulate import tabulate
 
-    from offset_ledger.outside.spark.server import make_archive
     from offset_ledger_kit.sandbox import stack
 
     if arguments.action == "down":
@@ -36,7 +35,6 @@ def run_stack(arguments: Namespace) -> Outcome:
             brokers=arguments.brokers,
             airflow=arguments.airflow,
             say=say,
-            meanwhile=make_archive,
             spark=stack.SparkKind(arguments.spark) if arguments.spark else None,
             registry=arguments.registry,
         )

@@ -8,23 +8,18 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from offset_ledger.base.local_files import cache_root
-from offset_ledger.errors import BrokerUnavailable, ConfigurationError, StackError, TransientError
-from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.errors import BrokerUnavailable, ConfigurationError, StackError
 from offset_ledger.outside.connections import Connection, without_secrets
 from offset_ledger.outside.kafka.client import connect_kafka
-from offset_ledger.outside.spark.class_archive import ClassArchive, class_archive
 from offset_ledger.outside.spark.home import JavaRuntime
-from offset_ledger_kit.publishing.topics import create_topic
 from offset_ledger_kit.sandbox.jars import kafka_jars, kafka_version
 from offset_ledger_kit.sandbox.java import LIGHT, find_java
-from offset_ledger_kit.sandbox.layout import HOST, PortChoice, Ports, accepts, require_free
+from offset_ledger_kit.sandbox.layout import HOST, Ports, accepts, require_free
 from offset_ledger_kit.sandbox.process import Daemon, Launch, Server, run
 
 _READY_SECONDS = 120
@@ -180,41 +175,6 @@ def _keep(folder: Path, place: Path) -> Path:
     return place
 
 
-def make_kafka_archive(java: JavaRuntime, say: Callable[[str], None]) -> bool:
-    """Make the archive of a broker's classes, unless it is there; False where this Java cannot.
-
-    Takes little longer than one start of a broker, once for each machine.
-    """
-    archive = kafka_archive(java)
-    return archive is not None and archive.make(partial(_record, java, say))
-
-
-def _record(java: JavaRuntime, say: Callable[[str], None], option: str) -> None:
-    say("archiving the classes of a Kafka broker (once)")
-    with tempfile.TemporaryDirectory(prefix="offset-ledger-") as folder:
-        kafka = Kafka(Path(folder), 1, Ports.choose(PortChoice.any_free()), jvm=(option,))
-        launch = Launch()
-        try:
-            kafka.up(java, launch)
-            with suppress(TransientError):
-                _use(_local(kafka.bootstrap))
-        finally:
-            kafka.broker(1).stop(_READY_SECONDS)  # it writes the archive when it ends
-
-
-def _use(kafka: Connection) -> None:
-    """Have the broker load the classes that it needs for topics, transactions and readers."""
-    # Here, because they take long to import and are needed once for each machine.
-    from offset_ledger.outside.producer.publisher import publish
-    from offset_ledger.outside.producer.record import Record
-
-    create_topic(kafka.extra, "used", 1, 1)
-    publish([Record(None, b"")], kafka.extra, "used", transactional_id="used")
-    with connect_kafka(kafka) as client:
-        client.snapshot("used")
-        client.has_transaction("used", OffsetRange(0, 0, 1))
-
-
 def _local(bootstrap: str, **settings: str) -> Connection:
     return Connection("local", "kafka", extra={"bootstrap.servers": bootstrap, **settings})
 
@@ -310,15 +270,4 @@ _OPTIONS = ("-Xms64m", "-Xmx256m", *LIGHT, "-Djava.awt.headless=true")
 
 def kafka_command(java: JavaRuntime, program: Sequence[str], options: Sequence[str] = ()) -> list[str]:
     """The command that runs a class of Kafka with its arguments; ``options`` are more options of the JVM."""
-    archive = kafka_archive(java)
-    mapped = archive.options if archive else ()
-    return [java.executable, *_OPTIONS, *mapped, *options, "-cp", _class_path(java), *program]
-
-
-def kafka_archive(java: JavaRuntime) -> ClassArchive | None:
-    """The archive of a broker's classes for this Java; None where it can have none."""
-    return class_archive(cache_root() / "classes", "broker", java.home, _class_path(java))
-
-
-def _class_path(java: JavaRuntime) -> str:
-    return os.pathsep.join(map(str, kafka_jars(java)))
+    return [java.executable, *_OPTIONS, *options, "-cp", os.pathsep.join(map(str, kafka_jars(java))), *program]

@@ -7,18 +7,16 @@ import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from offset_ledger.base.local_files import cache_root, only_one
 from offset_ledger.errors import StackError
 from offset_ledger.outside.connections import Connection, without_secrets
-from offset_ledger.outside.spark.class_archive import ClassArchive, class_archive
 from offset_ledger.outside.spark.home import JavaRuntime
 from offset_ledger_kit.sandbox.jars import Artifact, pinned_name, retrieve
 from offset_ledger_kit.sandbox.java import LIGHT
-from offset_ledger_kit.sandbox.layout import HOST, free_ports, require_free
+from offset_ledger_kit.sandbox.layout import HOST, require_free
 from offset_ledger_kit.sandbox.process import Daemon, Launch, Server
 
 APICURIO_VERSION = "2.6.13.Final"
@@ -36,8 +34,6 @@ class Registry(Server):
 
     directory: Path
     port: int
-    jvm: tuple[str, ...] = ()
-    """More options of its JVM."""
 
     @property
     def daemon(self) -> Daemon:
@@ -68,9 +64,7 @@ class Registry(Server):
                 "quarkus.datasource.jdbc.initial-size": 1,
                 "quarkus.datasource.jdbc.min-size": 1,
             }
-            archive = registry_archive(java, program)
-            options = [*(archive.options if archive else ()), *self.jvm]
-            options += [f"-D{name}={value}" for name, value in settings.items()]
+            options = [f"-D{name}={value}" for name, value in settings.items()]
             command = [java.executable, *_JVM, *options, "-jar", str(program)]
             launch.start(self.daemon, command, without_secrets(os.environ))
         launch.wait([self.daemon], self.ready, _READY_SECONDS)
@@ -109,28 +103,3 @@ def registry_program(java: JavaRuntime, say: Callable[[str], None]) -> Path:
                         ) from None
                     (draft / "app").rename(folder)
     return folder / f"{_APP.name}-{APICURIO_VERSION}-runner.jar"
-
-
-def make_registry_archive(java: JavaRuntime, say: Callable[[str], None]) -> bool:
-    """Make the archive of the registry's classes, unless it is there; False where this Java cannot.
-
-    Takes as long as one start of a registry, once for each machine.
-    """
-    archive = registry_archive(java, registry_program(java, say))
-    return archive is not None and archive.make(partial(_record, java, say))
-
-
-def _record(java: JavaRuntime, say: Callable[[str], None], option: str) -> None:
-    say("archiving the classes of the schema registry (once)")
-    (port,) = free_ports(1)
-    with tempfile.TemporaryDirectory(prefix="offset-ledger-") as folder:
-        registry = Registry(Path(folder), port, (option,))
-        try:
-            registry.up(java, Launch())
-        finally:
-            registry.stop(_READY_SECONDS)  # it writes the archive when it ends
-
-
-def registry_archive(java: JavaRuntime, program: Path) -> ClassArchive | None:
-    """The archive of the registry's classes for this Java; None where it can have none."""
-    return class_archive(cache_root() / "classes", "registry", java.home, str(program))

@@ -18,7 +18,6 @@ import psutil
 from offset_ledger.base.local_files import kept_secret, write_private
 from offset_ledger.outside.connections import Connection, without_secrets
 from offset_ledger.outside.spark.home import CONNECT_TOKEN, spark_home
-from offset_ledger.outside.spark.server import archive_options
 from offset_ledger_kit.sandbox.layout import HOST, accepts, require_free
 from offset_ledger_kit.sandbox.process import Daemon, Launch, Server
 
@@ -133,8 +132,8 @@ class SparkStandalone:
         temporary.mkdir(parents=True, exist_ok=True)
         own = {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": str(temporary)}
         # The executors have it too; a collector would contradict the one that a pipeline file asks for.
-        options = f"-Djava.io.tmpdir={temporary}", "-XX:TieredStopAtLevel=1", *archive_options()
-        java = {"SPARK_DAEMON_MEMORY": "256m", "JAVA_TOOL_OPTIONS": " ".join(options)}
+        options = f"-Djava.io.tmpdir={temporary} -XX:TieredStopAtLevel=1"
+        java = {"SPARK_DAEMON_MEMORY": "256m", "JAVA_TOOL_OPTIONS": options}
         known = {**without_secrets({**os.environ, **environment}), **own, **java}
         if self.master.pid() is None:
             require_free("the Spark master", self.port)

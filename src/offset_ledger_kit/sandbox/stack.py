@@ -21,11 +21,11 @@ from offset_ledger.outside.connections import Connection, environment_name
 from offset_ledger.outside.spark.home import JavaRuntime
 from offset_ledger_kit.sandbox.airflow import Airflow
 from offset_ledger_kit.sandbox.java import find_java
-from offset_ledger_kit.sandbox.kafka import Kafka, make_kafka_archive
+from offset_ledger_kit.sandbox.kafka import Kafka
 from offset_ledger_kit.sandbox.layout import HOST, MAX_BROKERS, PortChoice, Ports, stack_home
 from offset_ledger_kit.sandbox.postgres import Postgres
 from offset_ledger_kit.sandbox.process import Daemon, Launch, silent
-from offset_ledger_kit.sandbox.registry import Registry, make_registry_archive
+from offset_ledger_kit.sandbox.registry import Registry
 from offset_ledger_kit.sandbox.spark import SparkConnect, SparkStandalone
 
 
@@ -180,7 +180,6 @@ def up(
     home: Path | None = None,
     project: Path | None = None,
     say: Callable[[str], None] = silent,
-    meanwhile: Callable[[Callable[[str], None]], object] | None = None,
     spark: SparkKind | None = None,
     registry: bool = False,
 ) -> Stack:
@@ -188,9 +187,7 @@ def up(
 
     ``brokers`` is 1 or 3 (default: as before, else 1); ``project`` has ``dags/`` and perhaps ``plugins/`` (default: the
     current directory); ``spark`` stages batches (default: what runs, else a Spark Connect server where there is
-    Airflow); ``registry``: a schema registry. ``meanwhile`` is done while the servers start, unless a Spark Connect
-    server is one of them: it prepares what only drivers of Spark need that start later; it gets ``say``, and what it
-    raises is ignored.
+    Airflow); ``registry``: a schema registry.
 
     Raises:
         StackError: a part did not come up, or the stack exists with other brokers, ports or another Spark.
@@ -203,7 +200,7 @@ def up(
         stack = _compose(root, (project or Path.cwd()).resolve(), brokers, airflow, choice, spark, registry)
         say(f"using Java {stack.java.version} from {stack.java.source}")
         stack.save()
-        _start(stack, Launch(say), meanwhile)
+        _start(stack, Launch(say))
         stack.write_env()
     return stack
 
@@ -246,7 +243,7 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
     return tuple(parts)
 
 
-def _start(stack: Stack, launch: Launch, meanwhile: Callable[[Callable[[str], None]], object] | None) -> None:
+def _start(stack: Stack, launch: Launch) -> None:
     stack.connections()  # makes the secrets that several of them read
 
     def start_postgres_and_airflow() -> None:
@@ -260,7 +257,7 @@ def _start(stack: Stack, launch: Launch, meanwhile: Callable[[Callable[[str], No
         up(what, launch)
         launch.say(ready)
 
-    with ThreadPoolExecutor(7) as pool:
+    with ThreadPoolExecutor(4) as pool:
         ready = f"Kafka is ready on {stack.kafka.bootstrap}"
         sides = [pool.submit(start_postgres_and_airflow), pool.submit(start, stack.kafka.up, stack.java, ready)]
         if stack.with_spark:
@@ -269,10 +266,6 @@ def _start(stack: Stack, launch: Launch, meanwhile: Callable[[Callable[[str], No
         if stack.with_registry:
             ready = f"the schema registry is ready on {stack.registry.address}"
             sides.append(pool.submit(start, stack.registry.up, stack.java, ready))
-            pool.submit(make_registry_archive, stack.java, launch.say)
-        pool.submit(make_kafka_archive, stack.java, launch.say)
-        if meanwhile and stack.spark_kind is not SparkKind.CONNECT:
-            pool.submit(meanwhile, launch.say)
         try:
             wait(sides, return_when=FIRST_EXCEPTION)
             for error in filter(None, [side.exception() for side in sides if side.done()]):

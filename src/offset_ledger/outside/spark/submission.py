@@ -18,7 +18,6 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.outside.connections import Connection, environment_name
 from offset_ledger.outside.spark.home import LOCAL_SETTINGS, SETTINGS, spark_home
 from offset_ledger.outside.spark.scratch import with_scratch
-from offset_ledger.outside.spark.server import with_archive
 from offset_ledger.pipeline_file.pipeline import DeployMode, Pipeline, Spark
 
 PIPELINE_FILE, SUBMISSION_FILE, FAILURE_FILE = "pipeline.yaml", "submission.json", "failure.json"
@@ -138,7 +137,7 @@ def master_of(connection: Connection) -> str:
 def driver_settings(folder: Path, at: Connection, spark: Spark) -> dict[str, str]:
     """The settings of a driver on this machine that writes to ``folder`` alone."""
     places = LOCAL_SETTINGS if is_local(at) else {}
-    return with_scratch(with_archive({**SETTINGS, **places, **_conf(spark)}), folder)
+    return with_scratch({**SETTINGS, **places, **_conf(spark)}, folder)
 
 
 def cluster_settings(folder: Path, at: Connection, spark: Spark) -> dict[str, str]:

@@ -33,10 +33,9 @@ def formatted(stack: Stack, folder: Path, brokers: int) -> list[dict[str, str]]:
 
 @pytest.fixture
 def cache(stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache that is not there yet; the jars and their archive of classes are in that of the machine."""
-    jars, archive = kafka_jars(stack.java), sandbox_kafka.kafka_archive(stack.java)
+    """A cache that is not there yet; the jars are in that of the machine."""
+    jars = kafka_jars(stack.java)
     monkeypatch.setattr(sandbox_kafka, "kafka_jars", lambda *_: jars)
-    monkeypatch.setattr(sandbox_kafka, "kafka_archive", lambda *_: archive)
     monkeypatch.setenv("OFFSET_LEDGER_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 

@@ -11,16 +11,13 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import psycopg2
 import pytest
 
 from offset_ledger.errors import ConfigurationError, StackError
 from offset_ledger.outside.connections import environment_name, parse_connection
-from offset_ledger.outside.spark.class_archive import ClassArchive
 from offset_ledger.postgres.connection import postgres_arguments
 from offset_ledger_kit.sandbox import stack as local
-from offset_ledger_kit.sandbox.kafka import kafka_archive
 from offset_ledger_kit.sandbox.layout import HOST, PortChoice, free_ports
 from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.stacks import pids, read, write
@@ -116,28 +113,6 @@ def test_a_killed_broker_comes_back_with_its_records_and_postgres_is_left_alone(
     after = pids(small)
     assert (after["postgres"], after["kafka-1"] is None) == (before["postgres"], False)
     assert read(small, "survives") == b"acknowledged"
-
-
-def test_a_broker_maps_the_archive_of_its_classes_that_the_first_start_has_made(small: Stack) -> None:
-    archive = kafka_archive(small.java)
-    if archive is None:
-        pytest.skip("this Java has no archive of its own classes to add to")
-    broker = small.kafka.broker(1)
-    if psutil.Process(broker.daemon.pid()).create_time() < archive.place.stat().st_mtime:  # the first on this machine
-        broker.stop()
-        broker.start(small.java)
-        small.kafka.wait()
-    assert str(archive.place) in {each.path for each in psutil.Process(broker.daemon.pid()).memory_maps()}
-
-
-def test_a_broker_whose_archive_cannot_be_written_starts_without_it(tmp_path: Path) -> None:
-    def record(option: str) -> None:
-        Path(option.partition("=")[2]).write_text("cut short")
-        raise StackError("it ended")
-
-    archive = ClassArchive(tmp_path / "classes" / "kafka.jsa")
-    assert not archive.make(record)
-    assert (archive.options, list(archive.place.parent.iterdir())) == ((), [])
 
 
 def test_a_paused_broker_is_reported_and_resumes(small: Stack) -> None:

@@ -6,7 +6,6 @@ import json
 import urllib.request
 from pathlib import Path
 
-import psutil
 import pytest
 
 from offset_ledger.errors import StackError
@@ -16,7 +15,7 @@ from offset_ledger_kit.sandbox import stack as local
 from offset_ledger_kit.sandbox.java import find_java
 from offset_ledger_kit.sandbox.layout import free_ports
 from offset_ledger_kit.sandbox.process import Launch, silent
-from offset_ledger_kit.sandbox.registry import Registry, registry_archive, registry_program
+from offset_ledger_kit.sandbox.registry import Registry
 from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.stacks import LOOPBACK, listeners
 
@@ -77,16 +76,6 @@ def test_a_killed_registry_comes_back_with_what_was_just_registered_and_the_rest
     assert {**after, "registry": 0} == {**before, "registry": 0}
     assert ask(stack.registry, f"/schemas/ids/{registered['id']}") == added | {"references": []}
     assert "kept-value" in ask(stack.registry, "/subjects")
-
-
-def test_it_maps_the_archive_of_its_classes_that_the_first_start_has_made(stack: Stack) -> None:
-    archive = registry_archive(stack.java, registry_program(stack.java, silent))
-    if archive is None:
-        pytest.skip("this Java has no archive of its own classes to add to")
-    if psutil.Process(stack.registry.daemon.pid()).create_time() < archive.place.stat().st_mtime:
-        stack.registry.stop()
-        local.up(home=stack.home)
-    assert str(archive.place) in {each.path for each in psutil.Process(stack.registry.daemon.pid()).memory_maps()}
 
 
 def test_a_description_from_before_there_was_a_registry_is_read(tmp_path: Path, stack: Stack) -> None:

@@ -15,7 +15,6 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.outside.producer.publisher import publish
 from offset_ledger.outside.producer.record import Record
 from offset_ledger.outside.spark.home import SETTINGS
-from offset_ledger.outside.spark.server import with_archive
 from offset_ledger.outside.spark.submission import package_zip
 from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.postgres.ledger.database import connect, rows
@@ -52,7 +51,7 @@ def test_the_stage_job_runs_with_only_the_zip_on_the_path(
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     libraries = str(Path(pyspark.__file__).parents[1])
-    settings = [f"--conf={name}={value}" for name, value in with_archive(SETTINGS).items()]
+    settings = [f"--conf={name}={value}" for name, value in SETTINGS.items()]
     done = subprocess.run(
         [
             *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]"),

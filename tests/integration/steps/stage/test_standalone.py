@@ -26,7 +26,6 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.outside.connections import Connection, environment_name
 from offset_ledger.outside.producer.publisher import publish
 from offset_ledger.outside.producer.record import Record
-from offset_ledger.outside.spark.server import archive_options
 from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.postgres.ledger.database import Session, connect, rows
 from offset_ledger.steps.plan.step import plan
@@ -420,7 +419,7 @@ def test_a_driver_elsewhere_has_the_shipped_files_alone_and_tells_the_task_of_it
     folder.mkdir()
     yarn = replace(cluster.connection(), conn_id="spark_yarn", host="yarn")
     task = {"AIRFLOW_CTX_DAG_ID": "ingest_orders", "AIRFLOW_CTX_TASK_ID": "stage"}
-    known = {**environment(yarn, good), **task, "JAVA_TOOL_OPTIONS": " ".join(archive_options())}
+    known = {**environment(yarn, good), **task}
     said = answer_of(SUBMITTED, tmp_path / "home", str(cluster.address), str(folder), str(python), *runs, **known)
     assert said[0] is None
     assert said[1][0] == "AirflowFailException"

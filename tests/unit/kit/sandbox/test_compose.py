@@ -26,7 +26,6 @@ from jsonschema import Draft202012Validator
 from offset_ledger.outside.connections import parse_connection
 from offset_ledger.outside.kafka.connection import bootstrap_servers
 from offset_ledger.outside.schema_registry.connection import registry_settings
-from offset_ledger.outside.spark import server as spark_server
 from offset_ledger.outside.spark.home import SUPPORTED_JAVA
 from offset_ledger.outside.spark.remote_session import address, is_remote
 from offset_ledger.postgres.connection import postgres_arguments
@@ -222,15 +221,6 @@ def test_every_airflow_setting_is_one_that_airflow_knows() -> None:
 
 
 # -- programs --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("made", [True, False])
-def test_the_image_is_not_built_without_the_archive_of_classes(made: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = re.findall(r'python -c "(.*make_archive.*)"', DOCKERFILE)
-    monkeypatch.setattr(spark_server, "make_archive", lambda *_: made)
-    with pytest.raises(SystemExit) as ended:
-        exec(code, {})
-    assert bool(ended.value.code) is not made
 
 
 def test_the_commands_of_offset_ledger_exist() -> None:

@@ -1,6 +1,6 @@
-"""spark-submit entry point: jobs as short as can be that load what the staging of a batch loads.
+"""Jobs as short as can be that load what the staging of a batch loads.
 
-With the port of a Spark Connect server it is a client of that instead, once the token is a line at its standard input.
+As a program: by a client of the Spark Connect server at a port, once the token is a line at the standard input.
 """
 
 from __future__ import annotations
@@ -42,8 +42,4 @@ def _as_client(port: int, tasks: int) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        _as_client(*map(int, sys.argv[1:]))
-    else:
-        with SparkSession.builder.getOrCreate() as own:
-            run_first_jobs(own, 1)
+    _as_client(*map(int, sys.argv[1:]))
