@@ -1,4 +1,4 @@
-"""What listens at an address: asked only after a connection has failed, to name the cause at once."""
+"""The kind of server at an address: asked only after a connection has failed, to name the cause at once."""
 
 import socket
 import ssl
@@ -28,7 +28,7 @@ POSTGRES, TLS, HTTP = Listener("Postgres"), Listener("a server that speaks TLS")
 
 
 def listener_at(where: str, host: str, port: int) -> Listener | None:
-    """What listens there by its answer to Kafka's SaslHandshake; None if that is not known. ``where`` is for the error.
+    """Return what listens there, judging by its answer to Kafka's SaslHandshake, or None; ``where`` is for the error.
 
     Raises:
         UnknownHost: the name of the host does not resolve.

@@ -95,6 +95,7 @@ class PlainLines:
         self._began = self._said = clock()
 
     def __call__(self, done: int) -> None:
+        """Add ``done`` records, and log the total if the last line is old enough."""
         self._done += done
         now = self._clock()
         if now - self._said >= PLAIN_SECONDS:

@@ -62,9 +62,7 @@ def time_of_day(count: int, nanoseconds: int, rounds: bool = False) -> time | st
 
 
 def moment(count: int, nanoseconds: int, rounds: bool = False, far: bool = False) -> datetime | str:
-    """Return the moment so many units of ``nanoseconds`` after 1970; as a text one that only Postgres has, where it may
-    be ``far``.
-    """
+    """Return the moment ``count`` units of ``nanoseconds`` after 1970; as text if only Postgres has it and ``far``."""
     got = f"{count * nanoseconds} ns since 1970"
     microseconds = whole(count * nanoseconds, 1000, rounds, f"{count * nanoseconds} ns")
     if kinds.FIRST_MOMENT <= microseconds <= kinds.LAST_MOMENT:

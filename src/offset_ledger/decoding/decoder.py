@@ -13,7 +13,7 @@ from offset_ledger.pipeline_file.pipeline import RecordShape
 
 
 class Keys(Protocol):
-    """Reads event ids from keys."""
+    """The reader of event ids from keys."""
 
     def look_up(self, keys: pa.BinaryArray) -> None:
         """Prepare to read these keys."""
@@ -52,6 +52,4 @@ class Decoder(Protocol):
         """Return what becomes of one record but for its columns elsewhere; never raises."""
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """Those of the values that certainly decode, as columns, and those that certainly are none of the pipeline's;
-        None where the format has no such way.
-        """
+        """Return the values that surely decode, and those that are surely not the pipeline's; None if not provable."""

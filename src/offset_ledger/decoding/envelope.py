@@ -33,7 +33,7 @@ class _Source(msgspec.Struct):
 
 
 def without_row(op: object) -> Refusal | Skip | None:
-    """What becomes of a record that has no row, by its operation; None of one that has, or that deletes one."""
+    """Return what becomes of a record without a row, by its operation; None if it has one, or deletes one."""
     match op:
         case "c" | "r" | "u" | "d":
             return None
@@ -49,7 +49,7 @@ def without_row(op: object) -> Refusal | Skip | None:
 
 
 def have_rows(ops: pa.Array) -> Flags:
-    """Which operations have a row after them."""
+    """Return which operations have a row after them."""
     flags: Flags = pc.is_in(ops, pa.array(ROWS)).to_numpy(zero_copy_only=False)
     return flags
 
@@ -81,12 +81,12 @@ def is_null(document: bytes, in_wrapper: bool = True) -> bool:
 
 
 def are_null(documents: pa.BinaryArray) -> pa.BooleanArray:
-    """Which are certainly not anything but null, without one or for :func:`is_null`."""
+    """Return which documents may be null, in a wrapper or not; :func:`is_null` decides."""
     return pc.fill_null(pc.or_(pc.equal(documents, _NULL), pc.ends_with(documents, _NULL_PAYLOAD.decode())), True)
 
 
 def all_unwrapped(documents: pa.BinaryArray, most: int) -> pa.BinaryArray:
-    """Those that have so many bytes at most as :func:`unwrapped` gives them; the others as they are."""
+    """Return the documents unwrapped as by :func:`unwrapped` if they have at most ``most`` bytes, else unchanged."""
     of_size = pc.less_equal(pc.binary_length(documents), most)
     differ = pc.or_(pc.starts_with(documents, _WRAPPED), pc.match_substring_regex(documents, _TEXT_ROW.pattern))
     wrapped = pc.fill_null(pc.and_(differ, of_size), False).to_numpy(zero_copy_only=False)

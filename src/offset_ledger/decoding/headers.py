@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def headers_json(headers: pa.Array) -> pa.StringArray:
-    """One text a record; null where it has no headers."""
+    """Return one text a record, null if it has no headers."""
     if headers.null_count == len(headers) or not len(headers.flatten()):
         return pa.nulls(len(headers), pa.string())
     pairs = headers.flatten()

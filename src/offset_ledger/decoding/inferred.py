@@ -40,7 +40,7 @@ class Proposed:
 
 
 def limited(inferred: Sequence[Inferred]) -> tuple[Inferred, ...]:
-    """Those that a table has room for: whole objects where their members are too many, then the first columns."""
+    """Return the columns that a table has room for: objects stay whole if they have too many members."""
     if len(inferred) <= MAX_COLUMNS:
         return tuple(inferred)
     by_root = {each.path[0]: replace(each) for each in reversed(inferred)}

@@ -1,4 +1,4 @@
-"""What a row takes from Kafka itself, whatever the format: columns, and where the file says so event id and moment."""
+"""Columns that every format takes from Kafka itself, the event id and the moment among them if the file says so."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class KafkaColumns:
         self.columns = [batch.column("partition"), batch.column("offset"), self.timestamps, self.keys, headers]
 
     def read_keys(self, keys: Keys) -> None:
-        """Let ``keys`` name the events."""
+        """Take the event ids from ``keys``."""
         keys.look_up(self.framed_keys)
         read = [keys.read(key) for key in self.framed_keys.to_pylist()]
         self.wrong_keys = {place: key for place, key in enumerate(read) if isinstance(key, Reason)}

@@ -109,7 +109,7 @@ def _kind(type_: ColumnType, encoding: str) -> ColumnKind:
 
 
 def unitless(kind: ColumnKind, got: str) -> str:
-    """Why a number is no value of a type that Postgres reads from text, and what to write in the file."""
+    """Return why a number is no value of a type that Postgres reads from text, and what to write in the file."""
     if kind.name == "interval":
         return f"expected a text for interval, got {got} of an unknown unit: write its encoding (s, ms, us or ns)"
     return f"expected a text for {kind.name}, got {got}: write encoding: number to let Postgres read it as it is"

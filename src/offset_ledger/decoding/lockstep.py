@@ -1,4 +1,4 @@
-"""Many binary records read at the same time: a cursor in each, and every step is taken by all of them in numpy.
+"""Binary records read in lockstep: one cursor a record, and numpy takes each step for all of them.
 
 A record that a step does not fit (it ends too early, a length is negative, a varint has more bytes than it needs) is
 no longer ``good``: it stays where it is, and another way of reading has to say what is in it.
@@ -50,7 +50,7 @@ class Cursors:
         self.good = candidates & values.is_valid().to_numpy(zero_copy_only=False)
 
     def check(self, flags: Flags, where: Flags | None) -> None:
-        """Of the records that take a step only those with a flag stay good."""
+        """Mark records that take the step without a flag as not good."""
         self.good &= flags if where is None else flags | ~where
 
     def at_end(self) -> Flags:
@@ -83,7 +83,7 @@ class Cursors:
         return (coded >> _ONE).view(np.int64) ^ -(coded & _ONE).view(np.int64)
 
     def booleans(self, where: Flags | None = None) -> Flags:
-        """One byte each, 0 or 1."""
+        """Read a byte each, 0 or 1."""
         rows = self._rows(where)
         at = self._at[rows]
         values = self._bytes[at]

@@ -1,4 +1,4 @@
-"""What becomes of records, one by one and many at once."""
+"""The fate of records, one by one and many at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHOLE = "$"
 
 
 class Code(StrEnum):
-    """Why a value was refused; stable, for people's queries on the quarantine."""
+    """The reason code of a refusal; stable, for people's queries on the quarantine."""
 
     TOO_LARGE = "too_large"
     ENCODING = "encoding"
@@ -80,9 +80,7 @@ Outcome = DecodedRow | Refusal | Skip
 
 
 def unless_all(conditions: Iterable[bool | Reason]) -> Refusal | Skip | None:
-    """Return what becomes of a record of which one condition does not hold, or none is known not to hold but one may
-    not, with why; None of any other record.
-    """
+    """Return a Skip if a condition fails, a Refusal with the reasons if some are in doubt, None if all hold."""
     reasons = list[Reason]()
     for each in conditions:
         if isinstance(each, Reason):

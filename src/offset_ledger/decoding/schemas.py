@@ -76,7 +76,7 @@ class Remembered:
 
 
 class NamedByHeader:
-    """Gives payloads the frame of the schema that the last header of this name names, as Confluent's clients do.
+    """The frames of schemas that the last header of this name names, as Confluent's clients do.
 
     ``read_indexes`` reads what follows the schema, Protobuf's message indexes. Without a lookup no payload may have
     such a header: they are texts. It raises what the lookup raises.
@@ -136,7 +136,7 @@ class NamedByHeader:
 
 
 class HeaderFrames(NamedTuple):
-    """What gives values their frames, and keys that are read."""
+    """The frames of values, and of keys that are read."""
 
     values: NamedByHeader
     keys: NamedByHeader | None

@@ -41,7 +41,7 @@ class Node:
     leaves: list[Leaf] = field(default_factory=list)
 
     def descendants(self) -> Iterator[Leaf]:
-        """Every leaf here and below."""
+        """Yield every leaf here and below."""
         yield from self.leaves
         for member in self.members.values():
             yield from member.descendants()
@@ -119,7 +119,7 @@ def compared(condition: FieldCondition) -> ColumnKind:
 
 
 def add_condition(root: Node, condition: FieldCondition, slot: int) -> None:
-    """Let the tree lead to the value that is compared; a record may do without it."""
+    """Add the leaf of the value that is compared; a record may lack it."""
     root.add(condition.path, Leaf(slot, compared(condition), nullable=True))
 
 
@@ -131,13 +131,13 @@ def tree_of(condition: FieldCondition) -> Node:
 
 
 def holds(condition: FieldCondition, column: pa.Array) -> Flags:
-    """Of which records, by the column of their values or of the texts of these, the condition holds."""
+    """Return for which records the condition holds; the column has their values or the texts of these."""
     flags = are_equal(condition, column)
     return ~flags if condition.negated else flags
 
 
 def are_equal(condition: FieldCondition, column: pa.Array) -> Flags:
-    """Which values, or texts of these, are equal to that of the condition."""
+    """Return which values, or their texts, equal that of the condition."""
     equals = str(condition.equals) if pa.types.is_string(column.type) else condition.equals
     equal = pc.fill_null(pc.equal(column, pa.scalar(equals, column.type)), False)
     flags: Flags = equal.to_numpy(zero_copy_only=False)

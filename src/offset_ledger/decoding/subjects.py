@@ -74,8 +74,7 @@ def _check(source: Source, expected: SchemaLanguage, schema: WriterSchema, side:
 
 
 def record_names(schema: WriterSchema) -> set[str]:
-    """The full names of the records that a schema describes: of an Avro record, a JSON Schema's title, or each message
-    of a Protobuf file.
+    """The full names of the records a schema describes: an Avro record, a JSON Schema's title, each Protobuf message.
 
     Raises:
         SchemaProblem: it has no name.

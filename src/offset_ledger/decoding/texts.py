@@ -36,7 +36,7 @@ _SURE_UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """How texts are values of a kind: ``read`` defines it, and ``build`` takes the column, as far as it is sure."""
+    """The text form of a kind's values: ``read`` defines it, ``build`` takes a column as far as it is sure."""
 
     wanted: str
     read: Callable[[str], Any]

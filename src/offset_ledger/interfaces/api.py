@@ -1,4 +1,4 @@
-"""What the verbs of the command line do, as functions: they return values, or Arrow tables, and print nothing.
+"""The verbs of the command line as functions: they return values, or Arrow tables, and print nothing.
 
 Each takes a pipeline, or the name or path of its file, and finds its connections as the command line does: inside
 Airflow from Airflow, elsewhere in ``AIRFLOW_CONN_<ID>`` variables.
@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What :func:`verify` found: one line for each violation, none where every invariant holds."""
+    """The findings of :func:`verify`: one line for each violation, none if every invariant holds."""
 
     violations: tuple[str, ...]
     checked: int
@@ -44,7 +44,7 @@ class Verified:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is violated."""
+        """Return whether nothing is violated."""
         return not self.violations
 
 

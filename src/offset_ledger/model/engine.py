@@ -8,7 +8,7 @@ from offset_ledger.pipeline_file.pipeline import StageEngine
 
 
 class Engine(StrEnum):
-    """Who reads the slices of a batch and copies them into staging; both run the same code for a slice."""
+    """The process that reads the slices of a batch and copies them into staging; both run the same code for a slice."""
 
     SPARK = "spark"
     PROCESS = "process"

@@ -20,7 +20,7 @@ class FollowedColumn:
 
     @property
     def origin(self) -> str:
-        """Where it comes from, in words."""
+        """The origin of the column, in words."""
         return f"by schema id {self.schema_id}, with batch {self.batch_id}" if self.batch_id else SAMPLED
 
 

@@ -51,7 +51,7 @@ def total_width(ranges: Iterable[OffsetRange]) -> int:
 
 
 class GapCause(StrEnum):
-    """Why a reader of committed data gets no record for an offset."""
+    """The cause of a gap: why a reader of committed data gets no record for an offset."""
 
     ABORTED = "aborted transaction"
     CONTROL = "control record"

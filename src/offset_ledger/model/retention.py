@@ -1,4 +1,4 @@
-"""When the broker deletes records: what a topic's settings say, and when the oldest unread record goes. Pure."""
+"""Retention: when the broker deletes records by a topic's settings, and when the oldest unread record goes. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _LATEST = timedelta(days=36_500)
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """When the broker deletes records; None is without limit. ``tombstones``: how long compaction keeps them."""
+    """The time until the broker deletes records; None: never. ``tombstones``: how long compaction keeps them."""
 
     age: timedelta | None = None
     bytes: int | None = None
@@ -23,7 +23,7 @@ class Retention:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str]) -> Self:
-        """From ``cleanup.policy``, ``retention.ms``, ``retention.bytes`` and ``delete.retention.ms`` of the topic."""
+        """Return the retention by ``cleanup.policy`` and the topic's settings of time, size and tombstones."""
         policy, size = settings["cleanup.policy"], int(settings["retention.bytes"])
         tombstones = kept_for(settings.get("delete.retention.ms", _TOMBSTONES_MS)) if "compact" in policy else None
         if "delete" not in policy:
@@ -38,7 +38,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """When the oldest unread record may be deleted, and the setting of the topic by which it is."""
+    """The time when the oldest unread record may be deleted, and the setting of the topic by which it is."""
 
     at: datetime
     setting: str

@@ -131,7 +131,7 @@ def _behind(
 
 
 def _whole_from(p: PartitionSnapshot, start: FirstAt | None, since: datetime, until: datetime) -> datetime | None:
-    """From when on the log surely has all of the window; None where it has all of it."""
+    """Return from when on the log surely has all of the window; None if it has all of it."""
     if p.log_start == 0:
         return None
     if start is None:

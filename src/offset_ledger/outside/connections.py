@@ -1,5 +1,4 @@
-"""Connections by id; for their translation see :mod:`offset_ledger.postgres.connection` and, for Kafka,
-:mod:`offset_ledger.outside.kafka.connection`.
+"""Connections by id; ``postgres.connection`` and ``outside.kafka.connection`` translate them.
 
 A connection comes from ``AIRFLOW_CONN_<ID>`` (Airflow's JSON or URI form), else from Airflow where this runs inside one
 of its tasks or :data:`FROM_AIRFLOW` asks for it. For Kafka, ``extra`` holds the client configuration with dotted names,

@@ -9,7 +9,7 @@ _KEEP = "write merge: newest_wins"
 
 
 def check_append(file: Value, pipeline: Pipeline) -> None:
-    """Note what is about keys, deletes or rows that change."""
+    """Note everything in the file about keys, deletes or rows that change."""
     record, target = pipeline.record, pipeline.target
     never: dict[tuple[str, ...], tuple[str, str]] = {
         ("record", "event_id"): _NO_KEY,

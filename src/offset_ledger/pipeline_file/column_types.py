@@ -133,7 +133,7 @@ def parse_type(text: str) -> ColumnType:
 
 
 def _unknown(text: str) -> Refused:
-    """What to write instead is never a type that is only spelled like it and would refuse the values."""
+    """Suggest a type, never one that is only spelled like it and would refuse the values."""
     if text.count("(") > text.count(")"):
         right = 'between { and } write it in quotes: "numeric(12,2)"'
         return Refused(f"{quoted(text)} ends inside its brackets", right)

@@ -49,7 +49,7 @@ _DAYS = ("date[]", "epoch_days")
 
 
 def notes_on(record: RecordShape) -> list[str]:
-    """What a file cannot know of values that were not sent, in lines."""
+    """Return what a file cannot know of values that were not sent, in lines."""
     lost = [
         each.name
         for each in record.columns
@@ -82,7 +82,7 @@ _OF_STATEMENT = {
 
 
 def notes_on_order(record: RecordShape, connector: str = "") -> list[str]:
-    """What an order of change events that is not the log's gets wrong, in lines; of that connector, or of any."""
+    """Return what an order of change events other than the log's gets wrong, in lines; of that connector, or of any."""
     path = record.publish_at or ("",)
     clock = path[-1].removeprefix("__source_").split("_")[0]
     of_source = path[-1].startswith("__source_") or (record.envelope and path[0] == "source")

@@ -53,7 +53,7 @@ def _at(place: yaml.Node, tag: str, value: object) -> yaml.Node:
 
 
 def _merged(own: yaml.Node, shared: yaml.Node) -> yaml.Node:
-    """Both mappings, key by key and in those of each other; anything else is taken whole from the first that has it."""
+    """Merge the mappings, key by key and in depth; anything else is taken whole from the first that has it."""
     if not (isinstance(own, yaml.MappingNode) and isinstance(shared, yaml.MappingNode)):
         return own
     others = {key.value: node for key, node in reversed(shared.value) if is_text(key)}

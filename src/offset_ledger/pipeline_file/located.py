@@ -1,6 +1,4 @@
-"""Documents with lines: YAML and JSON as composed nodes that know where they begin in the file, and a pipeline file as
-values that know their place in it, with every mistake.
-"""
+"""Documents with lines: YAML and JSON as nodes, a pipeline file as values; each knows its place, mistakes too."""
 
 import json
 import re
@@ -138,7 +136,7 @@ def quoted(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """At most 60 characters of the text."""
+    """Return at most 60 characters of the text."""
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

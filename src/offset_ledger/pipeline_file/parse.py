@@ -73,7 +73,7 @@ def parse_named(name_or_path: str, folder: Path = FOLDER) -> Pipeline:
 
 
 def parse_all(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
-    """All pipelines of a folder by name; no two may share a name or a target table.
+    """Return all pipelines of a folder by name; no two may share a name or a target table.
 
     Raises:
         PipelineFileError: the mistakes of all files.

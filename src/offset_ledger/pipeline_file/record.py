@@ -70,7 +70,7 @@ def _record(said: Section) -> RecordShape:
 
 
 def check_keyed(said: Value) -> None:
-    """Note what a section lacks whose rows are known by a key and have an order."""
+    """Note what a section lacks if its rows are known by a key and have an order."""
     for name, other in (("event_id", "key"), ("publish_at", "publish_at")):
         if not {name, other} & said.entries().keys():
             note_missing(said, RECORD.schema, name)

@@ -1,5 +1,4 @@
-"""The keys of a pipeline file, and their JSON Schema (draft 2020-12); ``python -m offset_ledger.pipeline_file.schema``
-prints it.
+"""The keys of a pipeline file as a JSON Schema (draft 2020-12); run as a module, it prints the schema.
 
 Editors complete and check files with it. What a schema cannot say (paths inside other paths, cron dates that never
 come, a scale above its precision) the reader adds.

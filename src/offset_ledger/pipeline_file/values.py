@@ -20,7 +20,7 @@ MAX_INTEGER = 2**63 - 1
 
 
 def text(value: Value) -> str:
-    """Any text."""
+    """Return any text."""
     node = value.node
     if is_text(node):
         return str(node.value)
@@ -60,12 +60,12 @@ def or_null(kind: Kind[T]) -> Kind[T | None]:
 
 
 def choice(kind: type[E]) -> Kind[E]:
-    """One of the words of an enum."""
+    """Return one of the words of an enum."""
     return Kind(lambda value: kind(one_of(text(value), tuple(kind))), {"enum": list(kind)})
 
 
 def word(*words: str) -> Kind[str]:
-    """One of these words."""
+    """Return one of these words."""
     return Kind(lambda value: one_of(text(value), words), {"enum": list(words)})
 
 

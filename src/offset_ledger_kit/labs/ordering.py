@@ -168,7 +168,7 @@ def _through_loss(
 def _replaced(
     extra: dict[str, str], topic: str, plan: OrderingPlan, transactional_id: str | None, number: int
 ) -> frozenset[int]:
-    """Let a producer write some, another one everything, and then the first one end; the second one's numbers.
+    """Have a producer write some, another one everything, and then end the first one; return the second one's numbers.
 
     Raises:
         UnexpectedError: the first one could commit its transaction all the same.

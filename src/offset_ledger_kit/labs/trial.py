@@ -66,7 +66,7 @@ class Fate:
 
     @property
     def sent(self) -> frozenset[str]:
-        """All of them."""
+        """Return all of them."""
         return self.acknowledged | self.refused | self.unanswered
 
     def counts(self) -> dict[str, int]:
@@ -99,7 +99,7 @@ class Trial:
 
     @property
     def topic(self) -> str:
-        """Its topic."""
+        """The name of its topic."""
         return f"acks-{self.acks}-min-{self.min_insync}"
 
     def record_answers(self, step: TrialStep, sent: Sent, seconds: float) -> None:

@@ -166,7 +166,7 @@ def plan(requirements: TopicRequirements) -> TopicSettings:
 
 
 def explain(topic: TopicSettings) -> list[tuple[str, str, str]]:
-    """Every setting, its value and what it gives: what survives, how long it stays, how large it may be."""
+    """Explain every setting, its value and what it gives: what survives, how long it stays, how large it may be."""
     counts = {"partitions": str(topic.partitions), "replication.factor": str(topic.replication_factor)}
     values = counts | topic.configs()
     largest = show_size(topic.max_message_bytes)

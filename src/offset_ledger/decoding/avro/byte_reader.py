@@ -18,7 +18,7 @@ _FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
 
 
 class ByteReader:
-    """Reads one record, up to the byte ``at``; ``against`` is the first value that no jsonb can hold.
+    """A reader of one record, up to the byte ``at``; ``against`` is the first value that no jsonb can hold.
 
     Values that take no bytes could be without number: all records, their fields and the items of arrays and maps
     together are at most ``VALUES_PER_BYTE`` for each byte, and ``SPARE_VALUES`` more.
@@ -57,10 +57,10 @@ class ByteReader:
             raise Malformed(f"expected the end of the record at byte {self.at}, got {_bytes(rest)} more")
 
     def read_null(self) -> None:
-        """Nothing is written."""
+        """Read a null, which has no bytes."""
 
     def read_boolean(self) -> bool:
-        """One byte, 0 or 1."""
+        """Read one byte, 0 or 1."""
         byte = self.span(1)[0]
         if byte > 1:
             raise Malformed(f"expected boolean as 0 or 1, got byte {byte:#04x}")
@@ -113,7 +113,7 @@ class ByteReader:
         return key
 
     def items(self) -> Iterator[None]:
-        """Once for each item of an array or a map, which the caller reads."""
+        """Yield once for each item of an array or a map; the caller reads the item."""
         while count := self.read_long():
             start, size = self.at, None
             if count < 0:

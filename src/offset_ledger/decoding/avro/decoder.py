@@ -89,8 +89,7 @@ def branch_at(union: Union, payload: bytes) -> tuple[int, int]:
 
 
 def branch_reader(schema: WriterSchema) -> Callable[[bytes], tuple[str, int]]:
-    """Return what reads the full name of the record, or branch, that a payload is, and where it begins, or raises
-    Mismatch.
+    """Return a reader of the full name of a payload's record or branch, and of where it begins; it raises Mismatch.
 
     Raises:
         SchemaProblem: the schema is not valid, or neither a record nor a union with one.
@@ -130,7 +129,7 @@ def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
 
 
 class AvroReader:
-    """Reads the records of one writer's schema; see :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
+    """The reader of one writer's schema; see :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
 
     def __init__(self, record: Record, root: Node) -> None:
         self._record, self._root = record, root
@@ -173,7 +172,7 @@ class AvroReader:
 
 @dataclass(frozen=True, slots=True)
 class _Fill:
-    """Reads a value, and puts it into the slots of the leaves, or the reason against it."""
+    """A step that reads a value into the slots of the leaves, or the reason against it."""
 
     read: Step
     slots: tuple[tuple[int, Convert], ...]
@@ -193,7 +192,7 @@ class _Fill:
 
 @dataclass(frozen=True, slots=True)
 class _Refuse:
-    """Notes what is against the slots of leaves that are not here."""
+    """A step that notes a reason against the slots of leaves that are not here."""
 
     reasons: tuple[tuple[int, Reason], ...]
 
@@ -203,7 +202,7 @@ class _Refuse:
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """Takes several steps: one behind the other, or each of them ``again`` over the same value."""
+    """A step of several: one after the other, or each of them ``again`` over the same value."""
 
     steps: tuple[Step, ...]
     again: bool = False
@@ -218,7 +217,7 @@ class _Steps:
 
 @dataclass(frozen=True, slots=True)
 class _FillEntries:
-    """Reads the entries of a map that paths lead to, and passes over the others."""
+    """A step that reads the entries of a map that paths lead to, and skips the others."""
 
     steps: dict[str, Step]
     skip: Step
@@ -241,7 +240,7 @@ class _FillEntries:
 
 
 class _Compiler:
-    """Makes the steps through one schema along one tree of paths."""
+    """The compiler of the steps through one schema along one tree of paths."""
 
     def __init__(self) -> None:
         self._parts = Parts()
@@ -290,7 +289,7 @@ class _Compiler:
         return _Steps((fields, *absent)).take_steps if absent else fields
 
     def _whole(self, type_: AvroType, node: Node, parts: Step | None) -> Step:
-        """Fills the leaves with the whole value, by reading it a second time where paths lead on into its parts."""
+        """Fill the leaves with the whole value; read it a second time where paths lead on into its parts."""
         steps: list[Step] = []
         for leaf in node.leaves:
             read, source = self._parts.whole(type_, leaf.kind)
@@ -302,13 +301,13 @@ class _Compiler:
 
 
 def _absent(node: Node, code: Code, instead: str) -> Step:
-    """Leaves the slots below the node empty; a reason against each that has to have a value."""
+    """Leave the slots below the node empty, with a reason against each that needs a value."""
     reason = Reason(node.path, code, f"expected a value, {instead}")
     return _Refuse(tuple((leaf.slot, reason) for leaf in node.descendants() if not leaf.nullable)).refuse
 
 
 def _no_members(type_: AvroType, node: Node) -> Step | None:
-    """Refuses the slots that paths lead to through a value without members."""
+    """Refuse the slots that paths lead to through a value without members."""
     reason = Reason(node.path, Code.TYPE, f"expected a record or a map, got {shown(type_)}")
     against = [(leaf.slot, reason) for member in node.members.values() for leaf in member.descendants()]
     return _Refuse(tuple(against)).refuse if against else None
@@ -316,7 +315,7 @@ def _no_members(type_: AvroType, node: Node) -> Step | None:
 
 @dataclass(frozen=True, slots=True)
 class _Over:
-    """Passes over a value, of which nothing is left."""
+    """A step over a value of which nothing is left."""
 
     skip: Step
 
@@ -327,7 +326,7 @@ class _Over:
 
 @dataclass(frozen=True, slots=True)
 class _LeftIn:
-    """Reads what is left of an object, ABSENT where no member is."""
+    """A step that reads the extra fields of an object, ABSENT where it has none."""
 
     read: Step
 
@@ -337,7 +336,7 @@ class _LeftIn:
 
 @dataclass(frozen=True, slots=True)
 class _LeftWhole:
-    """Reads a value that is left, and refuses one that no jsonb can hold."""
+    """A step that reads an extra value whole, and refuses one that no jsonb can hold."""
 
     read: Step
     path: str
@@ -350,7 +349,7 @@ class _LeftWhole:
 
 
 class _RestCompiler:
-    """Makes the steps through one schema that read what no path of the tree leads to or through."""
+    """The compiler of the steps through one schema that read what no path of the tree leads to or through."""
 
     def __init__(self) -> None:
         self._parts = Parts()

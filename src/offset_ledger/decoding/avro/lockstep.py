@@ -48,7 +48,7 @@ WalkStep = Callable[[Walk, Where], object]
 
 
 class LockstepReader:
-    """Proves the records of one schema; raises :class:`NotInLockstep` where there is no such way."""
+    """The lockstep reader of one schema; raises :class:`NotInLockstep` where the schema cannot be read this way."""
 
     def __init__(self, record: Record, root: Node) -> None:
         self._leaves = {leaf.slot: leaf for leaf in root.descendants()}
@@ -76,7 +76,7 @@ class LockstepReader:
 
 
 class _Compiler:
-    """Makes the steps through one schema along one tree of paths; ``filled`` are the slots that they lead to."""
+    """The compiler of the steps through one schema along one tree of paths; ``filled`` are the slots that they fill."""
 
     def __init__(self) -> None:
         self.filled = set[int]()
@@ -126,7 +126,7 @@ class _Compiler:
         return WalkFields(record.name, tuple(steps))
 
     def _whole(self, type_: AvroType, leaves: list[Leaf], step: WalkStep) -> WalkStep:
-        """Takes the step, and fills the leaves with all that it passes over."""
+        """Take the step, and fill the leaves with all that it passes over."""
         if not leaves:
             return step
         if any(leaf.kind.name != "jsonb" and not leaf.kind.item for leaf in leaves):
@@ -151,24 +151,26 @@ class _Compiler:
 
 @dataclass(frozen=True, slots=True)
 class WalkFields:
-    """Walks through the fields of a record."""
+    """A walk through the fields of a record."""
 
     name: str
     steps: tuple[WalkStep, ...]
 
     def __call__(self, walk: Walk, where: Where) -> None:
+        """Take the step of each field in turn, for the records at ``where``."""
         for step in self.steps:
             step(walk, where)
 
 
 @dataclass(frozen=True, slots=True)
 class WalkBranches:
-    """Walks through the branches of a union, each with the records that take it."""
+    """A walk through the branches of a union, each with the records that take it."""
 
     count: int
     steps: tuple[tuple[int, WalkStep], ...]
 
     def __call__(self, walk: Walk, where: Where) -> None:
+        """Read the index of the branch, and take each step for the records at ``where`` that name it."""
         index = indexes(walk.cursors, self.count, where)
         for number, step in self.steps:
             takes = index == number
@@ -177,12 +179,13 @@ class WalkBranches:
 
 @dataclass(frozen=True, slots=True)
 class WalkItems:
-    """Walks over the items of arrays or maps, the first of all of them, then the second, and so on."""
+    """A walk over the items of arrays or maps: the first item of every record, then the second, and so on."""
 
     step: WalkStep
     keyed: bool
 
     def __call__(self, walk: Walk, where: Where) -> None:
+        """Walk over every item of the records at ``where``; one with more than MAX_ITEMS is no longer good."""
         cursors = walk.cursors
         rest = np.full(len(cursors.good), MAX_ITEMS)
         open_ = cursors.good.copy() if where is None else cursors.good & where
@@ -200,12 +203,13 @@ class WalkItems:
 
 @dataclass(frozen=True, slots=True)
 class FillColumns:
-    """Fills the slots with values without parts."""
+    """A step that fills slots with values without parts."""
 
     read: ReadColumn
     builds: tuple[tuple[int, Build], ...]
 
     def __call__(self, walk: Walk, where: Where) -> None:
+        """Read a column from the records at ``where``, and append what each slot builds of it."""
         column = self.read(walk.cursors, where)
         for slot, build in self.builds:
             staged, flags = build(column)
@@ -216,12 +220,13 @@ class FillColumns:
 
 @dataclass(frozen=True, slots=True)
 class FillWhole:
-    """Fills the leaves with all that a step passes over, JSON or lists, which the exact reader reads one by one."""
+    """A step that fills leaves with all that it passes over, JSON or lists, which the exact reader reads one by one."""
 
     pass_over: WalkStep
     fills: tuple[tuple[Leaf, Step, Convert], ...]
 
     def __call__(self, walk: Walk, where: Where) -> None:
+        """Pass over the value of the records at ``where``, and append what the exact reader makes of those bytes."""
         start = walk.cursors.places()
         self.pass_over(walk, where)
         spans = walk.cursors.since(start, where).to_pylist()

@@ -263,7 +263,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Union:
-    """One of several types, which each value names by its index."""
+    """A union: each value names one of its types by index."""
 
     branches: tuple[AvroType, ...]
 

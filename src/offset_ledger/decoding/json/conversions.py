@@ -37,7 +37,7 @@ _string = msgspec.json.Decoder(str).decode
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How values of a kind are read: ``read`` defines it, for the text of one value, which is valid JSON in UTF-8.
+    """The reading of values of a kind: ``read`` defines it, for the text of one value, which is valid JSON in UTF-8.
 
     msgspec decodes a member to ``wire``, and ``build`` makes a column of what it gave.
     """
@@ -356,7 +356,7 @@ def _numerics(values: Values, pattern: str, type_: pa.DataType) -> Built:
 
 
 def _floats(values: Values, safe_digits: int) -> Built:
-    """So many decimal digits survive in any float; longer texts are compared with Python's own."""
+    """Build floats: ``safe_digits`` decimal digits survive in any float; longer texts are compared with Python's."""
     column = _raw_texts(values)
     short = pc.less_equal(pc.binary_length(column), safe_digits)
     flags = as_flags(pc.and_(short, pc.match_substring_regex(column, _PLAIN_NUMBER)))

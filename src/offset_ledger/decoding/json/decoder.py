@@ -30,7 +30,7 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class JsonDecoder:
-    """Decodes the JSON records of one pipeline; see :class:`~offset_ledger.decoding.decoder.Decoder`."""
+    """The decoder of one pipeline's JSON records; see :class:`~offset_ledger.decoding.decoder.Decoder`."""
 
     keys = frames = None
     key_columns: Decoder | None = None
@@ -210,7 +210,7 @@ class AliasedWires:
 
 
 class Comparison:
-    """Says of the records of one pipeline which delete their event, or which are its records at all."""
+    """The comparison that tells which records of one pipeline delete their event, and which are its records at all."""
 
     def __init__(self, when: FieldCondition) -> None:
         self._path, self._equals, self._negated = when.path, when.equals, when.negated
@@ -283,7 +283,7 @@ class Trees:
         return bool(self._aliased)
 
     def choice(self, document: bytes) -> Choice:
-        """Where the document, a valid JSON object without blanks around it, has the values that can be elsewhere."""
+        """Return which place holds each value in the document, a valid JSON object without blanks around it."""
 
         def has(path: JsonPath) -> bool:
             """Return whether the document has a member at the path, null or not."""

@@ -56,7 +56,7 @@ class UniqueNames:
         self._unclear[np.searchsorted(self._bounds, unclear, side="right") - 1] = True
 
     def prove(self, valid: Flags, shapes: int = MAX_SHAPES) -> Flags:
-        """Which of the valid JSON texts certainly repeat no name; where a text is not valid the answer is False."""
+        """Return which of the valid JSON texts surely repeat no name; False for a text that is not valid."""
         pending = valid & ~self._unclear & (self._counts <= MAX_NAMES)
         proven: Flags = pending & (self._counts == 0)
         pending &= ~proven

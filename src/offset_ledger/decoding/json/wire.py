@@ -36,7 +36,7 @@ class Unsupported(Exception):
 
 
 class Wire:
-    """Proves the records of one shape; raises :class:`Unsupported`."""
+    """The lockstep reader of records of one shape; raises :class:`Unsupported`."""
 
     def __init__(self, root: Node, record: RecordShape) -> None:
         self._row = Structs(root, kinds(record))

@@ -37,7 +37,7 @@ _NO_VALUES = (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError)
 
 
 class JsonSchemaDecoder:
-    """See :class:`~offset_ledger.decoding.decoder.Decoder`; formats such as date-time are not validated.
+    """The decoder of JSON with a JSON Schema; formats such as date-time are not validated.
 
     Raises:
         SchemaProblem: it is no JSON Schema, or refers to one that is not there.

@@ -70,7 +70,7 @@ def protobuf_decoder(schema: WriterSchema, record: RecordShape, limits: Limits, 
 
 
 def key_text(schema: WriterSchema, message: str | None = None) -> Callable[[bytes], str]:
-    """How a key names its event: by the only field of its message, a text or an integer; raises :class:`Mismatch`.
+    """Return the reader of event ids: a key's only field, a text or an integer; it raises :class:`Mismatch`.
 
     ``message`` is as in :func:`protobuf_decoder`.
 
@@ -174,7 +174,7 @@ _Places = tuple[list[_Place], list[tuple[int, Reason]]]
 
 
 class MessageReader:
-    """Reads one message type of a schema for the leaves of one tree.
+    """The reader of one message type of a schema for the leaves of one tree.
 
     See :class:`~offset_ledger.decoding.typed.decoder.Reader`.
     """

@@ -1,4 +1,4 @@
-"""Parsed fields -> typed values, also of Google's well-known types, and messages as they stand in a jsonb."""
+"""Parsed fields -> typed values, including Google's well-known types, and messages as they stand in a jsonb."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -25,10 +25,10 @@ def is_plain_message(field: Field) -> bool:
 
 
 class Values:
-    """Says of the fields of one schema what their values are.
+    """The typed values of the fields of one schema.
 
     In a jsonb a message is the object of the fields that are set, and of those without presence. The JSON of the latter
-    takes no bytes in a message, so ``room`` is how much of it may follow.
+    takes no bytes in a message, so ``room`` limits how much of it may follow.
     """
 
     room = 0

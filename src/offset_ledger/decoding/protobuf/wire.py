@@ -121,7 +121,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Varint:
-    """Reads numbers of so many bits from varints: negative ones are extended to 64 bits, or written as zigzags."""
+    """The reader of integers of ``bits`` bits from varints: negative ones have 64 bits, or are zigzag encoded."""
 
     name: str
     bits: int
@@ -129,6 +129,7 @@ class Varint:
     zigzag: bool = False
 
     def __call__(self, data: bytes, at: int, end: int) -> tuple[int, int]:
+        """Return the integer at ``at`` and the position after it; raises Malformed if the type cannot hold it."""
         value, at = varint(data, at, end)
         if self.zigzag or not self.signed:
             if value >> self.bits:
@@ -141,12 +142,13 @@ class Varint:
 
 
 class Fixed:
-    """Reads numbers of a fixed size."""
+    """The reader of numbers of a fixed size."""
 
     def __init__(self, form: str) -> None:
         self._layout = struct.Struct(form)
 
     def __call__(self, data: bytes, at: int, end: int) -> tuple[object, int]:
+        """Return the number at ``at`` and the position after it."""
         after = fixed(self._layout.size, at, end)
         return self._layout.unpack_from(data, at)[0], after
 

@@ -41,7 +41,7 @@ class Found:
 
 
 class Reader(Protocol):
-    """Reads the records of one writer's schema, for the leaves of one tree."""
+    """The reader of one writer's schema, for the leaves of one tree."""
 
     def read(self, payload: bytes, reading: Found) -> None:
         """Fill the slots, each with its value or a reason.
@@ -58,9 +58,7 @@ class Reader(Protocol):
         """
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
-        """Those of the candidates that ``read`` certainly reads without a reason, with a column for each slot of the
-        tree (None for those that are Kafka's); None where there is no such way.
-        """
+        """Return candidates that ``read`` surely takes, a column a slot (None: Kafka's); None if not provable."""
 
 
 RootOf = Callable[[Has], Node]
@@ -68,10 +66,10 @@ RootOf = Callable[[Has], Node]
 
 
 class TypedDecoder:
-    """See :class:`~offset_ledger.decoding.decoder.Decoder`; ``make_reader`` compiles a schema for its tree of paths.
+    """The decoder of typed formats; ``make_reader`` compiles a schema for its tree of paths.
 
-    With ``where`` readers of these values alone come first: what else is in a record of another kind is not looked at.
-    With ``delete_when`` the tree has one more leaf, after the declared columns.
+    With ``where``, readers of these values alone come first: the rest of a record of another kind is not read. With
+    ``delete_when`` the tree has one more leaf, after the declared columns.
     """
 
     keys = frames = None
@@ -178,7 +176,7 @@ class TypedDecoder:
 
 
 class _Where:
-    """Says of the records of one schema which are the pipeline's; the only leaf of its tree has slot 0."""
+    """The condition that tells which records of one schema are the pipeline's; its tree's only leaf has slot 0."""
 
     def __init__(self, condition: FieldCondition, make_reader: Callable[[RootOf], Reader]) -> None:
         self._condition = condition

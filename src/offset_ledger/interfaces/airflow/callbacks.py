@@ -162,7 +162,7 @@ def _error(context: Any) -> str:
 
 
 def _check_deadline(pipeline: Pipeline, context: Any) -> None:
-    """Each plan looks ahead, whatever became of it."""
+    """Notify of what lies ahead of the topic, whatever became of the plan."""
     if _label(context["ti"].task_id) == ids.PLAN:
         _loss_ahead(pipeline, context)
 

@@ -125,7 +125,7 @@ class BatchGate(Gate):
     """A gate that asks whether a rejected batch commits what was validated, is abandoned, or stays rejected."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
-        """None for a batch that is not, or no longer, rejected."""
+        """Return the question about the batch; None if it is not, or no longer, rejected."""
         from offset_ledger.steps.decide.answers import batch_question
 
         batch_id = batch_id_of(context["ti"])

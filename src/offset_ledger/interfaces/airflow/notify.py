@@ -130,7 +130,6 @@ def notify(pipeline: Pipeline, *notices: Notice, seconds: float = SECONDS) -> No
 
     Each message takes ``seconds`` at most, and all of them three times as long.
     """
-
     from offset_ledger.postgres.ledger import notifications
 
     def record(cursor: Cursor) -> None:

@@ -1,4 +1,4 @@
-"""What every task has around its step: the pipeline of its file and topic, its batch, and errors as Airflow's."""
+"""The frame of every task: the pipeline of its file and topic, its batch, and errors translated to Airflow's."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -50,7 +50,7 @@ GROUPS: Groups = {
 
 
 def build_parser(given: Collection[str] | None = None, groups: Groups = GROUPS) -> Parser:
-    """All verbs with their arguments; with the words ``given`` those of them alone."""
+    """Return the parser of all verbs, or with the words ``given`` of those verbs alone."""
     parser = Parser(
         prog="offset-ledger",
         usage="offset-ledger VERB ...",

@@ -103,7 +103,7 @@ class Option:
         self.settings = settings
 
     def add_to(self, parser: _ActionsContainer, **more: Any) -> None:
-        """Let the parser, or a group of it, take this."""
+        """Add this to the parser, or a group of it."""
         action = parser.add_argument(*self.names, **self.settings, **more)
         if self.complete:
             action.completer = self.complete  # type: ignore[attr-defined]
@@ -116,7 +116,7 @@ class OneOf:
         self.options = options
 
     def add_to(self, parser: _ActionsContainer) -> None:
-        """Let the parser take these."""
+        """Add these to the parser."""
         group = parser.add_mutually_exclusive_group()
         for each in self.options:
             each.add_to(group)
@@ -184,7 +184,7 @@ class Verb:
         return self.description[0].lower() + self.description[1:].removesuffix(".")
 
     def add_to(self, prog: str, verbs: Any, common: Parser, name: str) -> None:
-        """Let a parser have the verb of this name with its arguments."""
+        """Add the verb of this name with its arguments to a parser."""
         given = {"description": self.description, "epilog": f"example:\n  {self.example}", "parents": [common]}
         made = verbs.add_parser(name, **given, help=self.summary)
         made.set_defaults(run=self.run, topics=self.topics, prog=prog)
@@ -201,7 +201,7 @@ class Family:
     verbs: Mapping[str, Verb]
 
     def add_to(self, prog: str, verbs: Any, common: Parser) -> None:
-        """Let the parser take these verbs behind the word."""
+        """Add these verbs to the parser, behind the word."""
         made = verbs.add_parser(self.name, help=self.summary, description=f"{self.summary}.", parents=[common])
         group = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
         for name, each in self.verbs.items():
@@ -218,9 +218,9 @@ def verb(
 def add_verbs(
     parser: Parser, groups: Mapping[str, Iterable[Verb | Family]], given: Collection[str] | None = None
 ) -> None:
-    """Let the parser take the verbs, listed in these groups; each takes --json as the parser does.
+    """Add the verbs, listed in these groups, to the parser; each takes --json as the parser does.
 
-    Of a verb that is not among the words ``given`` no parser is made: one command needs one of twenty.
+    With the words ``given`` only the verbs among them get a parser: one command needs one of twenty.
     """
     parser.add_argument_group("verbs")
     verbs: Any = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help=SUPPRESS, prog=parser.prog)
@@ -336,6 +336,6 @@ def pipeline_of(arguments: Namespace) -> Pipeline:
 
 
 def say(line: str) -> None:
-    """Say something that is no result, on stderr, so that the result stands alone on stdout."""
+    """Print something that is not a result to stderr, so that stdout has the result alone."""
     clear()
     print(line, file=sys.stderr, flush=True)

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LedgerReading:
-    """What a ledger knows of its pipelines and, by pipeline, what only the exporter asks it."""
+    """The state of a ledger's pipelines and, by pipeline, what only the exporter asks it."""
 
     ledger: Ledger
     waiting: Mapping[str, LedgerRow] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Sample:
 
 
 def pipeline_samples(pipeline: Pipeline, known: LedgerReading, topic: BrokerAnswer, now: datetime) -> Iterator[Sample]:
-    """Every sample of a pipeline, without those of a server that did not answer, and the age of a retired topic."""
+    """Yield every sample of a pipeline, but none of a server that did not answer, and the age of a retired topic."""
     standing = assess(pipeline, known.ledger, topic, now)
     yield Sample("pipeline_info", 1, {"table": pipeline.target.name})
     yield Sample("condition", 1, {"level": standing.condition.level, "state": standing.condition.state})
@@ -197,7 +197,7 @@ class LedgerCollector(Collector):
         return list(_empty().values())
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """Every family that has a sample now."""
+        """Yield every family that has a sample now."""
         made = _empty()
         made["build_info"].add_metric([__version__], 1)
         self._known = self._files.get({self._folder: partial(read_pipelines, self._folder)}).get(

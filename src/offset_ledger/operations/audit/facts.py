@@ -121,7 +121,7 @@ class TopicFacts:
 
     @property
     def replication_factor(self) -> int:
-        """Copies of each partition; the fewest where partitions differ."""
+        """The number of copies of each partition; the fewest if partitions differ."""
         return min(len(p.replicas) for p in self.partitions)
 
     @property

@@ -62,7 +62,7 @@ def rule(name: str, risk: str) -> Callable[[Callable[[TopicFacts], RuleResult]],
 
 
 def ok(finding: str) -> RuleResult:
-    """Nothing to fix."""
+    """Return a result with nothing to fix."""
     return RuleResult(Severity.OK, finding)
 
 
@@ -89,7 +89,7 @@ class Change:
 
 
 def changes(before: Mapping[str, Severity] | None, after: Mapping[str, Severity]) -> tuple[Change, ...]:
-    """Each rule that is or was not ok (not checked: ok); nothing where there was no audit before."""
+    """Return each rule that is or was not ok (not checked: ok); nothing if there was no audit before."""
     if before is None:
         return ()
     pairs = [Change(r, before.get(r, Severity.OK), after.get(r, Severity.OK)) for r in {**after, **before}]

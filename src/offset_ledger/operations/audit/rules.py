@@ -226,7 +226,7 @@ def _known(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction, o
 
 
 def _without_owner(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction) -> RuleResult | None:
-    """Without an answer of its coordinator, only the timestamps of its records are known."""
+    """Judge a transaction whose coordinator did not answer: only the timestamps of its records are known."""
     age = facts.taken_at - transaction.last_write
     limit = timedelta(milliseconds=facts.broker_number("transaction.max.timeout.ms", 900_000))
     if age <= limit:
@@ -362,5 +362,5 @@ RULES = (
 
 
 def check_topic(facts: TopicFacts) -> tuple[AuditFinding, ...]:
-    """One finding for each rule, ``ok`` ones included, the worst first."""
+    """Return one finding for each rule, ``ok`` ones included, the worst first."""
     return tuple(sorted((each.apply(facts) for each in RULES), key=lambda finding: finding.severity.rank))

@@ -70,7 +70,7 @@ def _third_copy(facts: TopicFacts) -> str:
     "fewer brokers can be lost than the factor promises, and acks=all stops below min.insync.replicas",
 )
 def replicas_in_sync(facts: TopicFacts) -> RuleResult:
-    """Copies that lag behind or whose broker is away."""
+    """Find copies that lag behind or whose broker is unavailable."""
     behind = {p.partition: set(p.replicas) - set(p.in_sync) for p in facts.partitions if p.leader is not None}
     behind = {partition: nodes for partition, nodes in behind.items() if nodes}
     if not behind:

@@ -162,7 +162,7 @@ def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
 def elect_preferred(kafka: KafkaClient, topic: str) -> tuple[int, ...]:
     """Bring leaders back to their preferred brokers; return the partitions whose leader is still another one.
 
-    A partition whose preferred broker is away or not in sync stays where it is.
+    A partition whose preferred broker is unavailable or not in sync stays where it is.
 
     Raises:
         UnknownTopic: the cluster has no such topic.
@@ -195,7 +195,7 @@ def _moved(kafka: KafkaClient, topic: str) -> dict[int, Mapping[str, Any]]:
 
 
 def read_facts(connection: Connection, topic: str, reader: ReaderFacts | None = None) -> TopicFacts:
-    """Everything that the rules ask about the topic, at about one moment.
+    """Read everything that the rules ask about the topic, at about one moment.
 
     Raises:
         UnknownTopic: the cluster has no such topic.

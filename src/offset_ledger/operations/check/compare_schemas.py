@@ -56,8 +56,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """The columns that the ledger has besides those of the file, by name, and with ``columns_from: schema`` what these
-    schemas would bring, by path: a column, or a question.
+    """Columns beside those of the file: those of the ledger by name, and those that these schemas would bring.
+
+    The latter are by path, a column or a question, and only with ``columns_from: schema``.
     """
 
     came: Mapping[str, FollowedColumn] = field(default_factory=dict)

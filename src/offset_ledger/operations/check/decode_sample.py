@@ -1,4 +1,4 @@
-"""Some records of a topic, decoded as a batch would decode them; nothing is written, in no ledger and no group."""
+"""A sample of a topic, decoded as a batch would decode it; nothing is written, in no ledger and no group."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -54,7 +54,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """By partition the first offset and the last stable one; ``note`` says what they come from."""
+    """The first offset and the last stable one by partition; ``note`` says what they come from."""
 
     ranges: Mapping[int, tuple[int, int]]
     note: str

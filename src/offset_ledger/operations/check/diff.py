@@ -96,7 +96,7 @@ def diff(pipeline: Pipeline) -> Diff:
 
 
 def _sampled(pipeline: Pipeline) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """With ``columns: auto`` the columns of a sample as the topic is now; else, or where it has none, a note on why."""
+    """Return the columns of a sample as the topic is now for ``columns: auto``; without a sample, a note on why."""
     if not pipeline.record.sampled:
         return (), ()
     try:

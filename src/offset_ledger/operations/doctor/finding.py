@@ -47,12 +47,12 @@ class Check:
 
 
 def ok(subject: str, text: str) -> Finding:
-    """Nothing is to be done."""
+    """Return a finding that needs nothing."""
     return Finding(subject, Level.OK, text)
 
 
 def warning(subject: str, text: str, remedy: str) -> Finding:
-    """It works now, and may not later."""
+    """Return a finding about what works now, and may not later."""
     return Finding(subject, Level.WARNING, text, remedy)
 
 

@@ -1,4 +1,4 @@
-"""What a sample says beyond the members of its values: rows that Kafka Connect wrote, and keys that are structs."""
+"""Findings of a sample beyond its members: rows that Kafka Connect wrote, and keys that are structs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -124,8 +124,7 @@ def changes_of(sample: Sample) -> Changes | None:
 
 
 def rows_of(sample: Sample) -> Changes | None:
-    """The rows of a sample without an envelope: in Kafka Connect's wrapper, or unwrapped from change events; None where
-    they are neither.
+    """The rows of a sample without an envelope, from Kafka Connect's wrapper or unwrapped; None if neither fits.
 
     Raises:
         ConfigurationError: a record has many rows, or all of them are deleted.
@@ -257,7 +256,7 @@ def key_members(sample: Sample, unwraps: bool = True) -> tuple[Inferred, ...]:
 
 
 def _naming(columns: Sequence[Inferred]) -> tuple[Inferred, ...]:
-    """These columns, if each of them may be one of a key."""
+    """Return these columns if each of them may be one of a key, else none."""
     fit = all(each.type in _KEY_TYPES and not each.nullable and len(each.path) == 1 for each in columns)
     return tuple(columns) if fit else ()
 

@@ -72,9 +72,7 @@ def match(
 
 
 def _by_name(inferred: Sequence[Proposed]) -> dict[str, Proposed]:
-    """The values by their names, and by the last part of their paths where that is of one alone; as they are written,
-    and as columns are named by default.
-    """
+    """Index the values by name as written and by default, and by the last part of their paths if that is unique."""
     by_last = defaultdict(list)
     for each in inferred:
         last = each.column.path[-1]

@@ -283,7 +283,7 @@ def _is_added(path: JsonPath) -> bool:
 
 
 def _delete_when(added: Mapping[str, Column]) -> FieldCondition | None:
-    """What ExtractNewRecordState marks deletes by."""
+    """Return the condition by which ExtractNewRecordState marks deletes."""
     if DELETED in added:
         return FieldCondition(added[DELETED].path, True if added[DELETED].type.name == "boolean" else "true")
     return FieldCondition(added[OP].path, "d") if OP in added else None

@@ -175,7 +175,7 @@ class SampledSchemas:
 
     @property
     def lookup(self) -> Lookup:
-        """Finds these schemas by id."""
+        """Return these schemas by id."""
         known: dict[SchemaRef, WriterSchema | SchemaProblem] = {**self.unusable}
         known |= {schema.schema_id: schema for schema in (*self.values, *self.keys)}
         return lambda ids: {id_: known[id_] for id_ in ids if id_ in known}

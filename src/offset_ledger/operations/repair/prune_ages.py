@@ -1,4 +1,4 @@
-"""From which age each kind of history is pruned."""
+"""The age from which each kind of history is pruned."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -25,7 +25,7 @@ class Ages:
 
     @classmethod
     def same(cls, age: timedelta) -> Self:
-        """One age for every kind."""
+        """Return one age for every kind."""
         return cls(*[age] * len(KINDS))
 
     @classmethod

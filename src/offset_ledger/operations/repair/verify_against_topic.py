@@ -1,6 +1,4 @@
-"""Verify against the topic: what it still has is decoded again into temporary tables, and compared with the table and
-the quarantine.
-"""
+"""Verify against the topic: its records are decoded again, and compared with the table and the quarantine."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -180,9 +178,7 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str], groups: Map
 
 
 def _rows(pipeline: Pipeline, columns: Sequence[str], groups: Mapping[str, str]) -> sql.Composable:
-    """The rows of the pipeline's topic with their bookkeeping, and once more for each group of columns, with the place
-    of the record that gave it.
-    """
+    """The rows of the topic with their bookkeeping, and again for each group of columns by the record that gave it."""
     if pipeline.bookkeeping is pipeline:
         return sql.SQL("(SELECT *, '' AS _group FROM {} AS r)").format(rows_of(pipeline))
     kept = [name for name, _ in target_columns(pipeline.bookkeeping)]

@@ -25,7 +25,7 @@ _TIMEOUT = 5  # seconds for a cluster: a person is waiting for the answer
 
 @dataclass(frozen=True, slots=True)
 class PipelineLine:
-    """Where one pipeline stands, in a line; None is what is not known.
+    """The standing of one pipeline in a line; None is what is not known.
 
     ``newest_record`` is the newest timestamp among the last committed records of its partitions. ``blocked_by`` says
     what stops it, ``error`` why some of this could not be read, ``retired`` who has settled that its topic is gone.
@@ -97,7 +97,7 @@ def _in_ledger(conn_id: str, of_ledger: list[Pipeline]) -> list[_Known]:
 
 
 def _topics(conn_id: str, sources: Sequence[Pipeline]) -> list[BrokerAnswer]:
-    """What the cluster says of the topic of each pipeline."""
+    """Return the cluster's answer about the topic of each pipeline."""
     try:
         with connect_kafka(get_connection(conn_id), timeout=_TIMEOUT) as kafka:
             answers = []

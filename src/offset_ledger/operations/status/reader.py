@@ -1,6 +1,4 @@
-"""Reading for those who show: pipeline files, parsed again only when they change, and ledgers, in short read-only
-transactions, each on one snapshot.
-"""
+"""Read access for pages and the exporter: cached pipeline files, and ledgers in short read-only transactions."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -83,7 +81,7 @@ def pipelines_folder(dags: Path) -> Path:
 
 
 def read_pipelines(*folders: Path) -> KnownPipelines:
-    """Every pipeline of the folders; a file with mistakes does not hide the others."""
+    """Return every pipeline of the folders; a file with mistakes does not hide the others."""
     pipelines: dict[str, Pipeline] = {}
     problems: list[str] = []
     try:

@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, bounded in time and size; an answer that is no answer becomes one clear error."""
+"""One HTTP request and its answer, bounded in time and size; a malformed or missing response is one clear error."""
 
 from __future__ import annotations
 

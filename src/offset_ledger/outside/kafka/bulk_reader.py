@@ -41,8 +41,9 @@ Next = Callable[[], OffsetRange | None]
 
 
 class ReadLists(Protocol):
-    """Reads a range in lists of the client's records; ``then`` may be asked, before the last list is given, for the
-    range that is read next: it is fetched meanwhile.
+    """A function that reads a range in lists of the client's records.
+
+    Before the last list it may ask ``then`` for the next range, which is fetched meanwhile.
     """
 
     def __call__(self, topic: str, wanted: OffsetRange, then: Next = ...) -> Iterator[list[Any]]:
@@ -163,7 +164,7 @@ class _BulkReader:
 
 
 def _offset(message: Message) -> int:
-    """Its type allows None, for messages that are to be produced."""
+    """Return the offset; its type allows None, for messages that are to be produced."""
     return cast(int, message.offset())
 
 

@@ -221,7 +221,7 @@ def aws_region(connection: Connection, settings: Mapping[str, str]) -> str:
 
 
 def login_of(settings: Mapping[str, str]) -> str:
-    """Who logs in and how, for messages: no secret is in it."""
+    """Return the login and its mechanism for messages, without a secret."""
     mechanism = settings.get("sasl.mechanism", "PLAIN")
     who = next((settings[key] for key in (USERNAME, OIDC.client_id, PRINCIPAL, ROLE) if settings.get(key)), None)
     return f"login {who!r} by {mechanism}" if who else f"the login by {mechanism}"

@@ -59,7 +59,7 @@ def record_times(admin: Admin, topic: str) -> tuple[datetime, datetime] | None:
 
 
 def first_records_at(admin: Admin, topic: str, since: datetime) -> dict[int, FirstAt | None]:
-    """Per partition the first record whose timestamp is at or after ``since``; None where none is."""
+    """Return per partition the first record whose timestamp is at or after ``since``; None if there is none."""
     millis = max(0, ceil(since.timestamp() * 1000))  # negative ones have a meaning of their own
     partitions = partition_numbers(describe_available_topic(admin, topic))
     listed = _list(admin, topic, dict.fromkeys(partitions, millis))
@@ -70,7 +70,7 @@ def first_records_at(admin: Admin, topic: str, since: datetime) -> dict[int, Fir
 
 
 def epoch_ends(admin: Admin, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
-    """Per partition where the log of this leader epoch and of earlier ones ends; absent where the partition is gone."""
+    """Return per partition where the log of this leader epoch and earlier ones ends; absent if it is gone."""
     leaders: dict[int, list[int]] = {}
     for partition in describe_available_topic(admin, topic)["partitions"]:
         if partition["partition_index"] in epochs:

@@ -119,7 +119,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         self.asked = ""
 
     def send(self, request: Any, *arguments: Any, **options: Any) -> Any:
-        """As the base class; ``asked`` is the name of the last question but for the cluster's own metadata."""
+        """Send as the base class does; ``asked`` is the last request's name but for the cluster's own metadata."""
         if not isinstance(request, MetadataRequest):
             self.asked = type(request).__name__.removesuffix("Request")
         return super().send(request, *arguments, **options)
@@ -151,7 +151,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         receive = transport._sock_recv
 
         def receive_all() -> tuple[bytes, Exception | None]:
-            """What came, and only then that the broker has closed: kafka-python would lose why it refuses the login."""
+            """Return what came before the broker closed: kafka-python would lose why it refuses the login."""
             data, error = receive()
             return data, None if data else error
 

@@ -129,7 +129,7 @@ def last_timestamps(connection: Connection, topic: str, ranges: Ranges) -> Times
 
 
 def _timestamps(connection: Connection, topic: str, ranges: Ranges, last: bool) -> Timestamps:
-    """With a consumer of its own: one that paused partitions and then seeks back leaves out some of many."""
+    """Read with a consumer of its own: one that paused partitions and then seeks back leaves out some of many."""
     wanted = {TopicPartition(topic, p): (start, end) for p, (start, end) in ranges.items() if start < end}
     if not wanted:
         return {}

@@ -124,7 +124,7 @@ class _Sent:
 
 
 class Publisher:
-    """Sends records and keeps account of each; with a transactional id its whole life is one transaction.
+    """A producer that keeps account of each record; with a transactional id its whole life is one transaction.
 
     ``settings`` are the safe defaults and what the connection's extra names; ``partitioner`` is the hash of the key.
     """
@@ -270,7 +270,7 @@ class Publisher:
         return self._last
 
     def send_offsets(self, offsets: Sequence[TopicPartition], group: Any) -> None:
-        """Let a consumer group's offsets be committed with this transaction, or not at all.
+        """Commit a consumer group's offsets with this transaction, or not at all.
 
         ``offsets`` are confluent-kafka's, ``group`` a group id, or the group metadata of its consumer.
 
@@ -373,7 +373,7 @@ class Publisher:
             self._take_answers()
 
     def _serve(self, call: Callable[[float], int], seconds: float) -> None:
-        """Let the client deliver its answers; what ends it for good they say as well."""
+        """Poll the client for its answers; errors that end it for good are among them."""
         try:
             call(seconds)
         except KafkaException as fatal:

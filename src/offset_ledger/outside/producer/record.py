@@ -38,7 +38,7 @@ FETCH_BYTES = 1024 * 1024
 
 
 class RecordTooLarge(Exception):
-    """This record is not sent: topic or producer refuse it, or its readers fetch less at once."""
+    """An error: topic or producer refuse this record for its size, or its readers fetch less at once."""
 
 
 @dataclass(frozen=True, slots=True)

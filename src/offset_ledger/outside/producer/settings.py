@@ -54,7 +54,7 @@ class ProducerSettings:
     transaction_timeout_ms: int = 60_000
 
     def problems(self, transactional: bool = False) -> Iterator[Problem]:
-        """All that is unsafe or contradicts itself."""
+        """Return all that is unsafe or contradicts itself."""
         yield from _of_acknowledgements(self)
         yield from _of_time(self)
         if transactional and (not self.enable_idempotence or self.acks != "all"):

@@ -22,7 +22,7 @@ _Int = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]  # one of Java's
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """That a schema refers to ``version`` of ``subject`` by ``name``."""
+    """A reference by ``name`` to ``version`` of ``subject``."""
 
     name: str
     subject: str
@@ -38,7 +38,7 @@ class Schema:
     references: tuple[Reference, ...] = ()
 
     def document(self) -> dict[str, object]:
-        """As the API writes it."""
+        """Return the schema as the API writes it."""
         references = [asdict(each) for each in self.references]
         return {"schemaType": str(self.language), "schema": self.text, "references": references}
 
@@ -150,11 +150,11 @@ class Registry:
         return self._schema_at(subject, "latest")
 
     def version(self, subject: str, version: int) -> WriterSchema | None:
-        """That version of the subject; None where the registry knows none."""
+        """Return that version of the subject; None if the registry knows none."""
         return self._schema_at(subject, str(version))
 
     def subjects(self) -> tuple[str, ...]:
-        """All subjects."""
+        """Return all subjects."""
         return _read(self._api.ask("GET", "/subjects"), tuple[str, ...], "the subjects")
 
     def versions(self, subject: str) -> tuple[int, ...]:
@@ -163,7 +163,7 @@ class Registry:
         return _read([] if answer is None else answer, tuple[_Int, ...], f"the versions of {subject!r}")
 
     def resolved(self, references: Sequence[Reference]) -> tuple[SchemaReference, ...]:
-        """All that these lead to, each before those that need it.
+        """Return all that these lead to, each before those that need it.
 
         Raises:
             UnusableSchema: the registry does not have one of them.

@@ -1,6 +1,4 @@
-"""Sessions with the database that holds the ledger and the target tables, the package's named SQL, and the ledger's
-numbered migrations in plain SQL.
-"""
+"""Sessions with the database of ledger and target tables, the package's named SQL, and numbered migrations."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +34,7 @@ class Cursor(DictCursor):
     def execute(  # type: ignore[override]
         self, query: str | bytes | Composable, arguments: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> Self:
+        """Execute the query and return the cursor, so that a call can be chained."""
         if arguments is not None and isinstance(query, Composable):
             query = _with_percents(query)
         super().execute(query, arguments)  # type: ignore[no-untyped-call]
@@ -80,12 +79,12 @@ def set_local(cursor: Cursor, name: str, value: str) -> None:
 
 
 def sample_little(cursor: Cursor) -> None:
-    """Let ANALYZE read 3,000 rows of a table, not 30,000, for the rest of the transaction: they tell enough here."""
+    """Have ANALYZE read 3,000 rows of a table, not 30,000, for the rest of the transaction: they tell enough here."""
     set_local(cursor, "default_statistics_target", "10")
 
 
 def read_only(cursor: Cursor) -> None:
-    """Let nothing write for the rest of the transaction, before its first query."""
+    """Forbid writes for the rest of the transaction, before its first query."""
     cursor.execute("SET TRANSACTION READ ONLY")
 
 
@@ -213,7 +212,7 @@ def _unavailable(connection: Connection, error: psycopg2.Error) -> OffsetLedgerE
 
 @contextmanager
 def transaction(session: Session, mode: str = READ_COMMITTED) -> Iterator[Cursor]:
-    """One transaction: committed when the block ends, rolled back when it raises."""
+    """Open a transaction: committed when the block ends, rolled back when it raises."""
     with session.cursor(cursor_factory=Cursor) as cursor:
         try:
             session.begin(mode)
@@ -253,7 +252,7 @@ def timeout_setting(session: Session, name: str) -> float:
 
 
 def rows(session: Session, query: str | Composable, arguments: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:
-    """All rows of one query in a transaction of its own."""
+    """Return all rows of one query in a transaction of its own."""
     with transaction(session) as cursor:
         return cursor.execute(query, arguments).fetchall()
 
@@ -267,7 +266,7 @@ OLDEST = 15  # the first with UNIQUE NULLS NOT DISTINCT
 
 @cache
 def migrations() -> dict[int, tuple[str, str]]:
-    """number -> (name, SQL) of every migration the package carries, in order."""
+    """Return (name, SQL) of every migration the package carries by number, in order."""
     folder = files("offset_ledger.postgres").joinpath("sql", "migrations")
     named = sorted((f.name.removesuffix(".sql"), f) for f in folder.iterdir() if f.name.endswith(".sql"))
     return {int(name.split("_")[0]): (name, f.read_text()) for name, f in named}

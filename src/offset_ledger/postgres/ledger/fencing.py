@@ -132,7 +132,7 @@ def wait_for(session: Session, batch_ids: Collection[int], lock: Callable[[Curso
 
 @contextmanager
 def alone_at(connection: Connection, batch_id: int, origin: Origin, take_over: bool = False) -> Iterator[None]:
-    """Have the batch alone among runs outside of Airflow; a lock of a session that says so every few seconds.
+    """Lock out other runs of the batch outside of Airflow; a session shows every few seconds that it is alive.
 
     A run that Postgres has not heard of for half a minute is paused or its machine is gone: its session is ended. With
     ``take_over`` so are those of runs and attempts that are alive. A task of Airflow only checks for such runs: Airflow

@@ -48,11 +48,11 @@ def may_change(cursor: Cursor, batch_id: int) -> bool:
 
 
 def settle(cursor: Cursor, pipeline: str, batch_id: int) -> None:
-    """Let what the batch brings be columns of the pipeline, in the transaction that commits it."""
+    """Add what the batch brings to the columns of the pipeline, in the transaction that commits it."""
     cursor.run("following/settle", pipeline=pipeline, batch_id=batch_id)
 
 
 def keep(cursor: Cursor, pipeline: str, columns: Iterable[Column]) -> None:
-    """Let sampled columns be columns of the pipeline from now on."""
+    """Add sampled columns to the columns of the pipeline."""
     enter(cursor, pipeline, map(FollowedColumn, columns))
     settle(cursor, pipeline, 0)

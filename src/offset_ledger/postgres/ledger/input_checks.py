@@ -44,7 +44,7 @@ class Judged:
 
 
 def judge(cursor: Cursor, staging: sql.Identifier, record: RecordShape) -> list[Judged]:
-    """Let Postgres judge the staged texts; returns the columns of which some are refused."""
+    """Have Postgres judge the staged texts; return the columns of which some are refused."""
     judged = (_judge(cursor, staging, column) for column in record.all_columns if column.type.judged)
     return [each for each in judged if each.failing]
 

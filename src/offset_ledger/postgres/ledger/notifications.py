@@ -45,8 +45,7 @@ def attempted(cursor: Cursor, notification_id: int, error: str | None) -> None:
 def end(
     cursor: Cursor, pipeline: str, causes: Collection[Cause], key: str | None = None, still: Collection[str] = ()
 ) -> None:
-    """Record that a cause has gone away, so that it is notified of when it comes back; of all keys, or of those
-    that begin with this word.
+    """Record that a cause has ended, so that its return is notified of; for all keys, or those that begin with ``key``.
 
     ``still`` are the keys that have not.
     """

@@ -18,7 +18,7 @@ from offset_ledger.postgres.ledger.database import SESSION_NAME, Cursor, Session
 
 
 def lock_pipeline(cursor: Cursor, pipeline: str) -> None:
-    """Let nobody else plan or commit for this pipeline until the transaction ends."""
+    """Lock the pipeline: nobody else plans or commits for it until the transaction ends."""
     cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s FOR UPDATE", [pipeline])
 
 
@@ -29,15 +29,15 @@ def lock_file(cursor: Cursor, file: str) -> list[str]:
 
 
 def lock_table(cursor: Cursor, pipeline: Pipeline) -> None:
-    """Let no other pipeline of the same file commit into the table until the transaction ends."""
+    """Lock the table: no other pipeline of the same file commits into it until the transaction ends."""
     query = "SELECT FROM offset_ledger.target_table WHERE target = %s FOR UPDATE"
     cursor.execute(query, [pipeline.target.name])
 
 
 def lock_planning(session: Session, pipeline: str, seconds: int) -> None:
-    """Let nobody else plan for this pipeline while the transaction that this begins is open.
+    """Lock planning: nobody else plans for this pipeline while the transaction that this begins is open.
 
-    Where the lock cannot be had within so many seconds, the caller goes on without it.
+    If the lock is not free within these seconds, the caller goes on without it.
     """
     session.begin()
     try:
@@ -124,7 +124,7 @@ def registered_files(cursor: Cursor) -> list[str]:
 
 
 def waiting_records(cursor: Cursor, names: Sequence[str]) -> int:
-    """How many records of these pipelines wait in quarantine."""
+    """Return how many records of these pipelines wait in quarantine."""
     return int(cursor.run("renaming/waiting", names=names).one()["records"])
 
 
@@ -172,7 +172,7 @@ def lock_cursors(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, int]:
 
 
 def change_topic(cursor: Cursor, pipeline: str, log_id: str, cluster_id: str) -> None:
-    """Let the pipeline read another log from now on."""
+    """Make the pipeline read another log from now on."""
     cursor.run("pipelines/change_topic", pipeline=pipeline, topic_id=log_id, cluster_id=cluster_id)
 
 
@@ -215,7 +215,7 @@ def record_snapshot(
 
 
 def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) -> tuple[Boundary, ...]:
-    """Every offset of these partitions up to which the ledger knows the present log: its start, committed ends."""
+    """Return the offsets of these partitions up to which the ledger knows the present log: start, committed ends."""
     known = cursor.run("pipelines/boundaries", pipeline=pipeline, partitions=list(partitions))
     return tuple(Boundary(*row) for row in known)
 

@@ -63,7 +63,7 @@ class Run:
 
     @property
     def reached(self) -> int:
-        """Up to which id nothing is left to do."""
+        """The id up to which nothing is left to do."""
         return max(self.rereads, default=-1) if self.goes_on else self.summary
 
     @property
@@ -73,14 +73,14 @@ class Run:
 
     @property
     def removed(self) -> int:
-        """How many batches go."""
+        """The number of batches that go."""
         return len(self.summed) - 1 + len(self.rereads)
 
 
 def old_parts(
     cursor: Cursor, pipeline: str, older_than: datetime, records_older_than: datetime, keep: int
 ) -> list[OldPart]:
-    """Of each log of the pipeline what is old, its newest ``keep`` head batches left out."""
+    """Return what is old of each log of the pipeline, except its newest ``keep`` head batches."""
     cursor.execute("SELECT DISTINCT topic_id FROM offset_ledger.beginning WHERE pipeline = %s ORDER BY 1", [pipeline])
     parts = []
     for topic_id in [row[0] for row in cursor.fetchall()]:
@@ -94,7 +94,7 @@ def old_parts(
 
 
 def count_partitions(cursor: Cursor, part: OldPart) -> int:
-    """How many ranges a head batch of the log has at most."""
+    """Return how many ranges a head batch of the log has at most."""
     query = "SELECT count(*) FROM offset_ledger.beginning WHERE pipeline = %s AND topic_id = %s"
     return int(cursor.execute(query, [part.pipeline, part.topic_id]).one()[0])
 
@@ -129,7 +129,7 @@ def note(cursor: Cursor, part: OldPart, origin: Origin) -> None:
 
 
 def sum_up(cursor: Cursor, part: OldPart, runs: Sequence[Run], origin: Origin) -> None:
-    """Let one batch stand for each run, and delete the others. The pipeline must be locked."""
+    """Replace each run by one batch, and delete the others. The pipeline must be locked."""
     set_local(cursor, "offset_ledger.pruning", part.pipeline)
     chosen = [(head.batch_id, run.summary, True) for run in runs for head in run.summed]
     chosen += [(batch_id, run.summary, False) for run in runs for batch_id in run.rereads]
@@ -151,8 +151,9 @@ def delete_batches(cursor: Cursor) -> None:
 def read_entries(
     cursor: Cursor, kind: str, arguments: Mapping[str, Any], after: int, limit: int
 ) -> tuple[int | None, list[int]]:
-    """The last of the next ids above ``after`` of ``kind`` (records, audits, notifications or schemas), None at the
-    end, and the ids of those that are old enough.
+    """Return the last of the next ids above ``after``, None at the end, and those that are old enough.
+
+    ``kind`` is records, audits, notifications or schemas.
     """
     rows = cursor.run(f"prune/{kind}", **arguments, after=after, limit=limit).fetchall()
     return rows[-1]["id"] if rows else None, [row["id"] for row in rows if row["goes"]]

@@ -1,6 +1,4 @@
-"""The places where head batches met schemas that their columns were not enough for, what people have accepted, and the
-schemas themselves, kept as they were written.
-"""
+"""Schemas as they were written, the offsets where columns did not suffice for them, and what people have accepted."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -122,7 +120,7 @@ def read_writer_schemas(cursor: Cursor, pipeline: str, refs: Iterable[SchemaRef]
 
 
 def all_writer_schemas(cursor: Cursor, pipeline: str) -> tuple[WriterSchema, ...]:
-    """All schemas that are kept of the pipeline's records."""
+    """Return all schemas that are kept of the pipeline's records."""
     return tuple(_schema(*row) for row in cursor.run("schemas/read_all", pipeline=pipeline))
 
 

@@ -1,6 +1,4 @@
-"""Opening every session alike, so that settings of a database, a role or the environment change nothing, and finding
-out whether a pooler leaves the session its backend.
-"""
+"""Sessions that settings of a database, role or environment do not change, and a check for transaction pooling."""
 
 import re
 import select

@@ -39,9 +39,7 @@ _GROUPS = ("_groups", "text[]")  # those that the record gives
 
 @dataclass(frozen=True, slots=True)
 class StagingTables:
-    """The two tables of one attempt. ``claimed_at`` names the claim for its slices: batch and epoch have the same
-    numbers again where the database went back.
-    """
+    """The two tables of one attempt; ``claimed_at`` tells its slices from those of an equal epoch after a restore."""
 
     attempt: Attempt
     claimed_at: datetime | None = field(default=None, compare=False)
@@ -114,9 +112,7 @@ def catalog_type(kind: str) -> str:
 
 
 def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
-    """Return whether the rows have the columns and the order that the pipeline file declares now; True where they
-    are gone.
-    """
+    """Return whether the rows have the columns and order that the file declares now; True if they are gone."""
     staged = {row[0]: row[1] for row in cursor.run("staging/columns", table=f"{SCHEMA}.{tables.rows}")}
     if not staged:
         return True
@@ -130,7 +126,7 @@ def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
 
 
 def _staged_as(record: RecordShape) -> str:
-    """What orders the rows, and the group of each column that has one."""
+    """Return what orders the rows, and the group of each column that has one."""
     groups = {column.name: column.group for column in record.columns if column.group}
     return f"{moment_of(record)} {json.dumps(groups)}" if groups else moment_of(record)
 
@@ -165,9 +161,7 @@ def create(cursor: Cursor, tables: StagingTables, pipeline: Pipeline) -> None:
 
 
 def staged_columns(cursor: Cursor, pipeline: Pipeline) -> list[tuple[str, str]]:
-    """The columns as they are staged, the texts of the key with the collation of the target, which exists: what is
-    equal there is equal here.
-    """
+    """The columns as staged; texts of the key have the target's collation, so that the same values are equal."""
     collated = key_collations(cursor, pipeline, staged=True)
     return [(name, collated.get(name, kind)) for name, kind in row_columns(pipeline.record, staged=True)]
 
@@ -264,7 +258,7 @@ def manifest(cursor: Cursor, tables: StagingTables) -> tuple[Slice, ...]:
 
 
 def count(cursor: Cursor, tables: StagingTables, table: str) -> dict[int, int]:
-    """How many rows or refusals there are, by partition."""
+    """Return how many rows or refusals there are, by partition."""
     query = sql.SQL("SELECT _partition, count(*) FROM {} GROUP BY 1").format(tables.identifier(table))
     return {row[0]: row[1] for row in cursor.execute(query)}
 
@@ -276,7 +270,7 @@ def refused_by_reason(cursor: Cursor, tables: StagingTables, limit: int | None) 
 
 
 def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
-    """How many records the decoder refused, by reason code, most first; nothing once the tables are dropped."""
+    """Return how many records the decoder refused, by reason code, most first; nothing once the tables are dropped."""
     if not are_there(cursor, tables):
         return {}
     query = sql.SQL(named_sql("staging/refused_by_code")).format(refused=tables.identifier(tables.refused))
@@ -284,7 +278,7 @@ def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
 
 
 def analyze(cursor: Cursor, tables: StagingTables) -> None:
-    """Let the planner know how many rows and keys there are, and how wide they are."""
+    """Tell the planner how many rows and keys there are, and how wide they are."""
     sample_little(cursor)
     cursor.execute(sql.SQL("ANALYZE {}").format(tables.identifier(tables.rows)))
 
@@ -365,7 +359,7 @@ def keep_profile(cursor: Cursor, tables: StagingTables, profile: Profile) -> Non
 
 
 def recent_profiles(cursor: Cursor, batch: Batch, limit: int) -> list[Profile]:
-    """Of the committed head batches before this one of the same topic, newest first."""
+    """Return the profiles of the committed head batches before this one of the same topic, newest first."""
     before = {"pipeline": batch.pipeline, "topic_id": batch.topic_id, "batch_id": batch.batch_id, "limit": limit}
     return [Profile(**row) for row in cursor.run("profiles/recent", **before)]
 

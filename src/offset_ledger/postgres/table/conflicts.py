@@ -39,8 +39,7 @@ class Conflict:
 
 
 def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable, batch_id: int) -> list[Conflict]:
-    """Find the staged records of the batch that would win their key, and whose values a row of another key has, or that
-    refer to a row that is not there.
+    """Find staged records that would win their key but hold another key's values, or refer to a missing row.
 
     Of two records that bring the same values, the later one by the order loses. Without a record that loses, an older
     one of its key may win, and is looked at too. A row of the table gives its values up for a constraint that waits for

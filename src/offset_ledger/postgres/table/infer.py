@@ -90,7 +90,7 @@ def sample_ranges(bounds: Mapping[int, tuple[int, int]], wanted: int) -> tuple[O
 
 
 def read_sample(connection: Connection, topic: str, wanted: int) -> Sample:
-    """About ``wanted`` records of the topic, none of an open or an aborted transaction.
+    """Return about ``wanted`` records of the topic, none of an open or an aborted transaction.
 
     Raises:
         UnknownTopic: the cluster has no such topic.
@@ -311,7 +311,7 @@ def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKin
 
 
 def _kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> tuple[list[tuple[int, str] | None], set[int]]:
-    """Of each record the id of its schema and the name of its kind, where that is known; and the unnamed schemas."""
+    """Return the schema id and kind of each record, where known; and the unnamed schemas."""
     readers = dict[int, ReadKind | None]()
     for schema in schemas:
         readers[schema.schema_id] = None

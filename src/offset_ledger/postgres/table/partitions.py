@@ -65,9 +65,7 @@ def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Composab
 
 
 def partitions_of_moments(cursor: Cursor, pipeline: Pipeline, moments: sql.Composable) -> list[Misfit]:
-    """Return the partitions that rows need which get these moments as ``publish_at``, where the table is partitioned by
-    that or a copy of it.
-    """
+    """Return the partitions needed by rows with these moments as ``publish_at``, if that or a copy partitions."""
     target = pipeline.target
     row = cursor.run("table/range_partitions", schema=target.schema, table=target.table).fetchone()
     own = dict(target.copied).get("publish_at") if target.beside else "publish_at"

@@ -47,11 +47,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """What classifies the staged rows of an attempt, what counts the classes, and what writes the rows, in this order.
+    """The statements that classify the staged rows of an attempt, count the classes, and write the rows, in this order.
 
     ``find_wrong`` then selects an event that stands otherwise than it was decided, ``find_wrong_known`` one that the
-    table had before: what is inserted stands as it was given, unless triggers or foreign keys act. What is None is not
-    needed, or cannot be known.
+    table had before: what is inserted stands as it was given, unless triggers or foreign keys act. None is not needed,
+    or cannot be known.
     """
 
     classify: sql.Composable | None
@@ -185,7 +185,7 @@ def _appended(pipeline: Pipeline, tables: StagingTables, formats: Formats, fill:
 
 
 def _of_group(pipeline: Pipeline, place: int, formats: Formats, fill: bool) -> Formats:
-    """Whether a staged row has values of the group, is the first of its key that does, and gives them to the row."""
+    """Return the formats of a group: whether a staged row has its values, is its key's first to, and gives them."""
     record, group = pipeline.record, pipeline.record.groups[place]
     names = ("has", "first", "gives")
     parts = {
@@ -214,7 +214,7 @@ def _of_group(pipeline: Pipeline, place: int, formats: Formats, fill: bool) -> F
 
 
 def _wins(pipeline: Pipeline, place: int) -> sql.Composable:
-    """Whether a staged row is newer than the record that has given the group, or none has yet."""
+    """Return the condition that a staged row is newer than the record that gave the group, or that none has yet."""
     return sql.SQL("(({}) > ({})) IS NOT FALSE").format(*_orders_of_group(pipeline, place))
 
 

@@ -94,7 +94,7 @@ def merge(
 
 
 def _plan_in_key_order(cursor: Cursor) -> None:
-    """Let the statements of the transaction go through tables and indexes in the order of the key."""
+    """Plan the statements of the transaction to go through tables and indexes in the order of the key."""
     set_local(cursor, "enable_hashjoin", "off")
     set_local(cursor, "synchronize_seqscans", "off")
     set_local(cursor, "parallel_tuple_cost", "0.001")  # several sort, and one writes what they hand over
@@ -258,7 +258,7 @@ def _ask_beside(pipeline: Pipeline, ask: Callable[[Cursor], str]) -> str:
 
 
 def _conflict(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) -> tuple[Meaning, str]:
-    """What to do about values that another row has, or a row that is not there, and the records that bring them."""
+    """Return what to do about another row's values, or a missing row, and the records that bring them."""
 
     def ask(cursor: Cursor) -> str:
         conflicts = find_conflicts(cursor, pipeline, tables.identifier(tables.rows), tables.batch_id)

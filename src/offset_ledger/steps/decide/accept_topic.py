@@ -170,7 +170,7 @@ def _recreated(pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot) ->
 def _truncated(
     pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot, back: Mapping[int, Boundary], head: Batch | None
 ) -> LogChange:
-    """Every partition goes on at its cursor; a truncated one where log and ledger agree, or where its log starts."""
+    """Return where every partition goes on: at its cursor; a truncated one where both agree, or at its log start."""
     goes_on = {
         p: back.get(p, Boundary(p, offset, cursors.leader_epochs.get(p))) for p, offset in cursors.next_offsets.items()
     }

@@ -28,7 +28,7 @@ from offset_ledger.steps.plan.step import checked_snapshot
 
 
 def lost_ranges(cursors: Cursors, snapshot: TopicSnapshot) -> tuple[OffsetRange, ...]:
-    """For each partition the offsets from the cursor to the log start, where the log starts above the cursor.
+    """Return for each partition the offsets from the cursor to the log start, if that is above the cursor.
 
     A partition that was added later and never planned starts at its first offset.
     """

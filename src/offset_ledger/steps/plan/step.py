@@ -151,7 +151,7 @@ def _look_for_open(
 
 
 def check_suite(pipeline: Pipeline) -> None:
-    """Check, before a batch is planned, that the suite of the pipeline, if it has one, can judge it here."""
+    """Check before a batch is planned that the pipeline's suite, if it has one, can judge it here."""
     if pipeline.quality.suite:
         require("gx", "a suite")
 
@@ -246,7 +246,7 @@ def _plan_next(
 
 
 def first_start(cursor: Cursor, pipeline: Pipeline) -> StartAt:
-    """Where the topic begins if the ledger knows no offset of it; one that a pattern found later, at its first."""
+    """Return where a topic without offsets in the ledger starts; a topic matched later starts at its first offset."""
     return StartAt.EARLIEST if pipelines.came_later(cursor, pipeline) else pipeline.source.start
 
 

@@ -67,7 +67,7 @@ def known_pipelines(pipeline: Pipeline, ledger: AbstractContextManager[Cursor] |
 
 
 def with_news(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:
-    """Those of a file's pipelines for which there may be something to plan; the others are read up to their ends.
+    """Return those of a file's pipelines that may have something to plan; the others are read up to their ends.
 
     One that deletes by tombstones is always among them, because each of its plans records how far its log is stable.
 
@@ -92,5 +92,5 @@ def with_news(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:
 
 
 def _of(pipeline: Pipeline, topics: Iterable[str]) -> tuple[Pipeline, ...]:
-    """Without topics that the pattern, which may have changed since, does not match any more."""
+    """Leave out topics that the pattern, which may have changed since, no longer matches."""
     return tuple(pipeline.of_topic(topic) for topic in sorted(topics) if pipeline.source.reads(topic))

@@ -1,6 +1,4 @@
-"""Pages from the templates: values are escaped, numbers are formatted for people, files are replaced atomically; and
-the geometry of small charts, in a box of 0 to 1.
-"""
+"""Pages from templates with escaped values, numbers for people and small charts; files are replaced atomically."""
 
 import re
 from collections.abc import Sequence
@@ -58,12 +56,12 @@ def _environment() -> Environment:
 
 
 def number(value: float | None) -> str:
-    """With thousands separated."""
+    """Return the number with thousands separated."""
     return _NONE if value is None else f"{value:,}"
 
 
 def short(value: float) -> str:
-    """In three digits: 12.3 k, 1.2 M."""
+    """Return the number in three digits: 12.3 k, 1.2 M."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{show_number(value / size)} {unit}"

@@ -44,7 +44,7 @@ class Clock:
 
     @contextmanager
     def time(self, step: str) -> Iterator[None]:
-        """Let the time of the block count for ``step``, also if it raises."""
+        """Count the time of the block for ``step``, also if it raises."""
         began = time.monotonic()
         try:
             yield
@@ -61,7 +61,7 @@ class Ingested:
 
 
 class StagingAhead:
-    """Plans and stages the batch after the open one while that is validated and committed, with sessions of its own.
+    """Plans and stages the next batch while the open one is validated and committed, with sessions of its own.
 
     At the end of the ``with`` block it is waited for; after anything but an error of this package, such as Ctrl-C, only
     until it stops. Whatever it has done by then, the next run goes on with it.

@@ -1,6 +1,4 @@
-"""Requests: what a run is asked to do becomes a batch, a decision, or a reason why there is nothing to do; with a dry
-run, what it would read, and nothing is written.
-"""
+"""Requests: each becomes a batch, a decision, or a reason why there is nothing to do; a dry run writes nothing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -227,7 +225,7 @@ class Preview:
 
 
 def preview(pipeline: Pipeline, request: Request) -> Preview:
-    """What the request would read, and how much of it was committed before; raises the errors of the plan itself."""
+    """Return what the request would read, and how much of it was committed before; raises what the plan would."""
     if request.action is RunAction.NEXT:
         return _preview_next(pipeline, request.limit)
     wanted, notes = _wanted_ranges(pipeline, request)

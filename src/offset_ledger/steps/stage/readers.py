@@ -55,7 +55,7 @@ _UNKNOWN_SLOTS = 8  # of a server that does not say how many cores it has
 
 @dataclass(frozen=True, slots=True)
 class ProcessReader:
-    """Reads the slices of a batch in this process, two at a time; once it is ``stopped`` it begins no other one."""
+    """The reader of slices in this process, two at a time; once it is ``stopped`` it begins no other one."""
 
     choice: EngineChoice
     stopped: Event = field(default_factory=Event)
@@ -95,7 +95,7 @@ class ProcessReader:
 
 @dataclass(frozen=True, slots=True)
 class SparkReader:
-    """Reads the slices of a batch by tasks of this session."""
+    """The reader of slices by tasks of this Spark session."""
 
     spark: SparkSession
     choice: EngineChoice
@@ -140,7 +140,7 @@ class _Job:
     shares: Sequence[Run]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """On an executor: stage the shares that have these numbers."""
+        """Stage the shares that have these numbers, on an executor."""
         from offset_ledger.steps.stage.slices import stage_slices
 
         for batch in batches:
@@ -153,7 +153,7 @@ class _Job:
 
 
 def task_slots(spark: SparkSession) -> int:
-    """How many tasks the session runs at the same time, or will when its executors have come."""
+    """Return how many tasks the session runs at the same time, or will when its executors have come."""
     if not is_classic(spark):
         local = _LOCAL.match(spark.conf.get("spark.master", "") or "")
         return int(local[1]) if local else _UNKNOWN_SLOTS
@@ -169,7 +169,7 @@ _SECONDS = 2.0
 
 
 def is_classic(spark: SparkSession) -> bool:
-    """Whether the driver is of this process, and not a Spark Connect server."""
+    """Return whether the driver is of this process, and not a Spark Connect server."""
     return hasattr(spark, "_jsparkSession")
 
 

@@ -84,7 +84,7 @@ def _pairs(headers: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str,
 
 
 class SliceReader(Protocol):
-    """Reads slices of a topic, one after the other, through one consumer."""
+    """The reader of slices of a topic, one after the other, through one consumer."""
 
     def read(self, wanted: OffsetRange, then: Next) -> Iterator[pa.RecordBatch]:
         """The records of the range; ``then`` says, before the last of them, which range is read next."""

@@ -76,7 +76,7 @@ class Documents:
             yield tuple(filter(self._is_known, self._members.of(document)))
 
     def _is_known(self, path: JsonPath) -> bool:
-        """Whether the path is one of those that are counted; names that are values are too many to count."""
+        """Return whether the path is one of those that are counted; names that are values are too many to count."""
         if len(self._known) < MAX_PATHS:
             self._known.add(path)
         is_known = path in self._known
@@ -170,7 +170,7 @@ class EvenSample(Generic[T]):
 
     @property
     def items(self) -> list[T]:
-        """What is kept, in the order of the stream."""
+        """The items that are kept, in the order of the stream."""
         return list(self._kept.values())
 
     def _chosen(self, places: Places) -> Places:

@@ -35,8 +35,7 @@ _PAST_GATE = (State.VALIDATED, State.REJECTED, State.COMMITTED)
 def validate(
     pipeline: Pipeline, batch_id: int, origin: Origin, session: Session | None = None
 ) -> tuple[Batch, GateVerdict | None]:
-    """Validate a staged batch: its failing rows move to quarantine and it becomes validated or rejected, in one
-    transaction.
+    """Validate a staged batch: failing rows go to quarantine, the batch passes or is rejected, in one transaction.
 
     A batch that is past this step already is returned as it is, with no verdict. Where an approved batch had to be
     staged again, the approval still counts if the same file and suite reject the same records for the same reasons.
@@ -150,7 +149,7 @@ def _with_truncation(cursor: Cursor, tables: StagingTables, verdict: GateVerdict
 
 
 def _reapply_approval(cursor: Cursor, attempt: Attempt, identity: Mapping[str, Any], origin: Origin) -> None:
-    """Let a batch that was staged again pass, if a person has approved one with the same identity."""
+    """Apply an approval again: a batch that was staged again passes if a person approved one with the same identity."""
     cursor.run("validate/approval", batch_id=attempt.batch_id, judged=json.dumps(identity))
     if given := cursor.fetchone():
         why = f"staged again with the same verdict: the approval of {given['who']} still counts ({given['why']})"

@@ -1,5 +1,4 @@
-"""The topics with a registry: their files, the flights that they carry, the records that no decoder may accept, and
-publishing.
+"""The topics with a registry: files, flights, records that no decoder may accept, and publishing.
 
 Distances are in millimetres, so that an int of 32 bits has room for a flight of 1,334 miles and no longer one: the
 third Avro schema, with a long, is the first that a flight to the west coast fits into.
@@ -91,7 +90,7 @@ class Flight:
         )
 
     def document(self) -> dict[str, Any]:
-        """Its fields by name."""
+        """Return its fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -135,7 +134,7 @@ def flights(limit: int) -> list[tuple[Flight, Flight]]:
 
 
 def one_topic(states: list[tuple[Flight, Flight]], poison: tuple[Poison, ...]) -> list[Sending]:
-    """All flights by one schema; of each tenth the first state comes too, later than the last."""
+    """Yield all flights by one schema; of each tenth the first state comes too, later than the last."""
     sendings = [Sending(last, 1) for _, last in states]
     sendings += [Sending(first, 1) for first, _ in states[::10]]
     return [*sendings, *spoiled(sendings, (*poison, UNKNOWN_SCHEMA))]
@@ -161,7 +160,7 @@ def avro_waves(states: list[tuple[Flight, Flight]]) -> Iterator[list[Sending]]:
 
 
 def spoiled(sendings: list[Sending], poison: tuple[Poison, ...]) -> list[Sending]:
-    """One record for each of these ways, spoiled in it."""
+    """Yield one record for each of these ways, spoiled in it."""
     return [Sending(each.flight, each.version, way) for each, way in zip(cycle(sendings), poison, strict=False)]
 
 

@@ -175,9 +175,7 @@ def clock(value: Any, unit: int) -> int:
 
 
 def moment(value: Any, unit: int, local: bool = False) -> int:
-    """Return the units of so many nanoseconds since 1970, of a moment in RFC 3339 (``local``: without a zone) or their
-    number.
-    """
+    """Return units of ``unit`` ns since 1970 from their number or RFC 3339 (``local``: without a zone)."""
     if type(value) is int:
         return integer(value, "timestamp", -(2**63), 2**63 - 1)
     if isinstance(value, datetime) and (value.tzinfo is None) is local:
