@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from offset_ledger.errors import UnknownHost
 
 _SECONDS = 2.0  # for each exchange
-# Not the error of a DNS server that is away.
+# Not the error of a DNS server that is unavailable.
 _UNKNOWN = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
 
 _SASL_HANDSHAKE, _ILLEGAL_SASL_STATE, _CORRELATION = 17, 34, 0x6F6C6564

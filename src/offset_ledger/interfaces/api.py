@@ -82,7 +82,7 @@ def ingest(
         BatchInUse: another run has the open batch, and is alive.
         BatchRejected: the quality gate rejected the batch; nothing of it was merged.
         LostRange: offsets that are needed are gone; nothing was changed.
-        TransientError: a server is away; call again.
+        TransientError: a server is unavailable; call again.
     """
     return tuple(_ingest.ingest(_pipeline(pipeline), current_origin(), until_drained, say, limit, take_over))
 
@@ -92,7 +92,7 @@ def pipelines_of(pipeline: AnyPipeline) -> tuple[Pipeline, ...]:
 
     Raises:
         ConfigurationError: no topic matches the pattern of the file.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     return find_pipelines(_pipeline(pipeline))
 
@@ -184,7 +184,7 @@ def status(pipeline: AnyPipeline) -> PipelineStatus:
     """Cursors, lag, and the open batch with what it waits for.
 
     Raises:
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     return _status(_one(pipeline))
 
@@ -193,7 +193,7 @@ def verify(pipeline: AnyPipeline, *, against_topic: bool = False) -> Verified:
     """Check every invariant of the ledger; with ``against_topic`` also every row against what the topic still holds.
 
     Raises:
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     known = _one(pipeline)
     violations, checked = _verify.verify(known)

@@ -129,7 +129,7 @@ def server_away(pipeline: str, task: str, error: str, link: str) -> Notice | Non
 def run_failed(pipeline: str, task: str, error: str, link: str, run_id: str = "") -> Notice:
     """A task has failed and is not tried again; with ``run_id``, of each run it is another failure.
 
-    That a server was away is a notice of its own, for those who want that one.
+    An unavailable server has a notice of its own, for those who want that one.
     """
     name, colon, _ = error.partition(":")
     known = bool(colon) and name in errors.names()

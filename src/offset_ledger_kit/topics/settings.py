@@ -73,7 +73,7 @@ class TopicSettings:
 
     @property
     def away_for_writing(self) -> int:
-        """The number of brokers that may be away while acks=all is still acknowledged; below 0 there are too few."""
+        """The number of brokers that may be unavailable while acks=all is acknowledged; below 0 there are too few."""
         return self.replication_factor - self.min_insync
 
     @property

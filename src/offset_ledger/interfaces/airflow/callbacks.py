@@ -45,7 +45,7 @@ def callbacks(pipeline: Pipeline) -> dict[str, Any]:
     return {
         "on_failure_callback": partial(failed, file),
         "on_retry_callback": partial(retried, file),
-        "on_success_callback": partial(went_well, file),
+        "on_success_callback": partial(on_success, file),
         "on_skipped_callback": partial(skipped, file),
     }
 
@@ -69,7 +69,7 @@ def retried(file: str, context: Any) -> None:
         notify(pipeline, away)
 
 
-def went_well(file: str, context: Any) -> None:
+def on_success(file: str, context: Any) -> None:
     """A task has succeeded: what it failed with earlier has ended."""
     if pipeline := _pipeline(file, context):
         task_id = context["ti"].task_id
@@ -101,7 +101,7 @@ def question_asked(pipeline: Pipeline, question: Question, context: Any) -> None
     notify(pipeline, notices.approval_needed(question, pipeline.answer_within, link))
 
 
-def not_fresh(known: Mapping[str, Any], run_id: str, seconds: int) -> None:
+def on_deadline_missed(known: Mapping[str, Any], run_id: str, seconds: int) -> None:
     """A run is late by its deadline; called in a thread of the triggerer, which has the outline and not the file."""
     pipeline = from_outline(known)
     link = _link(ids.ingest_dag(pipeline.name), run_id)
@@ -219,4 +219,4 @@ async def late(
     run_id = run.get("dag_run_id") or run.get("run_id") if isinstance(run, dict) else run
     log.warning("pipeline %s is not fresh: run %s has not ended %d s after it was queued", pipeline, run_id, seconds)
     if known:
-        await asyncio.to_thread(not_fresh, known, str(run_id), seconds)  # what it asks blocks
+        await asyncio.to_thread(on_deadline_missed, known, str(run_id), seconds)  # what it asks blocks

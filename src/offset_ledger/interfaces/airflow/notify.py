@@ -135,7 +135,7 @@ def notify(pipeline: Pipeline, *notices: Notice, seconds: float = SECONDS) -> No
     def record(cursor: Cursor) -> None:
         for notice in notices:
             for entry in _recipients(pipeline, notice):
-                notifications.see(cursor, notice, entry.notifier.label)
+                notifications.record_seen(cursor, notice, entry.notifier.label)
 
     _on_occasion(pipeline, record, notices, seconds)
 

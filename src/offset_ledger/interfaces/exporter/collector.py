@@ -1,4 +1,4 @@
-"""A collector of prometheus_client: each scrape asks ledgers and topics, and waits for none that is away.
+"""A collector of prometheus_client: each scrape asks ledgers and topics, and waits for none that is unavailable.
 
 A ledger is read in one short read-only transaction; families are the metrics' names, kinds, help and labels.
 """
@@ -105,7 +105,7 @@ def _moment(family: str, moment: datetime | None) -> Iterator[Sample]:
 
 
 def read_known(conn_id: str, names: Sequence[str]) -> LedgerReading:
-    """Return everything about these pipelines; a ledger that is away, or not migrated, has a problem."""
+    """Return everything about these pipelines; a ledger that is unavailable, or not migrated, has a problem."""
     try:
         with reading(conn_id, "offset-ledger exporter") as cursor:
             waiting, offsets, findings = (

@@ -81,7 +81,7 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False, write: bool = True) 
 
     Raises:
         UnknownTopic: the cluster has no such topic.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
@@ -115,7 +115,7 @@ def audit_topic(connection: Connection, topic: str, ledger: Connection | None = 
 
     Raises:
         UnknownTopic: the cluster has no such topic.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     audit = _audit(connection, topic, None, elect)
     if ledger is None:

@@ -173,7 +173,7 @@ def decode_columns(pipeline: Pipeline, choice: Choice, records: int) -> tuple[St
     Raises:
         LostRange: as the next batch would.
         SchemaChanged: the registry has another schema under an id than the ledger.
-        BrokerUnavailable, RegistryUnavailable: a server is away.
+        BrokerUnavailable, RegistryUnavailable: a server is unavailable.
         TerminalError: the topic has no such partition or offset.
     """
     start = find_start(pipeline, choice)

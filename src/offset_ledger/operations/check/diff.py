@@ -108,7 +108,7 @@ def _sampled(pipeline: Pipeline) -> tuple[tuple[Column, ...], tuple[str, ...]]:
 def compare_table(pipeline: Pipeline) -> tuple[str, str]:
     """Return whether the table fits the file (fits, missing, to be changed or not compared), and a line about it.
 
-    It is not compared where the server is away.
+    It is not compared where the server is unavailable.
 
     Raises:
         TargetMismatch: the table does not fit.
@@ -143,7 +143,7 @@ def _compared(pipeline: Pipeline) -> tuple[str, str]:
 
 
 def check_topic(pipeline: Pipeline) -> tuple[str, str]:
-    """Return whether the topic is there (or not asked, where the brokers are away), and a line about it.
+    """Return whether the topic is there (or not asked, where the brokers are unavailable), and a line about it.
 
     Raises:
         UnknownTopic: the cluster has no topic of the file.

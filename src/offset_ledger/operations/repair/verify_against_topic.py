@@ -70,7 +70,7 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
     Raises:
         TopicRecreated, LogTruncated: the cursors belong to another log.
         UnknownTopic: the topic does not exist, and was not retired.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:

@@ -142,7 +142,7 @@ def unread_deadline(pipeline: Pipeline) -> Deadline | None:
     By ``retention.bytes`` it is an estimate, made where the login may see the sizes of logs (Describe on the cluster).
 
     Raises:
-        OffsetLedgerError: a server or the leader of a partition is away, or the login may not see the topic.
+        OffsetLedgerError: a server or the leader of a partition is unavailable, or the login may not see the topic.
     """
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)

@@ -98,7 +98,7 @@ def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus
 
     Raises:
         UnknownTopic: the topic does not exist, and was not retired.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     try:
         with connect_kafka(get_connection(pipeline.source.connection)) as kafka:

@@ -82,7 +82,7 @@ def epoch_ends(admin: Admin, topic: str, epochs: Mapping[int, int]) -> dict[int,
         for answer in admin.send(request, leader).topics[0].partitions:
             if answer.error_code:
                 raise kafka_errors.for_code(answer.error_code)(f"{topic} {answer.partition}")
-            if answer.end_offset < 0:  # a former leader: it was away when this epoch began
+            if answer.end_offset < 0:  # a former leader: it was unavailable when this epoch began
                 raise kafka_errors.UnknownLeaderEpochError(f"{topic} {answer.partition}")
             ends[answer.partition] = int(answer.end_offset)
     return ends

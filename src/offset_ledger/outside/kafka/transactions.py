@@ -106,7 +106,7 @@ def coordinated_transactions(
 
 
 def _coordinators(admin: Admin) -> list[int | None]:
-    """The brokers that coordinate transactions; None for each that is away, or if this login may not know."""
+    """The brokers that coordinate transactions; None for each that is unavailable, or if this login may not know."""
     (described,) = admin.client.describe_topics([_COORDINATORS])
     error = kafka_errors.for_code(described["error_code"])
     if error is kafka_errors.UnknownTopicOrPartitionError:

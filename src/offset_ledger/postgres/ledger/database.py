@@ -129,7 +129,7 @@ def _is_away(error: BaseException) -> bool:
 
 @contextmanager
 def connect(connection: Connection, name: str = SESSION_NAME, timeout: float = inf) -> Iterator[Session]:
-    """A session, closed afterwards; while the server is away it retries, for ``timeout`` seconds at most.
+    """A session, closed afterwards; while the server is unavailable it retries, for ``timeout`` seconds at most.
 
     Raises:
         ConfigurationError: the connection has an option that libpq does not know, its database does not exist, or a
@@ -370,7 +370,7 @@ def _find_operators(session: Session, pipeline: Pipeline) -> None:
 
 @contextmanager
 def open_ledger_at(connection: Connection, name: str = SESSION_NAME, timeout: float = inf) -> Iterator[Session]:
-    """Open the ledger of a connection; while the server is away it retries, for ``timeout`` seconds at most."""
+    """Open the ledger of a connection; while the server is unavailable it retries, for ``timeout`` seconds at most."""
     with connect(connection, name, timeout=timeout) as session:
         check_migrated(session)
         yield session

@@ -24,7 +24,7 @@ from offset_ledger.postgres.ledger.database import SESSION_NAME, Cursor, Session
 
 log = logging.getLogger(__name__)
 
-_SECONDS = 10  # for a database that is away: the step has waited for it already
+_SECONDS = 10  # for a database that is unavailable: the step has waited for it already
 _CLAIM = "hashtextextended('offset-ledger claim', %s)"  # shared by claims, so that a read can wait for them
 _LOCK_SECONDS = 150  # a session that is paused inside a transaction is ended by the server after 120
 _BEAT_SECONDS, _SILENT_SECONDS = 3, 30  # of a run that has a batch alone

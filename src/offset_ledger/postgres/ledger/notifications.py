@@ -19,10 +19,10 @@ class DueNotification:
     link: str
 
 
-def see(cursor: Cursor, notice: Notice, notifier: str) -> None:
+def record_seen(cursor: Cursor, notice: Notice, notifier: str) -> None:
     """Record what happened, for one notifier; nothing, if it was notified of this and that has not ended."""
     about = {"pipeline": notice.pipeline, "cause": notice.cause, "key": notice.key, "notifier": notifier}
-    cursor.run("notify/see", **about, subject=notice.subject, body=notice.body, link=notice.link)
+    cursor.run("notify/record_seen", **about, subject=notice.subject, body=notice.body, link=notice.link)
 
 
 def claim(cursor: Cursor, pipeline: str, notifier: str, seconds: float) -> DueNotification | None:

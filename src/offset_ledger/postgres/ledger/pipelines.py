@@ -255,6 +255,6 @@ def read_topics(cursor: Cursor, pipeline: Pipeline) -> tuple[str, ...]:
     return tuple(row["topic"] for row in cursor.fetchall())
 
 
-def came_later(cursor: Cursor, pipeline: Pipeline) -> bool:
+def matched_later(cursor: Cursor, pipeline: Pipeline) -> bool:
     """Return whether the topic of this pipeline began to match the pattern of its file after others had been read."""
-    return bool(cursor.run("topics/came_later", file=pipeline.file, topic=pipeline.source.topic).one()[0])
+    return bool(cursor.run("topics/matched_later", file=pipeline.file, topic=pipeline.source.topic).one()[0])

@@ -348,7 +348,7 @@ def sampled_columns(pipeline: Pipeline, records: int = 1_000) -> tuple[Column, .
     Raises:
         ConfigurationError: there is nothing to infer a column from.
         UnusableSchema: the schema cannot be read.
-        UnknownTopic, BrokerUnavailable, RegistryUnavailable: a server is away, or has no such topic.
+        UnknownTopic, BrokerUnavailable, RegistryUnavailable: a server is unavailable, or has no such topic.
     """
     source = pipeline.source
     if source.schema:

@@ -49,7 +49,7 @@ def loss_question(pipeline: Pipeline) -> Question | None:
 
     Raises:
         UnknownTopic: the topic does not exist, and is none of several that can be retired.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     fails = pipeline.source.on_expired is OnExpired.FAIL
     connection = get_connection(pipeline.source.connection)

@@ -57,7 +57,7 @@ def plan(
         LostRange: the log no longer has what the cursors need.
         UnknownTopic: the topic does not exist, and nobody has settled that it is gone.
         TargetMismatch: the target table does not fit the pipeline file.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     check_suite(pipeline)
     planned = _retried(pipeline, lambda: _plan(session, pipeline, origin, limit, take_rejected))
@@ -247,7 +247,7 @@ def _plan_next(
 
 def first_start(cursor: Cursor, pipeline: Pipeline) -> StartAt:
     """Return where a topic without offsets in the ledger starts; a topic matched later starts at its first offset."""
-    return StartAt.EARLIEST if pipelines.came_later(cursor, pipeline) else pipeline.source.start
+    return StartAt.EARLIEST if pipelines.matched_later(cursor, pipeline) else pipeline.source.start
 
 
 def batch_limit(pipeline: Pipeline, limit: int | None) -> int:

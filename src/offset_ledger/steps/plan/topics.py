@@ -22,7 +22,7 @@ def find_pipelines(pipeline: Pipeline, record: bool = True) -> tuple[Pipeline, .
 
     Raises:
         ConfigurationError: no topic matches, and none ever did.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     if not pipeline.source.several:
         return (pipeline,)
@@ -55,7 +55,7 @@ def known_pipelines(pipeline: Pipeline, ledger: AbstractContextManager[Cursor] |
     ``ledger`` is a transaction with the ledger, which is entered only for a pattern.
 
     Raises:
-        DatabaseUnavailable: the ledger is away.
+        DatabaseUnavailable: the ledger is unavailable.
     """
     if pipeline.source.topic_pattern is None:
         return _of(pipeline, pipeline.source.topics) if pipeline.source.topics else (pipeline,)
@@ -66,13 +66,13 @@ def known_pipelines(pipeline: Pipeline, ledger: AbstractContextManager[Cursor] |
         return _of(pipeline, read_topics(cursor, pipeline))
 
 
-def with_news(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:
+def with_backlog(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:
     """Return those of a file's pipelines that may have something to plan; the others are read up to their ends.
 
     One that deletes by tombstones is always among them, because each of its plans records how far its log is stable.
 
     Raises:
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     if not pipelines:
         return ()

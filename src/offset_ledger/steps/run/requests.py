@@ -36,7 +36,7 @@ from offset_ledger.steps.plan.step import (
     resume,
     snapshot_topic,
 )
-from offset_ledger.steps.plan.topics import find_pipelines, with_news
+from offset_ledger.steps.plan.topics import find_pipelines, with_backlog
 from offset_ledger.steps.run.ingest import Ingested, run_batch
 
 
@@ -88,7 +88,7 @@ def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ..
     Raises:
         ContradictoryRequest: it has to name a topic, or names one that the file does not read.
         UnknownBatch: the batch to decide about is of another file.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     if request.batch_id is not None:
         with open_ledger(pipeline) as session, transaction(session) as cursor:
@@ -101,7 +101,7 @@ def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ..
         raise ContradictoryRequest(f"action {request.action} is for one topic, and the pipeline reads several; name it")
     if request.topic is None:
         of_file = find_pipelines(pipeline)
-        return with_news(of_file) if request.action is RunAction.NEXT and not request.dry_run else of_file
+        return with_backlog(of_file) if request.action is RunAction.NEXT and not request.dry_run else of_file
     if not pipeline.source.reads(request.topic):
         reads = pipeline.source.topic_names
         raise ContradictoryRequest(f"pipeline {pipeline.name} does not read topic {request.topic}; it reads {reads}")
