@@ -218,7 +218,7 @@ class SchemaChanged(TerminalError):
 
 
 class UndecidedSchema(TerminalError):
-    """Records have a schema that the columns do not fit, and only a person can decide what becomes of these."""
+    """Records have a schema that the columns do not fit, and only a person can decide what becomes of them."""
 
 
 class UnreadableRecords(TerminalError):

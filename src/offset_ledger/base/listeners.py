@@ -56,7 +56,7 @@ def listener_at(where: str, host: str, port: int) -> Listener | None:
 
 
 def _ask(server: socket.socket) -> bytes:
-    """The first bytes of the answer; none where the server closes. One that waits for more is none of those known."""
+    """Return the first bytes of the answer; none if the server closes. One that waits for more is unknown."""
     try:
         server.sendall(_FRAMED)
         return server.recv(4096)

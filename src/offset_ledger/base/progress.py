@@ -35,7 +35,7 @@ def live(line: str) -> None:
 
 
 def clear() -> None:
-    """Take the live line away, before anything that stays is printed."""
+    """Remove the live line before anything that stays is printed."""
     if rewrites(sys.stderr):
         print(_CLEAR, end="", file=sys.stderr, flush=True)
 

@@ -1,6 +1,6 @@
 """pyarrow without pandas, which it imports with its first array wherever pandas is installed: 0.7 s of CPU.
 
-A process that goes without must be one of this package: pyarrow does not know a Series for what it is there.
+Only for our own processes: without pandas, pyarrow does not recognise a Series.
 """
 
 import sys

@@ -19,7 +19,7 @@ class Keys(Protocol):
         """Prepare to read these keys."""
 
     def read(self, key: bytes | None) -> Key:
-        """The event id as UTF-8, or why there is none; None where there is no key."""
+        """Return the event id as UTF-8, or why there is none; None without a key."""
 
 
 Given = Sequence[Flags | None]
@@ -42,14 +42,14 @@ class Decoder(Protocol):
 
     @property
     def keys(self) -> Keys | None:
-        """Return what reads event ids from keys that are more than a text."""
+        """The reader of event ids from keys that are more than a text."""
 
     @property
     def frames(self) -> HeaderFrames | None:
-        """Return what adds the frames that it decodes, where headers stand for them."""
+        """The frames that it decodes, for payloads with headers in their place."""
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
-        """Return what becomes of one record but for its columns elsewhere; never raises."""
+        """Return what becomes of one record, leaving out columns that are not in its value; never raises."""
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """Return the values that surely decode, and those that are surely not the pipeline's; None if not provable."""

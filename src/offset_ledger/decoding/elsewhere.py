@@ -160,7 +160,7 @@ def _empty(kind: ColumnKind, what: str) -> str:
 
 
 def _of_texts(kind: ColumnKind, raw: pa.BinaryArray, path: str, what: str) -> tuple[pa.Array, dict[int, Reason]]:
-    """The column that bytes are as text, null where they are none of its values, and the reasons against these."""
+    """Return the column of bytes as text, null if they are not a value of it, and the reasons against these."""
     read, values, wrong = from_text(kind), list[Any](), dict[int, Reason]()
     for place, each in enumerate(raw.to_pylist()):
         try:

@@ -75,7 +75,7 @@ def unwrapped(document: bytes) -> bytes:
 
 
 def is_null(document: bytes, in_wrapper: bool = True) -> bool:
-    """Return whether it is what JsonConverter writes for null that has a schema: null, alone or in its wrapper."""
+    """Return whether JsonConverter writes this for a null with a schema: null, alone or in its wrapper."""
     in_wrapper = in_wrapper and document.startswith(_WRAPPED) and document.endswith(_NULL_PAYLOAD)
     return document == _NULL or (in_wrapper and unwrapped(document) == _NULL)
 

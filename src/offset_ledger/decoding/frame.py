@@ -61,7 +61,7 @@ def header_of(guid: UUID, indexes: bytes) -> bytes:
 
 
 def schema_ids(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
-    """The id of the schema of each value; NO_SCHEMA where there is none."""
+    """Return the schema id of each value; NO_SCHEMA if there is none."""
     length = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
     ids = np.full(len(column), NO_SCHEMA, np.int64)
     framed = np.flatnonzero(length >= SIZE)
@@ -76,5 +76,5 @@ def schema_ids(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
 
 
 def without_head(column: pa.BinaryArray, size: int = SIZE) -> pa.BinaryArray:
-    """The values without their frames, or without so many bytes."""
+    """Return the values without their frames, or without the first ``size`` bytes."""
     return pc.binary_slice(column, size, _END)

@@ -1,4 +1,4 @@
-"""Records that say by their first bytes what they are, by a schema or by a kind: each goes to a decoder of its own."""
+"""Records whose first bytes name a schema or a kind: each goes to a decoder of its own."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -31,7 +31,7 @@ class FramedKeys:
         self._schemas.of(np.unique(ids[ids != frame.NO_SCHEMA]).tolist())
 
     def read(self, key: bytes | None) -> Key:
-        """The text in the key as UTF-8, or why there is none."""
+        """Return the text in the key as UTF-8, or why there is none."""
         if key is None:
             return None
         try:
@@ -182,14 +182,14 @@ def by_head(
 
 
 def prove_at(decoder: Decoder, values: pa.BinaryArray, places: outcome.Places, start: int) -> Proven:
-    """Return what the decoder proves of the records at these places, which begin after so many bytes."""
+    """Return what the decoder proves of the records at these places, which begin at ``start``."""
     some = values if len(places) == len(values) else values.take(pa.array(places))
     proven = decoder.prove(frame.without_head(some, start))
     return Proven() if proven is None else proven.at(places)
 
 
 def is_other(decoder: Decoder, payload: bytes) -> bool:
-    """Return whether the payload is certainly of a kind that is none of the pipeline's."""
+    """Return whether the payload is surely of a kind that is not the pipeline's."""
     try:
         while isinstance(decoder, HeadedDecoder):
             decoder, at = decoder.head(payload)

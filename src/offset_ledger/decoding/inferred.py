@@ -1,4 +1,4 @@
-"""The columns that records, or the fields of schemas, call for: where each value is, what type takes it, and a name."""
+"""The columns that records, or the fields of schemas, suggest: where each value is, what type takes it, and a name."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -130,7 +130,7 @@ def schema_columns(schemas: Sequence[Sequence[SchemaField]]) -> tuple[Inferred, 
 
 
 def _names(schemas: Sequence[Sequence[SchemaField]]) -> dict[JsonPath, JsonPath]:
-    """The latest name of each earlier one, as far as the schemas say it and no field of theirs has both."""
+    """Return the latest name of each earlier one, if the schemas say it and no field of theirs has both."""
     names: dict[JsonPath, JsonPath] = {}
     for fields in reversed(schemas):
         here = {field.path for field in fields}
@@ -158,7 +158,7 @@ def _column_type(field: SchemaField) -> tuple[str, str]:
 
 
 def column_type(type_: ValueType) -> str:
-    """The column type that takes each value of the schema's type exactly, as far as one does."""
+    """Return the column type that takes each value of the schema's type exactly, if there is one."""
     if type_.name is TypeName.FLOAT:
         return "real" if type_.bits == 32 else "double precision"
     if type_.name is TypeName.INTEGER and not type_.signed and type_.bits == 64:

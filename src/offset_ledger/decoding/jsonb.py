@@ -21,7 +21,7 @@ _EXPONENT_DIGITS = 6
 
 
 def document(raw: bytes) -> str:
-    """A JSON text that Postgres can hold as jsonb."""
+    """Return a JSON text that Postgres can hold as jsonb."""
     check_size(raw)
     if b"\\u0000" in raw and _ESCAPED_NUL.search(raw):
         raise Mismatch(Code.NUL, "expected jsonb without NUL, which Postgres cannot hold")

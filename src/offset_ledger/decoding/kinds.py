@@ -77,7 +77,7 @@ class ColumnKind:
 
     @property
     def judged(self) -> bool:
-        """Return whether the values are texts, of which Postgres says later whether they are values of the type."""
+        """Return whether the values are texts that Postgres checks later."""
         return not self.item and is_judged(self.name)
 
     @property

@@ -64,7 +64,7 @@ class Cursors:
         return self.good & unread
 
     def varints(self, where: Flags | None = None) -> Words:
-        """Numbers of at most 64 bits, seven bits a byte, the lowest first; a form longer than needed is not good."""
+        """Read numbers of at most 64 bits, seven bits a byte, the lowest first; longer forms are not good."""
         rows = self._rows(where)
         at = self._at[rows]
         values = self._bytes[at].astype(np.uint64)
@@ -78,7 +78,7 @@ class Cursors:
         return self._step(rows, sizes, wrong, values)
 
     def zigzags(self, where: Flags | None = None) -> npt.NDArray[np.int64]:
-        """Signed numbers of at most 64 bits, as varints of which the lowest bit is the sign."""
+        """Read signed numbers of at most 64 bits, as varints whose lowest bit is the sign."""
         coded = self.varints(where)
         return (coded >> _ONE).view(np.int64) ^ -(coded & _ONE).view(np.int64)
 
@@ -91,7 +91,7 @@ class Cursors:
         return self._step(rows, np.ones(len(at), np.int64), wrong, values > 0)
 
     def fixed(self, size: int, where: Flags | None = None) -> npt.NDArray[np.uint8]:
-        """The next so many bytes of each record, a row each."""
+        """Read the next ``size`` bytes of each record, a row each."""
         result = np.zeros((len(self.good), size), np.uint8)
         rows, at = self._pass(np.full(len(self.good), size), where)
         if len(at) and size == 8:
@@ -101,7 +101,7 @@ class Cursors:
         return result
 
     def spans(self, lengths: npt.NDArray[Any], where: Flags | None = None) -> pa.BinaryArray:
-        """The next so many bytes of each record; null where it takes no such step."""
+        """Read the next ``lengths`` bytes of each record; null where it takes no such step."""
         bounds = np.repeat(self._at.astype(np.int32), 2)
         rows, _ = self._pass(lengths, where)
         bounds[1::2] = self._at
@@ -117,7 +117,7 @@ class Cursors:
         return column
 
     def skip(self, lengths: npt.NDArray[Any], where: Flags | None = None) -> None:
-        """Pass over the next so many bytes of each record."""
+        """Skip the next ``lengths`` bytes of each record."""
         self._pass(lengths, where)
 
     def places(self) -> Places:
@@ -141,7 +141,7 @@ class Cursors:
         return _ALL if takes.all() else np.flatnonzero(takes)
 
     def _pass(self, lengths: npt.NDArray[Any], where: Flags | None) -> tuple[Rows, Places]:
-        """Move over so many bytes; gives the records that have them, and where these bytes start."""
+        """Move over ``lengths`` bytes; return the records that have them, and where these bytes start."""
         lengths = lengths.astype(np.int64, copy=False)  # what is too large for int64 becomes negative
         rows = self._rows(where)
         wrong = (lengths[rows] < 0) | (lengths[rows] > self._end[rows] - self._at[rows])

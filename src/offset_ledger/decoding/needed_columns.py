@@ -65,7 +65,7 @@ _NO_NUMBER = "records are quarantined; write numeric"
 
 
 def refused(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
-    """Return what becomes of the field's records where no value of it can stand in a column of that kind."""
+    """Return what becomes of the field's records if no value of it can stand in a column of that kind."""
     source = field.type or (field.array if kind.item else None)
     if source is None:
         may_be_single = is_union(field) or field.shown in ("any value", "null", "array" if kind.item else "")
@@ -174,7 +174,7 @@ class Follower:
         return Needed(columns, tuple(asked))
 
     def _of_keys(self, record: RecordShape, fields: Fields) -> Iterator[Difference]:
-        """The key and its moment, which every row has to have."""
+        """Return what the schema needs of the key and its moment, which every row must have."""
         for place in filter(lambda each: each.leaf.slot <= record.key_width, places(record)):
             path, kind = _place(place.paths, fields), place.leaf.kind
             if text := self._misfit(fields, path, kind, place.leaf.nullable):

@@ -73,7 +73,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A record that is none of the pipeline's, or a tombstone of a pipeline that skips them."""
+    """A record that is not the pipeline's, or a tombstone of a pipeline that skips them."""
 
 
 Outcome = DecodedRow | Refusal | Skip
@@ -165,7 +165,7 @@ class Proven:
         return Proven(self.places[flags], columns, self.skipped)
 
     def at(self, places: Places) -> Proven:
-        """Return the records at their places in the batch, of which these were read."""
+        """Return the records at their places in the batch, from which these were read."""
         return Proven(places[self.places], self.columns, places[self.skipped])
 
 
@@ -187,9 +187,9 @@ def joined(parts: Sequence[Proven]) -> Proven:
 
 
 def with_rest(values: pa.BinaryArray, proven: Proven, slot: int, text_of: Callable[[bytes], str | None]) -> Proven:
-    """Return those of the proven records whose rest is JSON that a jsonb can hold, with that in the slot.
+    """Return the proven records whose extra fields are JSON that a jsonb can hold, with that in the slot.
 
-    ``text_of`` gives the JSON of what is left of a value, None where nothing is, and raises RecordRefused.
+    ``text_of`` gives the JSON of the extra fields of a value, None if there are none, and raises RecordRefused.
     """
     if not proven.columns:
         return proven

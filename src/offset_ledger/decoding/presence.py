@@ -75,9 +75,9 @@ def _has(members: dict[str, msgspec.Raw], path: JsonPath) -> bool:
 
 
 def with_groups(record: RecordShape, rows: pa.Table, given: Given) -> pa.Table:
-    """The rows with the names of the groups that each record gives; a delete is about all of them.
+    """Return the rows with the names of the groups that each record gives; a delete is about all of them.
 
-    What stands for a value that was not sent is NULL.
+    A placeholder for a value that was not sent is NULL.
     """
     flags = {group: rows.column("_deleted").to_numpy().copy() for group in record.groups}
     for column, of_column in zip(in_group(record), given, strict=True):
@@ -159,7 +159,7 @@ class Placeholders:
         return flags
 
     def __contains__(self, value: object) -> bool:
-        """Return whether a decoded value stands for one that was not sent."""
+        """Return whether a decoded value is a placeholder for one that was not sent."""
         if isinstance(value, list):
             dates = [EPOCH.date() + timedelta(days=code) for code in self.codes]
             forms = [[each] for each in (self.word, self.texts[1], self.binary, self.uuid)]

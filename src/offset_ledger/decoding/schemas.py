@@ -36,7 +36,7 @@ class Schemas(Generic[T]):
         self._known: dict[int, T | Reason] = {}
 
     def of(self, ids: Iterable[int]) -> dict[int, T | Reason]:
-        """Return what there is for each id, which the lookup is asked for once."""
+        """Return the decoder or reason for each id, which the lookup is asked for once."""
         wanted = frozenset(ids)
         if new := wanted - self._known.keys():
             possible = frozenset(id_ for id_ in new if id_ <= frame.LAST_ID)
@@ -54,7 +54,7 @@ class Schemas(Generic[T]):
         return {id_: self._known[id_] for id_ in wanted}
 
     def one(self, schema_id: int) -> T | Reason:
-        """Return what there is for this id."""
+        """Return the decoder or reason for this id."""
         return self._known.get(schema_id) or self.of([schema_id])[schema_id]
 
 

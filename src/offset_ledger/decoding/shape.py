@@ -72,7 +72,7 @@ class Place:
     paths: tuple[JsonPath, ...]
 
     def path(self, has: Has) -> JsonPath:
-        """Return where the value is in such a record; the path of the file, where it has none of them."""
+        """Return where the value is in such a record; the path of the file if it is nowhere."""
         path, *aliases = self.paths
         return next(filter(has, self.paths), path) if aliases else path
 
@@ -92,7 +92,7 @@ def places(record: RecordShape) -> tuple[Place, ...]:
 
 
 def tree(record: RecordShape, has: Has | None = None) -> Node:
-    """The tree of the record's paths; with ``has``, of those that it reads where it has these."""
+    """Return the tree of the record's paths; with ``has``, of the aliases that it has."""
     value_places = places(record)
     if has is not None:
         return tree_at(value_places, [place.path(has) for place in value_places])

@@ -66,7 +66,7 @@ def _with_options(kind: ColumnKind) -> Callable[[str], Any]:
 
 
 def text(value: str, limit: int | None = None) -> str:
-    """Return a text that Postgres can hold."""
+    """Check that Postgres can hold the text, and return it."""
     if "\0" in value:
         raise Mismatch(Code.NUL, "expected text without NUL, which Postgres cannot hold")
     if limit is not None and len(value) > limit:

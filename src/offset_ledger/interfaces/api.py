@@ -49,7 +49,7 @@ class Verified:
 
 
 def check(pipeline: AnyPipeline) -> str:
-    """Check a pipeline file, its suite, and as far as the servers answer topic and table; a line about each of the two.
+    """Check a pipeline file, its suite, and if the servers answer topic and table; return a line about each of the two.
 
     Raises:
         PipelineFileError: the file has mistakes; ``problems`` has all of them, each with its line.

@@ -71,7 +71,7 @@ class StagedCounts:
         return StagedCounts(self.rows + other.rows, self.refused + other.refused, self.skipped + other.skipped)
 
     def move(self, quarantined: int) -> "StagedCounts":
-        """The counts after the quality gate moved so many rows to the refusals."""
+        """Return the counts after the quality gate moved ``quarantined`` rows to the refusals."""
         return StagedCounts(self.rows - quarantined, self.refused + quarantined, self.skipped)
 
 

@@ -25,7 +25,7 @@ class FollowedColumn:
 
 
 def effective(record: RecordShape, followed: Iterable[Column]) -> RecordShape:
-    """The record with these columns, oldest first, as far as the pipeline file leaves room for them.
+    """Return the record with these columns, oldest first, where the pipeline file leaves room for them.
 
     The file decides about a name and about a place in the record; a column of it can only have got a wider type.
     """

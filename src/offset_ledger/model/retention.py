@@ -65,7 +65,7 @@ class UnreadLog:
 
 
 def earliest(logs: Iterable[UnreadLog], kept: Retention, now: datetime) -> Deadline | None:
-    """The first deadline of these partitions, by ``retention.ms`` or by ``retention.bytes``."""
+    """Return the first deadline of these partitions, by ``retention.ms`` or by ``retention.bytes``."""
     deadlines = []
     for unread in logs:
         if unread.unread_at and kept.age is not None:

@@ -36,7 +36,7 @@ class UnreadCounts:
 
 
 def together(parts: Iterable[UnreadCounts]) -> UnreadCounts | None:
-    """The fields of all slices of a batch together; None where none of them counted."""
+    """Return the fields of all slices of a batch together; None if none of them counted."""
     counted = list(parts)
     if not counted:
         return None

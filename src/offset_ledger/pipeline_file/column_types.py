@@ -199,7 +199,7 @@ NAMES = tuple(_BY_NAME)
 
 
 def native(text: str) -> str | None:
-    """Return what to write here for a type of another system; None where it is not known.
+    """Return what to write here for a type of another system; None if it is not known.
 
     Spark's classes (``LongType``) and sizes in brackets (``datetime64[ns]``) are understood.
     """

@@ -71,7 +71,7 @@ class Section:
     given: Object
 
     def make(self, model: type[D], **more: Any) -> D:
-        """The model; None stands for what is missing or wrong, which is noted and raised in the end."""
+        """Return the model, with None for what is missing or wrong, which is noted and raised in the end."""
         needed = [field.name for field in fields(model) if field.default is field.default_factory is MISSING]
         return model(**dict.fromkeys(needed) | self.given | more)
 
@@ -84,7 +84,7 @@ def section(
     make: Callable[[Section], M] | None = None,
     also: Mapping[str, Any] = MappingProxyType({}),
 ) -> Kind[M]:
-    """A mapping with these keys alone, which ``make`` makes a value of, or else ``model``.
+    """Return the section: a mapping with these keys alone, of which ``make``, or else ``model``, makes a value.
 
     ``also`` stands in the JSON Schema too.
     """

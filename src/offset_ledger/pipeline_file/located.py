@@ -43,7 +43,7 @@ for _tag, _pattern, _first in (
 
 
 def _composed(text: str, name: str) -> yaml.Node | None:
-    """The root node, by PyYAML's own parser: of an empty value libyaml has another line."""
+    """Return the root node, by PyYAML's own parser: libyaml gives an empty value another line."""
     loader = PlainLoader(text)
     loader.name = name
     root: yaml.Node | None = loader.get_single_node()
@@ -51,7 +51,7 @@ def _composed(text: str, name: str) -> yaml.Node | None:
 
 
 def read_file(path: Path) -> tuple[bytes, yaml.Node]:
-    """The bytes of a file and its root node, whose marks name it; refuses what is not one document of UTF-8 YAML."""
+    """Return a file's bytes and root node, whose marks name it; refuse anything but one YAML document in UTF-8."""
     try:
         text = _decoded(data := path.read_bytes())
     except FileNotFoundError:

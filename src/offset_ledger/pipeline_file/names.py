@@ -56,7 +56,7 @@ def check_identifier(name: str, what: str) -> str:
 
 
 def check_column_name(name: str, own: Collection[str] = OWN_COLUMNS) -> str:
-    """The name, if a column of the target table may have it beside the table's ``own``."""
+    """Return the name if a column of the target table may have it besides the table's ``own``."""
     if name.startswith("_"):
         raise Refused("names beginning with _ are reserved for offset-ledger's own columns", "drop the underscore")
     if name in own:

@@ -95,7 +95,7 @@ def parse_good(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
 
 
 def _parse_each(folder: Path) -> tuple[list[Pipeline], list[str]]:
-    """The pipelines in the order of their files, and the mistakes of the files that are none."""
+    """Return the pipelines in the order of their files, and the mistakes of the other files."""
     parsed: list[Pipeline] = []
     problems: list[str] = []
     for path in pipeline_files(folder):
@@ -264,7 +264,7 @@ def _hash(data: bytes) -> str:
 
 
 def _names(folder: Path) -> dict[Path, str]:
-    """The name of each file of the folder; a file that cannot be read goes by its own, so that its mistakes show."""
+    """Return the name of each file of the folder; an unreadable file goes by its own, so that its mistakes show."""
     if not folder.is_dir():
         return {}
     names = {path: _top_level(path).get("pipeline") for path in pipeline_files(folder)}

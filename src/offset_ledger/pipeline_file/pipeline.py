@@ -342,7 +342,7 @@ class RecordShape:
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
-        """Return the columns of the key and those that are declared beside it."""
+        """Return the columns of the key and those declared besides it."""
         return (*self.key_columns, *self.columns)
 
     def of_deletes(self) -> Self:
@@ -369,7 +369,7 @@ class RecordShape:
 
     @property
     def rest(self) -> bool:
-        """Return whether the last column is what no other reads."""
+        """Return whether the last column holds the extra fields that no other reads."""
         return self.columns[-1:] == (REST,)
 
     @property
@@ -460,7 +460,7 @@ class Target:
         return in_sql(self.schema, self.table)
 
     def name_of(self, column: str) -> str | None:
-        """The name that a bookkeeping column has in the table; None where it is only beside it."""
+        """Return the name that a bookkeeping column has in the table; None if it is only beside it."""
         return dict(self.copied).get(column) if self.beside else column
 
 

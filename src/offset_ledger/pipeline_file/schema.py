@@ -97,7 +97,7 @@ PIPELINE: Final[Object] = {
 
 
 def schema_text() -> str:
-    """The schema as docs/pipeline.schema.json holds it."""
+    """Return the text of docs/pipeline.schema.json."""
     return json.dumps(PIPELINE, indent=2, ensure_ascii=False) + "\n"
 
 

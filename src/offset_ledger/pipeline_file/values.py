@@ -156,7 +156,7 @@ def from_environment(kind: Kind[T], written: Callable[[str], str] = str) -> Kind
 def different(
     kind: Kind[T], twice: str = "", expected: str = "a list", right: str = "write [one, two]", **schema: object
 ) -> Kind[tuple[T, ...]]:
-    """A list of different values, each written as text; ``twice`` is what one is called that is there already."""
+    """Read a list of different values, each written as text; ``twice`` begins the message about a repeated one."""
 
     def read(value: Value) -> tuple[T, ...]:
         if not isinstance(value.node, yaml.SequenceNode) or ("minItems" in schema and not value.node.value):

@@ -31,7 +31,7 @@ class Proxy:
         self._flowing.clear()
 
     def release(self) -> None:
-        """Forward again, what was stalled included."""
+        """Forward again, including what was stalled."""
         self._flowing.set()
 
     def close(self) -> None:

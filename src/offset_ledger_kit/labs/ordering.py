@@ -139,7 +139,7 @@ def _case(
 def _through_loss(
     proxy: LossyProxy, extra: dict[str, str], topic: str, plan: OrderingPlan, idempotence: bool, loss: Loss, number: int
 ) -> frozenset[int]:
-    """Send while the proxy loses a frame; the numbers of those that were acknowledged."""
+    """Send while the proxy loses a frame; return the numbers of those that were acknowledged."""
     producer = KafkaProducer(
         bootstrap_servers=extra["bootstrap.servers"],
         acks="all",

@@ -67,7 +67,7 @@ class _Lab:
         return KafkaProducer(bootstrap_servers=servers, acks=acks, retry_backoff_ms=200, **settings)
 
     def settle(self, wanted: Callable[[Mapping[str, Any]], bool], nudge: Callable[[Any], object] | None = None) -> None:
-        """Return when every topic's partition is as wanted; ``nudge`` is called with a client until then.
+        """Wait until every topic's partition is as wanted; ``nudge`` is called with a client until then.
 
         Raises:
             StackError: that was not so within a minute.

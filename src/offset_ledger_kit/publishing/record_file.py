@@ -171,7 +171,7 @@ class RecordFile:
         return form.record(key, self._typed(form.value, value))
 
     def _whole(self, number: int, key: Any, document: dict[str, Any], line: bytes) -> Record:
-        """The object itself, byte for byte where nothing has to be added to its value."""
+        """Return the object itself, byte for byte if nothing has to be added to its value."""
         given = document.get(EVENT_ID), document.get(PUBLISH_AT)
         if not all(each is None or type(each) in (str, int) for each in given):
             raise BadLine(f"{EVENT_ID} and {PUBLISH_AT} should be texts or whole numbers, found {given!r}")

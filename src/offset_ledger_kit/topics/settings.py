@@ -1,4 +1,4 @@
-"""The settings of a topic: planned from what it is for, what follows from them, and what each gives. Pure."""
+"""The settings of a topic: planned from its purpose, with their consequences and the effect of each. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

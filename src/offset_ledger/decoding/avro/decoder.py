@@ -46,7 +46,7 @@ from offset_ledger.pipeline_file.pipeline import Limits, RecordShape
 def avro_decoder(schema: WriterSchema, record: RecordShape, limits: Limits) -> Decoder:
     """Return the decoder of the records that a schema wrote.
 
-    Of a union each branch is read by itself, and one that is none of ``record.schemas`` is skipped.
+    Each branch of a union is read by itself, and one that is not among ``record.schemas`` is skipped.
 
     Raises:
         SchemaProblem: the schema is not valid, or neither a record nor a union with one.
@@ -109,7 +109,7 @@ _NAMES_AN_EVENT = (TypeName.TEXT, TypeName.INTEGER, TypeName.UUID)
 
 
 def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
-    """Return what reads an event id from a key of that schema, or raises :class:`Mismatch`.
+    """Return the reader of an event id from a key of that schema; it raises :class:`Mismatch`.
 
     Raises:
         SchemaProblem: the schema is not valid, or not of a single value that can name an event.
@@ -145,7 +145,7 @@ class AvroReader:
             raise malformed.refused() from None
 
     def rest(self, payload: bytes) -> dict[str, Any]:
-        """Return what is left of a record; raises RecordRefused."""
+        """Return the extra fields of a record; raises RecordRefused."""
         if self._rest is None:
             return {}
         try:
@@ -247,7 +247,7 @@ class _Compiler:
         self._records: dict[tuple[Record, int], Step] = {}
 
     def fill(self, type_: AvroType, node: Node) -> Step:
-        """Return what reads a value and fills the slots that the node leads to."""
+        """Return the step that reads a value and fills the slots that the node leads to."""
         match type_:
             case Scalar() if type_.value.name is TypeName.NULL:
                 return _absent(node, Code.NULL, "got null")
@@ -355,7 +355,7 @@ class _RestCompiler:
         self._parts = Parts()
 
     def left(self, type_: AvroType, node: Node) -> Step | None:
-        """Return what reads the rest of a value at this place, ABSENT where nothing is; None where nothing ever is."""
+        """Return the step that reads the rest of a value here, ABSENT if nothing is left; None if nothing ever is."""
         if node.leaves:
             return None
         match type_:

@@ -85,7 +85,7 @@ class _Compiler:
         self._left = MAX_STEPS
 
     def fill(self, type_: AvroType, node: Node | None, depth: int, in_items: bool = False) -> WalkStep:
-        """Return what walks through values and fills the slots that the node leads to; without a node, over them."""
+        """Return the step through values that fills the node's slots; without a node it only passes over them."""
         self._left -= 1
         if depth > MAX_NESTED or self._left < 0:
             raise NotInLockstep("a large schema")
@@ -252,7 +252,7 @@ def leave(walk: Walk, where: Where) -> None:
 
 
 def skip_step(scalar: Scalar) -> WalkStep:
-    """Return what passes over values without parts."""
+    """Return the step over values without parts."""
     size = {"float": 4, "double": 8}.get(scalar.wire, scalar.size)
     match scalar.wire:
         case "null":
@@ -271,7 +271,7 @@ def skip_step(scalar: Scalar) -> WalkStep:
 
 
 def column_reader(scalar: Scalar) -> ReadColumn:
-    """Return what reads a column of the value's ``arrow_type``; null where a record takes no such step."""
+    """Return the reader of a column of the value's ``arrow_type``; null where a record takes no such step."""
     if scalar.value.name is TypeName.DECIMAL:
         return lambda cursors, where: _unscaled(cursors, where, _spans(scalar, cursors, where))
     if scalar.wire == "enum":
@@ -283,7 +283,7 @@ def column_reader(scalar: Scalar) -> ReadColumn:
 
 
 def indexes(cursors: Cursors, count: int, where: Where) -> npt.NDArray[np.int64]:
-    """Read the indexes of symbols or of branches, of so many."""
+    """Read the indexes of ``count`` symbols or branches."""
     index = integers_32(cursors, where)
     cursors.good &= (index >= 0) & (index < count)
     return index

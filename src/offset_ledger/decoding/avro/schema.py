@@ -24,7 +24,7 @@ _TOO_DEEP = f"expected an Avro schema of at most {MAX_NESTED} nested types, got 
 
 
 def record_or_union(schema: WriterSchema) -> Record | Union:
-    """The record that a schema is, or a union of which some branch is one.
+    """Return the record that a schema is, or a union with a branch that is one.
 
     Raises:
         SchemaProblem: it is not valid, or neither.
@@ -64,7 +64,7 @@ class _Names:
         self._defined: dict[str, AvroType] = {}
 
     def parse(self, said: Any, namespace: str, place: str, depth: int) -> AvroType:
-        """The type that a part of a schema says; ``place`` is where it stands, for messages."""
+        """Return the type of a part of a schema; ``place`` is its position, for messages."""
         if depth > MAX_NESTED:
             raise SchemaProblem(_TOO_DEEP)
         if isinstance(said, str):
@@ -297,7 +297,7 @@ def is_null(type_: AvroType) -> bool:
 
 
 def shown(type_: AvroType) -> str:
-    """Return what Avro calls the type."""
+    """Return Avro's name for the type."""
     if isinstance(type_, Scalar):
         return type_.value.shown
     return f"record {type_.name}" if isinstance(type_, Record) else type(type_).__name__.lower()

@@ -35,7 +35,7 @@ _READ: dict[str, Step] = {
 
 
 def read_scalar(scalar: Scalar) -> Step:
-    """Return what reads the value, as its :class:`~offset_ledger.decoding.typed.types.TypeName` says."""
+    """Return the step that reads the value, as its :class:`~offset_ledger.decoding.typed.types.TypeName` says."""
     if scalar.wire == "enum":
         return ReadSymbol(scalar.symbols, scalar.value.shown).read_symbol
     read = Fixed(scalar.size).read_fixed if scalar.wire == "fixed" else _READ[scalar.wire]
@@ -43,7 +43,7 @@ def read_scalar(scalar: Scalar) -> Step:
 
 
 def skip_bytes(reader: ByteReader) -> None:
-    """Pass over a length and so many bytes."""
+    """Skip a length and that many bytes."""
     reader.skip(reader.read_long())
 
 
@@ -228,7 +228,7 @@ class Parts:
         self._values: dict[Record, Step] = {}
 
     def skip(self, type_: AvroType) -> Step:
-        """Return what checks how the value is written and passes over it."""
+        """Return the step that checks how the value is written and passes over it."""
         match type_:
             case Scalar("string" | "bytes"):  # what is in them is not looked at
                 return skip_bytes
@@ -248,7 +248,7 @@ class Parts:
                 return Items(self.skip(type_.values), skip_bytes).skip_items
 
     def value(self, type_: AvroType) -> Step:
-        """Return what reads the value as JSON has it; what JSON cannot have is noted in the reader's ``against``."""
+        """Return the step that reads the value as JSON has it, or notes in ``against`` why JSON cannot have it."""
         match type_:
             case Scalar():
                 return ReadJson(read_scalar(type_), json_value(type_.value)).read_json
@@ -265,7 +265,7 @@ class Parts:
                 return ReadMap(lambda _: values).read_map
 
     def whole(self, type_: AvroType, kind: ColumnKind) -> tuple[Step, ValueType]:
-        """Return what reads the value for a column of that kind, and the type of what it gives.
+        """Return the step that reads the value for a column of that kind, and the type of the result.
 
         A value that no such column takes is passed over.
         """

@@ -48,7 +48,7 @@ class Conversion:
 
 
 def conversion(kind: ColumnKind, by_schema: bool = False) -> Conversion:
-    """Return how values of that kind are read; ``by_schema``: integers are what they are in JSON Schema."""
+    """Return the conversion to values of that kind; ``by_schema``: integers are what they are in JSON Schema."""
     digits = _whole_number if by_schema else _integer_text
     if kind.item:
         return _of_lists(kind, conversion(kind.item, by_schema))
@@ -178,7 +178,7 @@ def from_text(kind: ColumnKind) -> Callable[[str], Any]:
 
 
 def json_kind(raw: bytes) -> str:
-    """Return what JSON calls a value with this text."""
+    """Return JSON's name for a value with this text."""
     return _KINDS.get(raw[:1], "number")
 
 
@@ -200,7 +200,7 @@ def string(raw: bytes, wanted: str = "text") -> str:
 
 
 def parsed(value: str, kind: ColumnKind) -> str:
-    """Return the JSON document that a text is, if it is one; what stands for one that was not sent stays a text."""
+    """Return the JSON document that a text is, if it is one; a placeholder for a value that was not sent stays text."""
     if value == kind.unsent:
         return _encode(value).decode()
     raw = value.encode()
@@ -237,7 +237,7 @@ _variable_scale = msgspec.json.Decoder(_VariableScale).decode
 
 
 def _of_bits(raw: bytes, kind: ColumnKind, scale: int) -> Decimal:
-    """A decimal of which a source writes the bits: a negative number of 64 bits, or an unscaled value in base64."""
+    """Return a decimal that a source writes in bits: a negative number of 64 bits, or an unscaled value in base64."""
     if kind.encoding == "unsigned":
         unscaled = _integer(raw, 64, _integer_text) % (1 << 64)
     elif kind.encoding == "unscaled":
@@ -259,7 +259,7 @@ def _event_id(raw: bytes, digits: Digits) -> str:
 
 
 def _integer_text(raw: bytes) -> str:
-    """An integer as it is written; ``1.0`` and ``1e2`` are none."""
+    """Return an integer as it is written; ``1.0`` and ``1e2`` are not integers."""
     expect(raw, "number", "integer")
     if not _INTEGER.fullmatch(raw):
         raise Mismatch(Code.TYPE, f"expected integer, got {shown(raw)}")
@@ -295,7 +295,7 @@ def _floating(raw: bytes, single: bool = False) -> float:
 
 
 def _not_finite(raw: bytes, args: tuple[int, ...] = ()) -> str | None:
-    """NaN or an infinity, for which JSON has no number and a text stands; None of anything else."""
+    """Return NaN or an infinity, which JSON has only as text; None for anything else."""
     word = decimals.NOT_FINITE.get(raw[1:-1].decode(errors="replace")) if raw[:1] == b'"' else None
     if word and args and word != "NaN":
         raise Mismatch(Code.RANGE, f"expected numeric({args[0]},{args[1]}), got {word}")

@@ -143,7 +143,7 @@ class JsonDecoder:
 
 
 def _operation(value: bytes) -> str | None:
-    """The operation of a change event, which is a valid JSON document; None where it is none."""
+    """Return the operation of a change event, a valid JSON document; None if it has none."""
     try:
         op = msgspec.json.decode(_object(value).get("op", b"null"))
     except msgspec.ValidationError:  # what Kafka Connect has wrapped may be no object
@@ -187,7 +187,7 @@ class AliasedWires:
         self._wires: dict[Choice, Wire | None] = {}
 
     def prove(self, values: pa.BinaryArray, value_bytes: int, proven: Proven) -> Proven:
-        """Return what is proven already, and those of the other values that certainly decode at other paths."""
+        """Return what is proven already, and the other values that surely decode at other paths."""
         left = np.ones(len(values), np.bool_)
         left[proven.places] = False
         left[proven.skipped] = False
@@ -238,7 +238,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def rest_text(root: Node, document: bytes) -> str | None:
-    """The members that no path of the tree leads to or through, as they are written; None where there are none.
+    """Return the members that no path of the tree leads to or through, as they are written; None if there are none.
 
     The document is a valid JSON object that the tree reads.
 

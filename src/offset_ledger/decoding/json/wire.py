@@ -1,4 +1,4 @@
-"""The fast path through JSON: many texts are read at once, and taken where they certainly are what they seem.
+"""The fast path through JSON: many texts are read at once, and taken if their meaning is certain.
 
 msgspec reads the members that paths lead to into Structs, which become Arrow column by column. What is in doubt is left
 to the decoder.
@@ -86,7 +86,7 @@ class _Operation:
         self._structs = Structs(tree_of(condition), [compared(condition)])
 
     def with_rows(self, texts: list[Any], places: Places) -> Places:
-        """Return the places of those that certainly have a row."""
+        """Return the places of those that surely have a row."""
         places, read = self._structs.read(texts, places)
         sure = np.ones(len(places), np.bool_)
         column = self._structs.column(0, read[0], sure)
@@ -104,7 +104,7 @@ class _Compared:
         self._structs = Structs(tree_of(condition), [kind])
 
     def split(self, texts: list[Any], places: Places) -> tuple[Places, Places]:
-        """Return the places of those texts of which it certainly holds, and of those of which it certainly does not."""
+        """Return the places of the texts for which it surely holds, and of those for which it surely does not."""
         places, read = self._structs.read(texts, places)
         sure = np.ones(len(places), np.bool_)
         column = self._structs.column(0, read[0], sure)
@@ -167,7 +167,7 @@ class Structs:
         self._decode = msgspec.json.Decoder(struct).decode
 
     def read(self, texts: list[Any], places: Places) -> tuple[Places, list[list[Any]]]:
-        """Return the places of those texts that are JSON with such members, and their values by slot."""
+        """Return the places of the texts that are JSON with such members, and their values by slot."""
         values: list[list[Any]] = [[] for _ in self._conversions]
         read: list[int] = []
         for start in range(0, len(places), _CHUNK):

@@ -237,7 +237,7 @@ class Documents:
         self._count += 1
 
         def read(span: bytes) -> tuple[object, bool]:
-            """The value of the field in some bytes, and whether it certainly is what it should be."""
+            """Return the value of the field in some bytes, and whether it is surely what it should be."""
             self._values.room = SPARE_FILLED // self._count
             try:
                 value = get(self._parser.parse_some(span, message))
@@ -308,7 +308,7 @@ class Walk:
         return self.cursors.at_end() & ended
 
     def inner(self, spans: pa.BinaryArray, here: Flags, slots: Slots, steps: Sequence[Step]) -> None:
-        """Read a message in each of these spans, which has to end where they do."""
+        """Read a message in each of these spans, which must end where they do."""
         self.cursors.good &= walk(Cursors(spans, here), here, slots, steps, self.depth + 1) | ~here
 
     def _read_tags(self, here: Flags) -> None:
@@ -337,7 +337,7 @@ elsewhere. What the type cannot hold is no longer good."""
 
 
 def column_reader(field: Field) -> ReadColumn:
-    """Return what reads the values of a scalar field; enums as numbers."""
+    """Return the reader of the values of a scalar field; enums as numbers."""
     assert field.scalar
     scalar, type_ = field.scalar, field.scalar.type
     match scalar.wire:

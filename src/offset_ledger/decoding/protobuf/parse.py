@@ -91,7 +91,7 @@ class Parser:
         return plan
 
     def _store(self, field: Field) -> _Store:
-        """Return what reads one value of the field, and puts it into the fields that are set."""
+        """Return the function that reads one value of the field into the fields that are set."""
         name, number, peers = str(field.message), field.number, field.peers
         if field.scalar:
             read = field.scalar.read

@@ -38,7 +38,7 @@ class Values:
         self._members: dict[str, tuple[list[tuple[Field, Get]], int]] = {}
 
     def begin(self, size: int) -> None:
-        """Give room for a message of so many bytes."""
+        """Give room for a message of ``size`` bytes."""
         self.room = min(SPARE_FILLED + FILLED_PER_BYTE * size, MAX_BYTES)
 
     def type_of(self, field: Field) -> ValueType:
@@ -108,7 +108,7 @@ class Values:
         return {field.name: get(parsed) for field, get in members if field.number in parsed or not field.presence}
 
     def member(self, field: Field) -> Get:
-        """Return how the field's value is taken as it stands in a jsonb."""
+        """Return how the field's value becomes what stands in a jsonb."""
         return self._repeated(field) if field.repeated else _of_single(field, self._in_json(field))
 
 
@@ -202,7 +202,7 @@ WELL_KNOWN: Mapping[str, tuple[ValueType, Value]] = {
 
 
 def unique_members(members: Any) -> dict[str, Any]:
-    """The object of these members.
+    """Return the object of these members.
 
     Raises:
         Mismatch: a name comes twice, and only one of its values could be kept.

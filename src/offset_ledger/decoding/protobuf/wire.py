@@ -27,7 +27,7 @@ class Wire(IntEnum):
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A varint of at most 64 bits in at most ten bytes, and where the rest begins."""
+    """Return a varint of at most 64 bits in at most ten bytes, and where the rest begins."""
     value = shift = 0
     while at < end:
         byte = data[at]

@@ -385,7 +385,7 @@ def moment_text(count: int, nanoseconds: int) -> str:
 
 
 def _fraction(nanoseconds: int) -> str:
-    """Nothing, or as many digits as are needed, in threes."""
+    """Return the fraction in as many digits as needed, in threes; nothing if it is zero."""
     digits = f"{nanoseconds:09}"
     while digits.endswith("000"):
         digits = digits[:-3]

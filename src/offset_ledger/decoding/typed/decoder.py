@@ -51,7 +51,7 @@ class Reader(Protocol):
         """
 
     def rest(self, payload: bytes) -> dict[str, Any]:
-        """Return what is left of a record that ``read`` read, where the tree has taken its leaves, as JSON has it.
+        """Return the extra fields of a record that ``read`` read, those that the tree has not taken, as JSON has them.
 
         Raises:
             RecordRefused: JSON cannot have it.
@@ -189,7 +189,7 @@ class _Where:
         return _truth(self._condition, 0, reading)
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> tuple[outcome.Places, outcome.Places] | None:
-        """The places of those that certainly are, and of those that certainly are not."""
+        """Return the places of those that surely are, and of those that surely are not."""
         proven = self._reader.prove(values, candidates)
         if proven is None:
             return None
@@ -200,5 +200,5 @@ class _Where:
 
 
 def _truth(condition: FieldCondition, slot: int, reading: Found) -> bool | Reason:
-    """Return whether the condition holds of the record, or why that is not known."""
+    """Return whether the condition holds for the record, or why that is not known."""
     return dict(reading.reasons).get(slot) or (reading.slots[slot] == condition.equals) is not condition.negated

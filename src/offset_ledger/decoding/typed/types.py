@@ -1,4 +1,4 @@
-"""The types that a writer's schema can give a value, what it has at a path, and what it can be wrong about."""
+"""The types that a writer's schema can give a value, its fields with their paths, and the faults of a schema."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

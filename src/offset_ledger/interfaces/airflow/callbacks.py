@@ -58,9 +58,9 @@ def failed(file: str, context: Any) -> None:
 
 
 def retried(file: str, context: Any) -> None:
-    """A task is tried again: of that, only a server that is away is worth a message.
+    """Notify about a retry only if a server is unavailable.
 
-    Without Postgres nothing is remembered: the first try says it for all.
+    Without Postgres nothing is remembered: only the first try notifies.
     """
     pipeline, error, ti = _pipeline(file, context), _error(context), context["ti"]
     if pipeline is None or (ti.try_number > 1 and error.startswith(DatabaseUnavailable.__name__)):

@@ -93,7 +93,7 @@ class Gate(HITLOperator):
 
     @abstractmethod
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
-        """Return what has to be asked now, if anything."""
+        """Return the question that has to be asked now, if there is one."""
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:  # noqa: ARG002
         """The result of the task once there is nothing to ask."""

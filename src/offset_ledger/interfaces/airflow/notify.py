@@ -76,9 +76,10 @@ def message(pipeline: str, cause: Cause, subject: str, body: str, link: str) -> 
 
 
 def send(notifier: Notifier, values: Mapping[str, str], seconds: float = SECONDS) -> str | None:
-    """Send one message; None, or in one line why it was not sent. It takes ``seconds`` at most, once it is imported.
+    """Send one message; return None, or why it was not sent in one line.
 
-    A notifier that does not return is left behind in a thread that ends with the process.
+    It takes ``seconds`` at most, once it is imported. A notifier that does not return is left behind in a thread that
+    ends with the process.
     """
     if why := _unusable(notifier.path):
         return f"{notifier.path}, {why}"
@@ -141,7 +142,7 @@ def notify(pipeline: Pipeline, *notices: Notice, seconds: float = SECONDS) -> No
 
 
 def ended(pipeline: Pipeline, causes: Collection[Cause], key: str | None = None, still: Collection[str] = ()) -> None:
-    """Record that causes have gone away: of one key, or of all that are not among ``still``."""
+    """Record that causes have ended: of one key, or of all that are not among ``still``."""
     from offset_ledger.postgres.ledger import notifications
 
     _on_occasion(pipeline, lambda cursor: notifications.end(cursor, pipeline.name, causes, key, still))

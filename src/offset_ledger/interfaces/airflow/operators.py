@@ -216,7 +216,7 @@ class StageOperator(_PipelineOperator):
     def _engine(self, choice: EngineChoice, pipeline: Pipeline, opened: ExitStack) -> Reader | Connection:
         """Return this process, or the server that the connection names; else the connection to submit a job to.
 
-        So it is too where the server does not answer and has a fallback.
+        It is this process, too, if the server does not answer and has a fallback.
         """
         from offset_ledger.steps.stage.readers import ProcessReader, SparkReader
 
@@ -302,7 +302,7 @@ class StageOperator(_PipelineOperator):
         )
 
     def _failure(self, folder: Path, pipeline: Pipeline, submission: Submission) -> StageFailure | None:
-        """Return what the driver has left: in a file on this machine, and of a driver on the cluster in the ledger."""
+        """Return the driver's failure: from a file on this machine, or for a driver on the cluster from the ledger."""
         from offset_ledger.postgres.ledger import staging
         from offset_ledger.postgres.ledger.database import open_ledger, transaction
 

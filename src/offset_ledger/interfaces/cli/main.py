@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None, groups: Groups = GROUPS) -> int:
 
 
 def _make_way(_: logging.LogRecord) -> bool:
-    """Take the live line away before a line of the log."""
+    """Remove the live line before a line of the log."""
     clear()
     return True
 

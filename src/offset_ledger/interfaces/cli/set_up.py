@@ -180,7 +180,7 @@ def run_check(arguments: Namespace) -> Outcome:
 
 
 def _check_folder(folder: Path) -> Outcome:
-    """Check the files of a folder, also beside each other, and their suites, as far as no server is needed."""
+    """Check the files of a folder, also against each other, and their suites, without servers."""
     from offset_ledger.decoding.elsewhere import check_defaults
     from offset_ledger.pipeline_file.parse import parse_all
     from offset_ledger.steps.validate.step import read_suite

@@ -48,7 +48,7 @@ _NOT_YET = LedgerReading(Ledger(problem="the ledger has not answered yet"))
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A value of the family of that name, with the labels that it has beside the pipeline's."""
+    """A value of the family of that name, with the labels that it has besides the pipeline's."""
 
     family: str
     value: float
@@ -181,8 +181,8 @@ Metrics = Mapping[str, GaugeMetricFamily | CounterMetricFamily]
 class LedgerCollector(Collector):
     """The pipelines of a folder; an answer of a server is used for ``max_age`` seconds.
 
-    A scrape waits ``timeout`` seconds at most for the files, for the brokers and for the ledgers each. Of files that
-    could not be read by then it knows what it knew before.
+    A scrape waits ``timeout`` seconds at most for the files, for the brokers and for the ledgers each. Files that could
+    not be read by then are reported as before.
     """
 
     def __init__(self, folder: Path, max_age: float = 5.0, timeout: float = 2.5) -> None:
@@ -235,7 +235,7 @@ def _add_servers(
     topics: Mapping[str, BrokerAnswer],
     ledgers: Mapping[str, LedgerReading],
 ) -> None:
-    """A cluster is up if it said of any of its topics what it is, a Postgres if its ledger could be read."""
+    """Add the servers: a cluster is up if it answered about any topic, a Postgres if its ledger could be read."""
     up: dict[tuple[str, str], bool] = {}
     for each in pipelines:
         topic, known = topics[each.name], ledgers.get(each.target.connection, _NOT_YET)

@@ -125,7 +125,7 @@ def quarantined_record(
 
 
 def whole_refused(pipeline: Pipeline, partition: int, offset: int, rights: Rights) -> JsonObject | None:
-    """A record that the rejected batch refused, up to 16 MiB of its key and value; None if there is no such one."""
+    """Return a record that the rejected batch refused, up to 16 MiB of its key and value; None if there is none."""
     with reading(pipeline.target.connection) as cursor:
         head = batches.open_head(cursor, pipeline.name)
         if head is None or head.state is not State.REJECTED:
@@ -160,7 +160,7 @@ class ShownBytes:
 def show_bytes(
     first: bytes | memoryview | None, size: int | None, readable: bool, as_hex: int = _HEX_BYTES
 ) -> ShownBytes | None:
-    """Return what is shown of bytes that begin with ``first``, at most ``as_hex`` of them as hex; None for null."""
+    """Return bytes that begin with ``first`` as shown, at most ``as_hex`` of them as hex; None for null."""
     if size is None or first is None:
         return None
     if not readable:

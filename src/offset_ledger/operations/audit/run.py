@@ -248,7 +248,7 @@ def _read(admin: Admin, connection: Connection, topic: str, reader: ReaderFacts 
 def _with_log(
     admin: Admin, connection: Connection, topic: str, led: Mapping[int, PartitionFacts]
 ) -> dict[int, PartitionFacts]:
-    """Return the partitions with what their leaders' logs hold."""
+    """Return the partitions with the contents of their leaders' logs."""
     starts = log_starts(admin, topic, led)
     stable = {number: end.offset for number, end in last_stable(admin, topic, led).items()}
     ends = high_watermarks(admin, topic, led)

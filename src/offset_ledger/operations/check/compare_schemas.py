@@ -83,7 +83,7 @@ class Following:
         return cls(came, brings)
 
     def marks(self, path: str) -> list[Mark]:
-        """Return what the next record with one of the schemas leads to."""
+        """Return the effects of the next record with one of the schemas."""
         match self.brings.get(path):
             case Column() as column:
                 return [Mark(f"the next record with it brings column {column.name} {column.type.sql}", matters=False)]
@@ -169,7 +169,7 @@ def _of_schemas(pipeline: Pipeline, slot: _Slot, schemas: Sequence[KnownSchema])
 
 
 def _renamed(slot: _Slot, schema: KnownSchema) -> str | None:
-    """Return what to write where the schema has what the file reads under another name, by the schema's own aliases."""
+    """Return what to write if the schema has a path of the file under another name, by the schema's own aliases."""
     if any(_leads(path, schema) for path in slot.paths):
         return None
     for each in schema.fields:
@@ -180,7 +180,7 @@ def _renamed(slot: _Slot, schema: KnownSchema) -> str | None:
 
 
 def _earlier(pipeline: Pipeline, slot: _Slot, schema: KnownSchema) -> str | None:
-    """Return what to write for earlier records, where the schema knows names of a field that nothing reads."""
+    """Return what to write for earlier records, if the schema knows names of a field that nothing reads."""
     read = {path for each in _slots(pipeline) for path in each.paths}
     aliases = [each for field in schema.fields if field.path in slot.paths for each in field.aliases]
     unread = [each for each in aliases if each not in read and not _leads(each, schema)]
@@ -196,7 +196,7 @@ def _by_name(schema: KnownSchema, schemas: Sequence[KnownSchema], text: str) -> 
 
 
 def _types(paths: Sequence[tuple[JsonPath, KnownSchema]]) -> str:
-    """Return what the schemas say of a path each, once if they agree."""
+    """Return the type of each path in the schemas, once if they agree."""
     texts = []
     for path, schema in paths:
         if known := next((each for each in schema.fields if each.path == path), None):

@@ -58,7 +58,7 @@ class Diff:
 
 
 def diff(pipeline: Pipeline) -> Diff:
-    """Compare them, as far as they are there; without Postgres the schema and the file.
+    """Compare schema, file and table, if they are there; without Postgres the schema and the file.
 
     Raises:
         RegistryUnavailable: the registry does not answer.

@@ -46,14 +46,14 @@ def check_packages() -> Iterator[Finding]:
 
 
 def fitting_python(python_version: str, needed: str | None) -> Finding:
-    """Return whether this Python is one of those that the package takes."""
+    """Return whether the package supports this Python."""
     if needed is None or SpecifierSet(needed).contains(python_version, prereleases=True):
         return ok("Python", python_version)
     return problem("Python", f"{python_version}, expected {needed}", "install the package with such a Python")
 
 
 def fitting_packages(needed: Sequence[str], installed: Mapping[str, str]) -> Iterator[Finding]:
-    """A finding for each package that is missing or of another version than needed; one if there is none."""
+    """Return a finding for each package that is missing or of another version than needed; one if there is none."""
     wrong = False
     for requirement in _without_extras(needed):
         installed_version = installed.get(requirement.name)

@@ -262,7 +262,7 @@ def _naming(columns: Sequence[Inferred]) -> tuple[Inferred, ...]:
 
 
 def rows_by_schema(columns: Sequence[Inferred]) -> tuple[Inferred, ...] | None:
-    """The columns of the rows in the schemas of Debezium's envelopes; None where they are none."""
+    """Return the columns of the rows in the schemas of Debezium's envelopes; None if they are none."""
     if not {"op", "source", "after"} <= {each.path[0] for each in columns}:
         return None
     inside = (each for each in columns if each.path[0] == "after" and len(each.path) > 1)
@@ -270,7 +270,7 @@ def rows_by_schema(columns: Sequence[Inferred]) -> tuple[Inferred, ...] | None:
 
 
 def by_connect_names(columns: Sequence[Inferred], schemas: Sequence[WriterSchema]) -> tuple[Inferred, ...]:
-    """The columns with the types that Debezium names in schemas in Avro, of which Avro's own say less."""
+    """Return the columns with the types that Debezium names in Avro schemas, where Avro's own say less."""
     fields = dict[JsonPath, ConnectSchema]()
     for schema in schemas:
         if schema.language is SchemaLanguage.AVRO:

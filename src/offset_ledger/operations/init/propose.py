@@ -93,7 +93,7 @@ def choose_event_id(proposed: Sequence[Proposed], seen: Seen, key_first: bool) -
 
 
 def _given(event_id: str, proposed: Sequence[Proposed], seen: Seen) -> Choice:
-    """The event id that the caller names, which has to be in the records."""
+    """Return the event id that the caller names; the records must have it."""
     if event_id == "key":
         return Choice(None, f"as given; {_shown_share([key for key in seen.keys if key is not None])}")
     columns = {format_path(each.column.path): each.column for each in proposed}
@@ -356,7 +356,7 @@ def _of_sample(sample: Sample, record: RecordShape) -> list[str]:
 
 
 def _refused(decoder: Decoder, sample: Sample) -> list[str]:
-    """Return what the proposed file would refuse of the sample, with the first detail of each reason."""
+    """Return what the proposed file would refuse in the sample, with the first detail of each reason."""
     outcomes = [decoder.decode(each.value, _key(decoder, each.key), each.timestamp) for each in sample.records]
     refusals = [outcome.reasons for outcome in outcomes if isinstance(outcome, Refusal)]
     counts = Counter((reason.path, reason.code) for reasons in refusals for reason in dict.fromkeys(reasons))
@@ -486,9 +486,9 @@ _Entry = dict[str, Any]
 
 
 def suite_document(name: str, columns: Sequence[Column], values: Mapping[str, Sequence[object]]) -> _Entry | None:
-    """The suite in Great Expectations' JSON; None where there is nothing to expect.
+    """Return the suite in Great Expectations' JSON; None if there is nothing to expect.
 
-    Its expectations warn: a sample is no proof. What the table itself refuses, a null where none may be, needs none.
+    Its expectations warn: a sample proves nothing. What the table itself refuses, such as a null, needs none.
     """
     entries = list[_Entry]()
     for column in columns:

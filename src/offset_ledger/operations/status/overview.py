@@ -83,7 +83,7 @@ def overview(folder: Path = FOLDER) -> tuple[PipelineLine, ...]:
 
 
 def _in_ledger(conn_id: str, of_ledger: list[Pipeline]) -> list[_Known]:
-    """The pipelines of these files, and those of their ledger that no file has any more."""
+    """Return the pipelines of these files, and those of their ledger without a file."""
     try:
         with reading(conn_id, "offset-ledger status") as cursor:
             ledger = read_ledger(cursor)

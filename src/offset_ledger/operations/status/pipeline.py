@@ -230,7 +230,7 @@ class Standing:
 
 
 def assess(pipeline: Pipeline, ledger: Ledger, topic: BrokerAnswer, now: datetime) -> Standing:
-    """Return where the pipeline stands by what its ledger knows and its broker answered."""
+    """Return where the pipeline stands by its ledger and its broker's answer."""
     row, broker = ledger.pipelines.get(pipeline.name), topic.snapshot
     topic_id = row["topic_id"] if row else None
     # The cursors of a topic that was recreated say nothing about its log; one that is gone has no log.
@@ -277,7 +277,7 @@ def _condition(
 
 
 def question(row: LedgerRow | None) -> str | None:
-    """Return what people have to decide before the pipeline goes on; None if nothing."""
+    """Return the decision that the pipeline waits for; None if there is none."""
     if row and row["state"] == "rejected":
         return f"batch {row['batch_id']} is rejected and requires a decision"
     if row and row["state"] == "staging" and row["late"]:

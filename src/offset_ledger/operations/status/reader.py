@@ -45,7 +45,7 @@ def reading(conn_id: str, name: str = "offset-ledger page") -> Iterator[Cursor]:
 
 
 def read_ledger(cursor: Cursor, names: Sequence[str] | None = None) -> Ledger:
-    """Return what the ledger knows of these pipelines, or of all but the forgotten ones."""
+    """Return the ledger's state of these pipelines, or of all but the forgotten ones."""
     arguments = {"pipelines": None if names is None else list(names), "limit": COUNTED}
     pipelines = {row["pipeline"]: row for row in read_rows(cursor, "standing/pipelines", **arguments)}
     partitions: dict[str, list[LedgerPartition]] = {}

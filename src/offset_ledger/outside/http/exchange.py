@@ -166,7 +166,7 @@ def untrusted(where: str, reason: str) -> ConfigurationError:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it came from, without the steps of a handshake that wait for the other side."""
+    """Return the error and its causes, without the steps of a handshake that wait for the other side."""
     while error is not None:
         if not isinstance(error, ssl.SSLWantReadError | ssl.SSLWantWriteError):
             yield error

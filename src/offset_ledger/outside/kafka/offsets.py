@@ -31,7 +31,7 @@ def log_starts(admin: Admin, topic: str, partitions: Iterable[int]) -> dict[int,
 
 
 def high_watermarks(admin: Admin, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-    """The end of each log, as far as it is replicated."""
+    """Return the end of each log up to which it is replicated."""
     return _offsets(_list(admin, topic, dict.fromkeys(partitions, OffsetSpec.LATEST)))
 
 

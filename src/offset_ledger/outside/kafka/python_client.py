@@ -109,7 +109,7 @@ def _client(connection: Connection, **settings: Any) -> KafkaNetClient:
 
 
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]
-    """Connections, of which none is tried again with a login or a certificate that was refused."""
+    """Connections; none is tried again with a login or a certificate that was refused."""
 
     def __init__(self, connection: Connection, net: NetworkSelector, **settings: Any) -> None:
         super().__init__(net, **settings)
@@ -138,7 +138,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
             self._refused[node_id] = meant
 
     def _wrong_listener(self, node_id: Any) -> OffsetLedgerError | None:
-        """The error if none of bootstrap.servers can be the one that is meant; they are looked at once."""
+        """Return an error if every address of bootstrap.servers is the wrong listener; they are looked at once."""
         if self._looked or self.bootstrapped or not self.cluster.is_bootstrap(node_id):
             return None
         self._looked, brokers = True, self.cluster.bootstrap_brokers()

@@ -1,6 +1,6 @@
 """The records of offset ranges, by kafka-python: it logs in everywhere, and gives header names of any bytes.
 
-Of a range also the timestamp of its first or its last record alone.
+It also gives the timestamp of a range's first or last record alone.
 """
 
 from __future__ import annotations

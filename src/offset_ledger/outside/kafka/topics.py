@@ -91,7 +91,7 @@ class TopicConfigs:
 
 
 def topic_configs(admin: Admin, topic: str, *names: str) -> TopicConfigs:
-    """The settings of these names, or all if none is given; none where this login may not read them."""
+    """Return the settings of these names, or all if none is given; none if this login may not read them."""
     asked = ConfigResource(ConfigResourceType.TOPIC, topic, list(names) or None)
     configs = describe_configs(admin, [asked])[topic]
     own = frozenset(name for name, config in configs.items() if config["config_source"] == _OF_THE_TOPIC)

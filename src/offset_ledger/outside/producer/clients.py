@@ -26,7 +26,7 @@ _KINDS = {
 
 
 def login(connection: Connection, on_error: Callable[[OffsetLedgerError], None]) -> dict[str, Any]:
-    """Return what a client of librdkafka needs to log in; ``on_error`` is given why there is no new token later.
+    """Return the login settings of a librdkafka client; ``on_error`` is given why there is no new token later.
 
     Raises:
         ConfigurationError: librdkafka cannot log in so.
@@ -57,7 +57,7 @@ def group_consumer(extra: Mapping[str, str], group: str, **more: Any) -> Consume
 
 
 def as_kafka_error(error: KafkaException, trouble: KafkaError | str | None = None) -> Exception:
-    """Return librdkafka's error as Kafka's own of that name; ``trouble`` is what the client said before."""
+    """Return librdkafka's error as Kafka's own of that name; ``trouble`` is what the client reported before."""
     cause: KafkaError = error.args[0]
     code = cause.code()
     kind: type[Exception] = _KINDS.get(code, kafka_errors.for_code(code) if code > 0 else kafka_errors.KafkaError)

@@ -405,7 +405,7 @@ class Publisher:
             self._on_error(record, error)
 
     def _translated(self, error: Exception) -> Exception:
-        """Return the error under Kafka's own name, with what the client said of itself."""
+        """Return the error under Kafka's own name, with the client's own report."""
         if not isinstance(error, KafkaException):
             return error
         cause: KafkaError = error.args[0]
@@ -415,7 +415,7 @@ class Publisher:
         return as_kafka_error(KafkaException(cause), str(self._no_token) if self._no_token else trouble)
 
     def _fenced(self, cause: BaseException) -> ProducerFenced | None:
-        """Return the error for a producer that a newer one has replaced, if that is what ``cause`` says."""
+        """Return the error for a producer that a newer one has replaced, if ``cause`` is that."""
         fences = kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError
         if self._transactional_id is None or not isinstance(cause, fences):
             return None
@@ -483,7 +483,7 @@ def sendable(name: str) -> bool:
 
 
 def _check(record: Record) -> None:
-    """Refuse what is no record of Kafka, and the one moment that librdkafka takes for another."""
+    """Refuse what is not a record of Kafka, and the one moment that librdkafka reads as another."""
     if record.timestamp_ms is not None and not 0 <= record.timestamp_ms < 2**63:
         raise ValueError(f"a timestamp should be milliseconds since 1970, found {record.timestamp_ms}")
     if record.timestamp_ms == 0:

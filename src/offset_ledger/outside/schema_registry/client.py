@@ -122,7 +122,7 @@ class Registry:
         return self._schemas[schema_id]
 
     def by_guid(self, guid: UUID) -> WriterSchema | None:
-        """The schema with that GUID, under its id; None where the registry knows no such one, or no GUIDs at all.
+        """Return the schema with that GUID, under its id; None if the registry does not know it, or no GUIDs at all.
 
         Raises:
             UnusableSchema: as :meth:`schema`; or it is of another context than the URL of the registry.
@@ -355,7 +355,7 @@ def _schema_of(answer: _Document, what: str) -> Schema:
 
 
 def _held(text: str, part: str, what: str) -> str:
-    """Return the text, which UTF-8 and Postgres can hold.
+    """Return the text after checking that UTF-8 and Postgres can hold it.
 
     Raises:
         UnusableSchema: they cannot.

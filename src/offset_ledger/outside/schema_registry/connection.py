@@ -1,7 +1,7 @@
 """The connection to a registry: its settings, and questions by path.
 
 The extra of an Airflow connection has the names of Confluent's own clients. A question goes to the URLs one after the
-other, logged in, and is retried while none is well.
+other, logged in, and is retried until one answers well.
 """
 
 import base64

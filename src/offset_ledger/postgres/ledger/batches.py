@@ -23,7 +23,7 @@ from offset_ledger.postgres.ledger.database import Cursor, named_sql
 
 
 def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
-    """The batch with its ranges, locked against every other step if asked; raises UnknownBatch where there is none."""
+    """Return the batch with its ranges, locked against every other step if asked; raises UnknownBatch if none."""
     if lock:
         cursor.execute("SELECT FROM offset_ledger.batch WHERE batch_id = %s FOR UPDATE", [batch_id])
     row: Any = cursor.execute(named_sql("batches/read"), [batch_id]).fetchone()
@@ -183,7 +183,7 @@ def move(
 
 
 def lock(cursor: Cursor, attempt: Attempt, wanted: State) -> Batch:
-    """Lock the batch for the rest of the transaction; an attempt that has it no more, in this state, is refused."""
+    """Lock the batch for the rest of the transaction; refuse an attempt that no longer has it, in this state."""
     batch = read_batch(cursor, attempt.batch_id, lock=True)
     if (batch.attempt, batch.state) != (attempt, wanted):
         refuse(batch, attempt, wanted)

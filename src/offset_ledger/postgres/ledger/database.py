@@ -29,7 +29,7 @@ ONE_SNAPSHOT = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class Cursor(DictCursor):
-    """Rows by name and by place; typed, which psycopg2's own is not, and returned by what executes, as in psycopg 3."""
+    """A cursor with rows by name and by place; typed, unlike psycopg2's own, and execute returns it as in psycopg 3."""
 
     def execute(  # type: ignore[override]
         self, query: str | bytes | Composable, arguments: Mapping[str, Any] | Sequence[Any] | None = None
@@ -52,7 +52,7 @@ class Cursor(DictCursor):
 
 
 def _with_percents(query: Composable) -> Composable:
-    """The query, in which a % of a name or a text is one also beside arguments."""
+    """Return the query with each % of a name or a text escaped, as it has arguments."""
     if isinstance(query, Composed):
         return Composed(map(_with_percents, query.seq))
     if isinstance(query, Literal) and isinstance(query.wrapped, str):

@@ -1,4 +1,4 @@
-"""The outbox of dead letters: what waits, what was delivered where, and up to where that is known."""
+"""The outbox of dead letters: those that wait, those that were delivered, and the offsets up to which that is known."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass

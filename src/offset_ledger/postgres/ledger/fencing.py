@@ -206,7 +206,7 @@ def kept_awake(session: Session, source: Iterable[T]) -> Iterator[T]:
 
 @contextmanager
 def _pinging(session: Session, every: float) -> Iterator[None]:
-    """Run a query every so many seconds (0: never), in a transaction if one is open; it ends before the block."""
+    """Run a query every ``every`` seconds (0: never), in a transaction if one is open; it ends before the block."""
     over = threading.Event()
 
     def ping() -> None:

@@ -26,9 +26,9 @@ def record_seen(cursor: Cursor, notice: Notice, notifier: str) -> None:
 
 
 def claim(cursor: Cursor, pipeline: str, notifier: str, seconds: float) -> DueNotification | None:
-    """The oldest notification that is not sent yet, for so many seconds; None if there is none.
+    """Claim the oldest unsent notification for ``seconds``, and return it; None if there is none.
 
-    What was last seen more than a day ago, or has ended, is not sent any more.
+    One that was last seen more than a day ago, or has ended, is not sent any more.
     """
     row = cursor.run("notify/claim", pipeline=pipeline, notifier=notifier, seconds=seconds).fetchone()
     if row is None:

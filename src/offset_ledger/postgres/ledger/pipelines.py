@@ -1,4 +1,4 @@
-"""A pipeline in the ledger: its topics, where it stands in their logs, and what is known of the logs below."""
+"""A pipeline in the ledger: its topics, its positions in their logs, and facts about the logs below."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def is_registered(cursor: Cursor, pipeline: str) -> bool:
 
 
 def registered_of(cursor: Cursor, pipeline: Pipeline) -> Pipeline | None:
-    """The pipeline as the ledger knows it, for what concerns the table: of several topics any that it has met."""
+    """Return the pipeline as the ledger knows it, for what concerns the table: of several topics any known one."""
     if not pipeline.source.several:
         return pipeline if is_registered(cursor, pipeline.name) else None
     cursor.execute("SELECT topic FROM offset_ledger.pipeline WHERE file = %s ORDER BY pipeline", [pipeline.file])
@@ -190,7 +190,7 @@ def record_start_offsets(cursor: Cursor, pipeline: str, log_id: str, starts: Ite
 
 
 def has_snapshot_since(cursor: Cursor, pipeline: str, age: timedelta) -> bool:
-    """Return whether a snapshot that is at most so old was recorded."""
+    """Return whether a snapshot was recorded in the last ``age``."""
     query = "SELECT FROM offset_ledger.topic_look WHERE pipeline = %s AND seen_at > clock_timestamp() - %s"
     return bool(cursor.execute(query, [pipeline, age]).rowcount)
 
@@ -234,12 +234,12 @@ class Retirement:
 
 
 def retirements(cursor: Cursor, pipelines: Sequence[str]) -> dict[str, Retirement]:
-    """The decisions that hold for these pipelines, by pipeline."""
+    """Return the decisions in force for these pipelines, by pipeline."""
     return {row["pipeline"]: Retirement(*row[1:]) for row in cursor.run("topics/retired", pipelines=list(pipelines))}
 
 
 def read_retirement(pipeline: Pipeline) -> Retirement | None:
-    """The decision that holds for this pipeline, if there is one; raises DatabaseUnavailable."""
+    """Return the decision in force for this pipeline, if there is one; raises DatabaseUnavailable."""
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         return retirements(cursor, [pipeline.name]).get(pipeline.name)
 

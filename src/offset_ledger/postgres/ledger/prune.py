@@ -13,9 +13,9 @@ from offset_ledger.postgres.ledger.database import Cursor, Session, rows, set_lo
 
 @dataclass(frozen=True, slots=True)
 class OldPart:
-    """The old part of one log: what ended before ``older_than``, of the batches up to ``up_to`` (-1: of none).
+    """The old part of one log: what ended before ``older_than``, in the batches up to ``up_to`` (-1: none).
 
-    The same of the quarantined records, which have an age of their own.
+    Its quarantined records have an age of their own.
     """
 
     pipeline: str
@@ -106,9 +106,9 @@ def read_heads(cursor: Cursor, part: OldPart, after: int, limit: int) -> list[He
 
 
 def read_runs(cursor: Cursor, part: OldPart, heads: Sequence[Head], after: int, limit: int) -> Iterator[Run]:
-    """The runs of these heads, each with the other batches between the summary before it, ``after``, and its own.
+    """Return the runs of these heads, each with the other batches between the summary before it (``after``) and it.
 
-    Of the others there are up to ``limit`` in all: a run that has more of them goes on, and is the last.
+    There are up to ``limit`` others in all: a run that has more of them goes on, and is the last.
     """
     for kept, group in groupby(heads, key=lambda head: head.kept_by is not None):
         if not kept:
@@ -165,6 +165,6 @@ def delete_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], ids:
 
 
 def unknown(session: Session, batch_ids: Sequence[int]) -> set[int]:
-    """The ids of these that no batch has any more."""
+    """Return the ids of these that no batch has any more."""
     query = "SELECT batch_id FROM offset_ledger.batch WHERE batch_id = ANY(%s) AND kind <> 'pruned'"
     return set(batch_ids) - {row[0] for row in rows(session, query, [list(batch_ids)])}

@@ -18,7 +18,7 @@ from offset_ledger.postgres.ledger.staging import StagingTables
 
 @dataclass(frozen=True, slots=True)
 class RedriveChoice:
-    """A choice of unresolved records to try again: of this reason code, quarantined since, and at most how many."""
+    """A choice of unresolved records to try again: of this reason code, quarantined since then, at most ``limit``."""
 
     reason: str | None = None
     since: datetime | None = None
@@ -72,7 +72,7 @@ def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
 
 
 def staged_others(cursor: Cursor, tables: StagingTables) -> str | None:
-    """A record in staging, as partition:offset, that the batch did not choose; None where there is none."""
+    """Return a staged record, as partition:offset, that the batch did not choose; None if there is none."""
     names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
     row = cursor.execute(sql.SQL(named_sql("redrive/others")).format(**names), {"batch_id": tables.batch_id}).fetchone()
     return row[0] if row else None

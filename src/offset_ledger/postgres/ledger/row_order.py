@@ -49,8 +49,8 @@ def write_order(cursor: Cursor, pipeline: Pipeline, moment: str) -> None:
 def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bool:
     """Return whether a table of unknown order has rows that the moment of the pipeline file cannot order.
 
-    What is unknown was written when delete markers came of tombstones alone, and so had Kafka's timestamp. Markers
-    alone do not show what they have won over.
+    The order is unknown if only tombstones made delete markers then, so the rows had Kafka's timestamp. Markers alone
+    do not show which rows they replaced.
     """
     if record.publish_at or record.publish_at_header:
         return _any(cursor, table, "_deleted")
@@ -162,7 +162,7 @@ def order_columns(record: RecordShape) -> list[str]:
 
 
 def rows_of(pipeline: Pipeline) -> sql.Composable:
-    """The table with the order of each row, or a query of those of the pipeline's topic alone.
+    """Return the table with the order of each row, or a query of those of the pipeline's topic alone.
 
     It is empty where rows have no coordinates.
     """

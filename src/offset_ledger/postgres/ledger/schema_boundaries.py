@@ -60,7 +60,7 @@ class SchemaBoundary:
 
 
 def met(cursor: Cursor, tables: StagingTables, messages: bool) -> tuple[FirstUse, ...]:
-    """The schemas that the staged records name, with the bytes that say which of its ``messages`` one is."""
+    """Return the schemas that the staged records name, with the bytes that name one of its ``messages``."""
     head = sql.SQL(named_sql("following/message_head") if messages else "''::bytea")
     names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
     cursor.execute(sql.SQL(named_sql("following/met")).format(head=head, **names))
@@ -77,7 +77,7 @@ def record(cursor: Cursor, batch_id: int, boundaries: Iterable[SchemaBoundary]) 
 
 
 def read(cursor: Cursor, batch_id: int) -> tuple[SchemaBoundary, ...]:
-    """The boundaries that the batch has met."""
+    """Return the boundaries of the batch."""
     return tuple(
         SchemaBoundary(
             *(row["partition"], row["first_offset"], Writer(row["schema_id"], row["message"]), row["ends"]),
@@ -88,7 +88,7 @@ def read(cursor: Cursor, batch_id: int) -> tuple[SchemaBoundary, ...]:
 
 
 def opening(cursor: Cursor, batch_id: int) -> dict[Writer, dict[int, int]]:
-    """The schemas with which ranges of the batch begin, as far as it is known: partitions with their offsets."""
+    """Return the schemas at which ranges of the batch begin, if known: partitions with their offsets."""
     cursor.run("following/opening", batch_id=batch_id)
     first_offsets: dict[Writer, dict[int, int]] = {}
     for partition, schema_id, message, first_offset in cursor.fetchall():
@@ -109,7 +109,7 @@ def accept(cursor: Cursor, pipeline: str, differences: Iterable[Difference], ori
 
 
 def read_writer_schemas(cursor: Cursor, pipeline: str, refs: Iterable[SchemaRef]) -> dict[SchemaRef, WriterSchema]:
-    """The schemas of these ids and GUIDs that are kept."""
+    """Return the schemas of these ids and GUIDs that are kept."""
     wanted, kept = frozenset(refs), dict[SchemaRef, WriterSchema]()
     ids = [each for each in wanted if isinstance(each, int)]
     guids = [str(each) for each in wanted if isinstance(each, UUID)]

@@ -13,7 +13,7 @@ from offset_ledger.errors import OffsetLedgerError
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The error that a SQLSTATE is: ``text`` goes on from the place, ``advice`` says what to do."""
+    """The meaning of a SQLSTATE: ``text`` goes on from the place, ``advice`` says what to do."""
 
     kind: type[OffsetLedgerError]
     text: str
@@ -91,7 +91,7 @@ _CANCELLED = Meaning(errors.TransientError, "had a statement cancelled by somebo
 
 
 def is_of_size(error: psycopg2.Error, size: int) -> bool:
-    """Return whether a row among so many bytes is too large for Postgres; memory runs out for other reasons too."""
+    """Return whether a row of ``size`` bytes is too large for Postgres; memory runs out for other reasons too."""
     state = error.pgcode or ""
     return state[:2] == "54" or "memory alloc request size" in str(error) or (state == "53200" and size > _LARGE)
 
@@ -104,7 +104,7 @@ def meaning(sqlstate: str | None, message: str = "") -> Meaning | None:
 
 
 def meaning_in(text: str) -> Meaning | None:
-    """The meaning of an error of which only a text is left, with the name of its class."""
+    """Return the meaning of an error of which only the text is left, with the name of its class."""
     match = _CLASS.search(text)
     return meaning(_STATES.get(match[1]), text) if match else None
 

@@ -179,7 +179,7 @@ def typed_keys(record: RecordShape, staging: sql.Composable) -> sql.Composable:
 
 
 def key_collations(cursor: Cursor, pipeline: Pipeline, staged: bool = False) -> dict[str, str]:
-    """The types of those columns of the key that have a collation, with that of the target, which exists."""
+    """Return the types of the key's columns that have a collation, with that of the target, which exists."""
     place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
     there = cursor.run("staging/collations", **place, columns=[column.name for column in pipeline.record.key_columns])
     types = {column.name: _type(column, staged) for column in pipeline.record.key_columns}
@@ -264,7 +264,7 @@ def count(cursor: Cursor, tables: StagingTables, table: str) -> dict[int, int]:
 
 
 def refused_by_reason(cursor: Cursor, tables: StagingTables, limit: int | None) -> list[dict[str, Any]]:
-    """The refusals by code and path, with at most ``limit`` coordinates of each."""
+    """Return the refusals by code and path, with at most ``limit`` coordinates of each."""
     query = sql.SQL(named_sql("staging/refused_by_reason")).format(refused=tables.identifier(tables.refused))
     return [dict(row) for row in cursor.execute(query, {"limit": limit})]
 

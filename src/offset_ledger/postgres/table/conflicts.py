@@ -23,7 +23,7 @@ _COMMA, _AND = sql.SQL(", "), sql.SQL(" AND ")
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A constraint that so many staged records would break.
+    """A constraint that some staged records would break.
 
     ``rule`` says what it demands. In the session, ``coordinates_sql`` selects ``_partition, _offset`` of each,
     ``reasons_sql`` also its ``reason``.
@@ -158,7 +158,7 @@ def _image(cursor: Cursor, pipeline: Pipeline) -> dict[str, list[sql.Composable]
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A constraint in the search: the statements about it with their open parts, and what is said of a record.
+    """A constraint in the search: the statements about it with their open parts, and the text about a record.
 
     ``stored`` are columns of the stored row that these need; their values, and its own, have names that no column of a
     user has.
@@ -176,7 +176,7 @@ class _Rule:
 
 
 def _unique(place: int, unique: Unique, target: sql.Composable) -> _Rule:
-    """A unique constraint: of two rows with the same values one loses."""
+    """Return the rule of a unique constraint: one of two rows with the same values loses."""
     values, claimed = _values(place, unique.parts)
     holds = sql.Identifier(f"_holds_{place}")
     held = sql.SQL("({})").format(sql.SQL(unique.predicate))

@@ -27,7 +27,7 @@ class ExistingTable:
 
 
 def read_existing(cursor: Cursor, schema: str, table: str) -> ExistingTable | None:
-    """Read the table; None where there is none."""
+    """Read the table; None if there is none."""
     place = {"schema": schema, "table": table}
     columns = tuple(
         ExistingColumn(

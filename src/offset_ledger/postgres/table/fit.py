@@ -97,7 +97,7 @@ def _of_uniques(cursor: Cursor, pipeline: Pipeline, written: set[str]) -> Iterat
 
 
 def _of_references(cursor: Cursor, pipeline: Pipeline) -> Iterator[Misfit]:
-    """The foreign keys that refer to a table of which this login does not see every row."""
+    """Yield the foreign keys that refer to a table in which this login cannot see every row."""
     for reference in own_references(cursor, pipeline):
         if not reference.is_readable:
             yield Misfit(
@@ -130,7 +130,7 @@ class References(NamedTuple):
 
 
 def self_references(cursor: Cursor, pipeline: Pipeline) -> References:
-    """Return what foreign keys the target has that refer to itself."""
+    """Return the foreign keys of the target that refer to itself."""
     return References(*cursor.run("table/self_references", **_place(pipeline)).one())
 
 

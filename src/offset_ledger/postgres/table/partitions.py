@@ -14,7 +14,7 @@ _SUFFIXES = {Period.DAY: "YYYYMMDD", Period.WEEK: "YYYYMMDD", Period.MONTH: "YYY
 def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable | None = None) -> list[Misfit]:
     """Return the partitions that the next commit creates: for the staged rows, and ahead of today.
 
-    Of a period that other partitions have a part of, they are about the rest. A table that is not partitioned as
+    If other partitions have a part of a period, they take the rest. A table that is not partitioned as
     ``target.partitions`` says is left to the fit of the table.
 
     Raises:
@@ -73,7 +73,7 @@ def partitions_of_moments(cursor: Cursor, pipeline: Pipeline, moments: sql.Compo
 
 
 def _staged(target: Target, name: str, staging: sql.Composable) -> sql.Composable:
-    """The staged rows, with the bookkeeping column of which the partition column is a copy under its name."""
+    """Return the staged rows, with the bookkeeping column that the partition column copies under its name."""
     copied = next((copied for copied, own in target.copied if own == name), None)
     if copied is None:
         return staging

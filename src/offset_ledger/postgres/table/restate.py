@@ -50,7 +50,7 @@ def read_reach(cursor: Cursor, pipeline: str) -> tuple[OffsetRange, ...]:
 
 
 def read_unfinished(cursor: Cursor, pipeline: str, snapshot: TopicSnapshot) -> tuple[Part, ...]:
-    """The parts of the pipeline's last remerge that are still to be replayed, as far as the topic still has them."""
+    """Return the parts of the pipeline's last remerge that are still to be replayed, and that the topic still has."""
     parts = (
         Part(row[0], row[1], within((OffsetRange(*r) for r in row[2]), snapshot.bounds))
         for row in cursor.run("table/remerge_pending", pipeline=pipeline)

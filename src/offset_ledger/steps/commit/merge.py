@@ -30,7 +30,7 @@ _COUNTS = tuple(MergeCounts.__slots__)
 
 
 def work_memory(rows: int) -> str:
-    """``work_mem`` for one sort and the joins of so many staged rows: in memory where 1 GiB is enough.
+    """Return the ``work_mem`` for a sort and the joins of ``rows`` staged rows: in memory if 1 GiB is enough.
 
     A sorted row took 165 bytes with seven declared columns.
     """
@@ -42,7 +42,7 @@ def merge(
 ) -> dict[int, MergeCounts]:
     """Merge the staged rows into the target and account for each of them, by partition.
 
-    ``staged_rows`` is what the slices say of each partition. With ``fill``, rows whose state is one of the staged
+    ``staged_rows`` are the counts of the slices by partition. With ``fill``, rows whose state is one of the staged
     records, and whose values are others now, are written again; they count as updated.
 
     Raises:
@@ -121,7 +121,7 @@ def _other_rows(tables: StagingTables) -> IncompleteStaging:
 
 
 def _new_rows(rows: int) -> dict[str, int]:
-    """The counts of a partition of which each staged row is a new one."""
+    """Return the counts of a partition all of whose staged rows are new."""
     new = dict.fromkeys(("rows", "inserted", "standing", "added", "write_0"), rows)
     return dict.fromkeys(_COUNTS, 0) | new
 
@@ -227,7 +227,7 @@ _SECONDS = 5
 
 
 def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) -> str:
-    """The event with the most bytes in the columns of the index that refused one; empty where none can be named."""
+    """Return the event with the most bytes in the columns of the index that refused one; empty if none can be named."""
     if (error.pgcode or "")[:2] != _TOO_LARGE:
         return ""
     index = {"schema": error.diag.schema_name, "name": error.diag.constraint_name}

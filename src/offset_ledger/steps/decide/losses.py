@@ -42,10 +42,10 @@ def lost_ranges(cursors: Cursors, snapshot: TopicSnapshot) -> tuple[OffsetRange,
 
 
 def loss_question(pipeline: Pipeline) -> Question | None:
-    """The question that a person has to answer before the pipeline can go on; None if nothing is lost.
+    """Return the question that a person has to answer before the pipeline can go on; None if nothing is lost.
 
     A head batch that is completely staged needs no offset of the topic any more: then only its tombstones are in
-    question. With ``on_expired: fail`` the pipeline file has already said no to expired offsets and tombstones.
+    question. With ``on_expired: fail`` the pipeline file has already refused expired offsets and tombstones.
 
     Raises:
         UnknownTopic: the topic does not exist, and is none of several that can be retired.

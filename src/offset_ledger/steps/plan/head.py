@@ -118,7 +118,7 @@ def backlogs(next_offsets: Mapping[int, int], snapshot: TopicSnapshot) -> tuple[
 
 
 def plan_head(waiting: Sequence[Backlog], limit: int, turn: int = 0) -> tuple[OffsetRange, ...]:
-    """The ranges of the next head batch: each starts at its cursor, together at most ``limit`` offsets."""
+    """Return the ranges of the next head batch: each starts at its cursor, together at most ``limit`` offsets."""
     shares = fair_shares([b.width for b in waiting], limit, turn)
     return tuple(
         OffsetRange(b.partition, b.start, b.start + share) for b, share in zip(waiting, shares, strict=True) if share

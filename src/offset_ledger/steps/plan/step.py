@@ -133,7 +133,7 @@ def _plan(
 def _look_for_open(
     cursor: Cursor, pipeline: Pipeline, origin: Origin, take_rejected: bool, ahead: bool
 ) -> tuple[PlannedBatch | None, Batch | None]:
-    """Return what is to be done instead of planning a batch, if anything; and the open one that a batch ahead follows.
+    """Return what to do instead of planning a batch, if anything; and the open batch that a batch ahead follows.
 
     That one is locked, because its ends are final only until another claim.
     """

@@ -14,11 +14,11 @@ from offset_ledger.steps.plan.head import is_drained
 
 
 def find_pipelines(pipeline: Pipeline, record: bool = True) -> tuple[Pipeline, ...]:
-    """A pipeline for each topic that the file reads now; the file's own where it reads one.
+    """Return a pipeline for each topic that the file reads now; the file's own if it reads one.
 
-    The cluster is asked which topics match a pattern. One that it had before and has no more is among them, so that
-    what was not read of it is missed, until a person has settled that it is gone. What is found is recorded, unless
-    nothing should be written.
+    The cluster is asked which topics match a pattern. A topic that it had before and lost is among them, so that its
+    unread records are missed until a person has settled that it is gone. The topics are recorded, unless nothing should
+    be written.
 
     Raises:
         ConfigurationError: no topic matches, and none ever did.
@@ -50,7 +50,7 @@ def _existing(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def known_pipelines(pipeline: Pipeline, ledger: AbstractContextManager[Cursor] | None = None) -> tuple[Pipeline, ...]:
-    """Return them without asking the cluster: of a pattern, the topics that earlier runs have found; retired ones too.
+    """Return them without asking the cluster: for a pattern, the topics that earlier runs have found; retired ones too.
 
     ``ledger`` is a transaction with the ledger, which is entered only for a pattern.
 

@@ -69,7 +69,7 @@ def short(value: float) -> str:
 
 
 def share(value: float | None) -> str:
-    """A share as a percentage; a dash where there is none."""
+    """Return a share as a percentage; a dash if there is none."""
     return _NONE if value is None else show_share(value)
 
 
@@ -83,7 +83,7 @@ def observed(value: str | None, expectation_type: str) -> str:
 
 
 def rounded(text: str) -> str:
-    """The text with at most six significant digits in each number that has long decimals or an exponent."""
+    """Return the text with at most six significant digits in each number that has long decimals or an exponent."""
     return _LONG_NUMBER.sub(
         lambda match: f"{Decimal(f'{float(match[0]):.6g}'):,f}" if len(match[1]) < 7 else match[1], text
     )
@@ -97,7 +97,7 @@ def moment(value: datetime | str | None) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """A duration; a dash where there is none."""
+    """Return a duration; a dash if there is none."""
     return _NONE if seconds is None else show_duration(seconds)
 
 

@@ -109,7 +109,7 @@ def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ..
 
 
 def _look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool) -> RecordWindow:
-    """Return the offsets of the timestamps ``[since, until)`` up to the last stable ones, and what of them is gone.
+    """Return the offsets of the timestamps ``[since, until)`` up to the last stable ones, and those that are gone.
 
     Kafka's index finds the first record at or after a moment, so records that came late are left out, and named as far
     as the ledger knows them. With ``scan`` they are part of the window.

@@ -1,8 +1,8 @@
 """The two ends of an attempt at staging: the claim that makes its tables, and the seal that checks them.
 
 The seal asks whether compaction may have removed tombstones that nobody read. A tombstone is kept for
-``delete.retention.ms`` from the first cleaning on that reaches it (KIP-534), so at least that long after it was
-written. What is read within that time, and what lacks no offset, lacks no tombstone.
+``delete.retention.ms`` from the first cleaning that reaches it (KIP-534), so at least that long after it was written. A
+read within that time, or one without a missing offset, misses no tombstone.
 """
 
 from collections.abc import Mapping

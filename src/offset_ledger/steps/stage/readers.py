@@ -1,7 +1,7 @@
-"""The engines: the slices of a batch, read and staged by this process, or by tasks of Spark on whichever executor.
+"""The engines: the slices of a batch, read and staged by this process, or by tasks of Spark on any executor.
 
-Each slice that a task has done stands in the manifest, so progress is read there; a failed job becomes the error that
-its text names.
+Each slice that a task has done is in the manifest, so progress is read there; a failed job becomes the error that its
+text names.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def slices_shown(database: Connection, attempt: Attempt, total: int) -> Iterator
 
 
 def _watch(database: Connection, attempt: Attempt, advance: OnProgress, done: threading.Event) -> None:
-    """Count until it is done; a short stage is never asked about, and one that cannot be counted goes on uncounted."""
+    """Count until it is done; a short stage is never counted, and one that cannot be counted goes on uncounted."""
     if done.wait(_SECONDS):
         return
     shown = 0

@@ -1,6 +1,6 @@
 """Kafka records as Arrow batches of one column for each of their fields, in chunks of a limited number and size.
 
-Those of slices are read by one consumer for each thread of the step, or each task of Spark.
+Slices are read by one consumer for each thread of the step, or each task of Spark.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The schemas that records name, from the ledger or the registry, and the columns that follow them.
 
 A head batch ends before the first record that needs another column, and the batch after it brings the column. A batch
-of which some range begins with such a record takes the change as a whole; so each change ends one batch, and no
-partition waits for another. Batches that read old records again have the columns of now.
+with a range that begins with such a record takes the change as a whole; so each change ends one batch, and no partition
+waits for another. Batches that read old records again have the columns of now.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SchemaLookup:
         return cls(pipeline.name, source, database, get_connection(source.registry), new_records=True, keeps=False)
 
     def __call__(self, refs: frozenset[SchemaRef]) -> Mapping[SchemaRef, Schema]:
-        """The schemas of these ids and GUIDs, or what is wrong with one, without those that the registry does not know.
+        """Return the schemas of these ids and GUIDs, or what is wrong with one, without those unknown to the registry.
 
         Raises:
             SchemaChanged: the registry has another schema under an id than when it was first met.
@@ -252,7 +252,7 @@ def undecided(
 
 
 def end_at_boundaries(session: Session, pipeline: Pipeline, batch: Batch, tables: StagingTables) -> bool:
-    """Return whether what was staged met a schema that needs other columns, so that the batch has to be staged again.
+    """Return whether the batch has to be staged again, because its records have a schema that needs other columns.
 
     Then its ranges end before that schema, or the next claim brings the columns. All in one transaction.
 

@@ -86,7 +86,7 @@ def validate(
 def _settle(
     session: Session, pipeline: Pipeline, batch: Batch, verdict: GateVerdict, origin: Origin
 ) -> tuple[Batch, GateVerdict | None]:
-    """Move the failing rows and the batch; no verdict where a concurrent attempt came first."""
+    """Move the failing rows and the batch; return no verdict if a concurrent attempt came first."""
     batch_id, tables = batch.batch_id, StagingTables(batch.attempt)
     with transaction(session) as cursor:
         current = batches.read_batch(cursor, batch_id, lock=True)

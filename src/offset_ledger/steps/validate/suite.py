@@ -188,7 +188,7 @@ class _Reader:
 
 
 def _wrong_in(query: str) -> str | None:
-    """Return what Great Expectations, which formats a query and hands it to SQLAlchemy's ``text``, would take amiss."""
+    """Return what Great Expectations, which formats a query and hands it to SQLAlchemy's ``text``, would misread."""
     from sqlalchemy import text  # a suite with a query is rare, and this takes its time
 
     if "{batch}" not in query:

@@ -82,7 +82,7 @@ class ExpectationResult:
 
     @property
     def note(self) -> str | None:
-        """The summary of a failure that rejects nothing; None where there is none."""
+        """The summary of a failure that rejects nothing; None if there is none."""
         if self.quarantine_sql is not None:
             return f"quarantine: {self.summary}"
         return f"warning: {self.summary}" if not self.success and self.action is SuiteAction.WARN else None
@@ -138,7 +138,7 @@ class GateVerdict:
 
 
 def quarantined_share(rows: int, deleted: int, refused: int, quarantined: int) -> float:
-    """The refused and quarantined records as a share of all records; 0 where there are none."""
+    """The refused and quarantined records as a share of all records; 0 if there are none."""
     return (refused + quarantined) / max(rows + deleted + refused, 1)
 
 

@@ -80,7 +80,7 @@ class Flight:
 
     @classmethod
     def of(cls, event: Event) -> Self:
-        """Return what the event says."""
+        """Return the state that the event gives."""
         actual = event.actual if isinstance(event.actual, Actual) else Actual()
         which = event.flight
         return cls(
@@ -105,7 +105,7 @@ class Poison:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """A record to publish: the flight, the version of the schema that it is written with, what spoils it."""
+    """A record to publish: the flight, the version of the schema that it is written with, and its fault, if any."""
 
     flight: Flight
     version: int
@@ -128,7 +128,7 @@ AGAINST_SCHEMA = Poison(
 
 
 def flights(limit: int) -> list[tuple[Flight, Flight]]:
-    """The first and the last state of so many flights."""
+    """Return the first and the last state of ``limit`` flights."""
     states = (events_of(row) for row in read_rows(limit))
     return [(Flight.of(events[0]), Flight.of(events[-1])) for events in states]
 
@@ -141,9 +141,9 @@ def one_topic(states: list[tuple[Flight, Flight]], poison: tuple[Poison, ...]) -
 
 
 def avro_waves(states: list[tuple[Flight, Flight]]) -> Iterator[list[Sending]]:
-    """Yield what is published before each of three runs, by producers of which some are behind with the schema.
+    """Yield what is published before each of three runs, by producers some of which have an old schema.
 
-    Records with an unknown schema id end the last wave: a registry has to be there for them.
+    Records with an unknown schema id end the last wave: they need a registry.
     """
     short = [each for each in states if each[1].distance <= LARGEST_INT]
     long = [each for each in states if each[1].distance > LARGEST_INT]
@@ -229,7 +229,7 @@ class Topic:
             self.published.append(Published(sending, partition, offset, schema_id, record.value or b""))
 
     def ends(self, until: Callable[[Published], bool] = lambda _: False) -> dict[int, int]:
-        """The end of each partition, or the first offset there of which ``until`` is true."""
+        """Return the end of each partition, or the first offset there for which ``until`` is true."""
         ends: dict[int, int] = {}
         stopped = set()
         for each in self.published:
