@@ -17,10 +17,10 @@ MIDNIGHT = "24:00:00"
 """The end of a day, which Postgres has as a time, and Python has not."""
 _LAST_MICROSECOND = 86_399_999_999
 _ENDS = (-(2**63), 2**63 - 1)
-"""What a source writes for all that 64 bits cannot hold."""
+"""A source writes this for all that 64 bits cannot hold."""
 INFINITE = ("infinity", "-infinity")
 _INFINITE_COUNTS = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
-"""What the JDBC driver of Postgres, and so Debezium, gives for an infinite timestamp, whatever the unit."""
+"""The JDBC driver of Postgres, and so Debezium, gives this for an infinite timestamp, whatever the unit."""
 _FAR_DAYS = range(-2_440_588, 2_145_042_906)
 _FAR_MOMENTS = range(-210_866_803_200_000_000, 9_224_318_016_000_000_000)
 """Days and microseconds since 1970 that Postgres holds: from 4714 BC to the years 5874897 and 294276."""

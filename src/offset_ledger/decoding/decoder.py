@@ -23,7 +23,7 @@ class Keys(Protocol):
 
 
 Given = Sequence[Flags | None]
-"""For each column that has a group the flags of the values that give it; None: of those in which it is not NULL."""
+"""The flags of the values that give each column with a group; None: they give it where it is not NULL."""
 GivenBy = Callable[[pa.BinaryArray], Given]
 
 

@@ -18,7 +18,7 @@ from offset_ledger.model.writer_schema import SchemaRef
 SIZE = 5
 NO_SCHEMA = -1
 LAST_ID = 2**31 - 1
-"""Of a registry, whose ids are Java's integers; the four bytes of a record can name more."""
+"""The largest id of a registry, a Java integer; the four bytes of a record can name more."""
 _END = 2**31 - 1  # without an end, Arrow fails on short values: "Negative buffer resize"
 VALUE_HEADER, KEY_HEADER = "__value_schema_id", "__key_schema_id"
 GUID_SIZE = 17

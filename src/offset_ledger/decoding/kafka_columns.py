@@ -27,7 +27,7 @@ _KAFKA = [
     ("_headers", pa.string()),
 ]
 TIMESTAMP = pa.timestamp("ms", "UTC")
-"""As Kafka counts, which takes any timestamp of Kafka."""
+"""Kafka's own unit, which takes any timestamp of Kafka."""
 TIMESTAMP_PATH = "_timestamp"
 NO_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.MISSING, "expected a record timestamp, Kafka has none (-1)")
 FAR_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.RANGE, "expected a moment in the years 1 to 9999")

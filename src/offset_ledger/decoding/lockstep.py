@@ -21,7 +21,7 @@ _PAD = 16
 _ALL = slice(None)
 _STOPS, _PAYLOADS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 _ONE = np.uint64(1)
-_MERGES = (  # neighbours that become one: what keeps its place, and by how many bits the rest moves
+_MERGES = (  # neighbours that become one: the bits that keep their place, and the shift of the others
     (np.uint64(0x007F007F007F007F), np.uint64(1)),
     (np.uint64(0x00003FFF00003FFF), np.uint64(2)),
     (np.uint64(0x000000000FFFFFFF), np.uint64(4)),
@@ -142,7 +142,7 @@ class Cursors:
 
     def _pass(self, lengths: npt.NDArray[Any], where: Flags | None) -> tuple[Rows, Places]:
         """Move over ``lengths`` bytes; return the records that have them, and where these bytes start."""
-        lengths = lengths.astype(np.int64, copy=False)  # what is too large for int64 becomes negative
+        lengths = lengths.astype(np.int64, copy=False)  # lengths too large for int64 become negative
         rows = self._rows(where)
         wrong = (lengths[rows] < 0) | (lengths[rows] > self._end[rows] - self._at[rows])
         if wrong.any():

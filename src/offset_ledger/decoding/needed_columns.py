@@ -26,7 +26,7 @@ Fields = tuple[SchemaField, ...]
 _OF_TEXTS = ("text", "varchar", "jsonb")
 _MIXED = "values of another type are quarantined"
 _EXACT = {"real": 24, "double precision": 53}
-"""How many bits of an integer a float has."""
+"""The bits of an integer that a float holds."""
 _NUMBERS = {*INTEGER_BITS, *_EXACT, "numeric", "jsonb"}
 
 

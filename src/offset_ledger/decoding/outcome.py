@@ -121,7 +121,7 @@ class RecordRefused(Exception):
 
 
 EMPTY = '""'
-"""What messages show of an empty text."""
+"""The form of an empty text in messages."""
 
 
 def printable(text: str, limit: int = 80) -> str:

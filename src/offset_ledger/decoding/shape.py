@@ -15,7 +15,7 @@ from offset_ledger.pipeline_file.json_path import format_path
 from offset_ledger.pipeline_file.pipeline import FieldCondition, JsonPath, RecordShape
 
 Has = Callable[[JsonPath], bool]
-"""Whether a record, or the schema that it was written with, has a path."""
+"""A function that tells whether a record, or its writer's schema, has a path."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ _BEYOND = re.compile(r"-?infinity|([+-][0-9]{4,7}|0000|[0-9]{5,7})(-[0-9]{2}-[0-
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _UUID_DIGITS = [place for place in range(36) if place not in (8, 13, 18, 23)]
 
-# Within these every moment that the calendar has is one that Python, Arrow and Postgres all have.
+# Python, Arrow and Postgres all have every calendar moment between these.
 _SURE_DAY = r"[12][0-9]{3}-[01][0-9]-[0-3][0-9]"
 _SURE_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
 _SURE_MOMENT = rf"{_SURE_DAY}T{_SURE_TIME}(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])"

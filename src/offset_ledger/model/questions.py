@@ -114,7 +114,7 @@ class Question:
         samples = details.pop("samples", ())
         cells = {name: _cell(name, value) for name, value in details.items()}
         shown = {name: cell for name, cell in cells.items() if name not in _OF_RECORDS or cell not in self.subject()}
-        # What would end a cell of a Markdown table, or begin emphasis, is shown as it is written.
+        # Characters that would end a cell of a Markdown table, or begin emphasis, are shown as they are written.
         plain = {ord("|"): "\\|", ord("*"): "\\*", ord("\n"): " "}
         cells = {name: code(cell) if name in _OF_RECORDS else cell.translate(plain) for name, cell in shown.items()}
         lines = [f"| {_LABELS.get(name, name.replace('_', ' '))} | {cell} |" for name, cell in cells.items()]

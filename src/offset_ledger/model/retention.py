@@ -73,7 +73,7 @@ def earliest(logs: Iterable[UnreadLog], kept: Retention, now: datetime) -> Deadl
         size, first_at = unread.log.size, unread.log.first_at
         if first_at and size and kept.bytes is not None:
             room = max(0.0, kept.bytes - size * unread.unread_share)
-            # Until the log has grown by that room, if it grows as it did since its first record.
+            # The time until the log has grown by that much, at its average rate since the first record.
             seconds = max(_SOONEST, now - first_at).total_seconds() * (room / size)
             until = timedelta(seconds=min(seconds, _LATEST.total_seconds()))
             deadlines.append(Deadline(now + until, "retention.bytes"))

@@ -20,7 +20,7 @@ from offset_ledger.errors import ConfigurationError, one_line
 
 FROM_AIRFLOW = "OFFSET_LEDGER_CONNECTIONS_FROM_AIRFLOW"
 """The variable that says whether a process that is no task of Airflow looks connections up as one would."""
-# What clouds read stays: the file systems of Spark and Hadoop look there for their credentials.
+# Variables of clouds stay: the file systems of Spark and Hadoop look there for their credentials.
 _SECRET_NAME = re.compile(
     r"AIRFLOW_(CONN_|VAR_|_)|(?!AWS_|AZURE_|GOOGLE_).*(PASSW|SECRET|TOKEN|CREDENTIAL|PRIVATE_?KEY|API_?KEY)",
     re.IGNORECASE,

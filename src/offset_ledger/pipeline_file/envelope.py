@@ -17,9 +17,9 @@ from offset_ledger.pipeline_file.pipeline import (
 from offset_ledger.pipeline_file.source import Format
 
 MEMBERS = ("before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction")
-"""Of the envelope: a path that begins with another name is one in the row, after the change."""
+"""The members of the envelope; other paths are in the row after the change."""
 UNAVAILABLE = b"__debezium_unavailable_value"
-"""What stands for a value that the database did not log, because the change left it as it was (unchanged TOAST)."""
+"""The placeholder for a value that the database did not log, because it did not change (unchanged TOAST)."""
 
 
 def in_envelope(record: RecordShape, says_tombstone: bool) -> RecordShape:

@@ -38,7 +38,7 @@ def with_defaults(path: Path, root: yaml.Node) -> yaml.Node:
     except Refused as refused:
         raise PipelineFileError([f"{file}:{refused.line or 1}: {refused}"]) from None
     given = {key.value for key, _ in root.value if is_text(key)}
-    # What a section of the defaults lacks is missing in the pipeline file.
+    # A key that a section of the defaults lacks is reported in the pipeline file.
     begun = [
         (_at(root, "str", key.value), _at(root, "map", []))
         for key, node in shared.value

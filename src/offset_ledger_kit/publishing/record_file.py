@@ -51,7 +51,7 @@ class Lines:
         try:
             with self.path.open("rb") as file:
                 for self.number, line in enumerate(file, start=1):
-                    # As it will be when the file has grown: else it would be another record then.
+                    # As it will be when the file has grown, so that it stays the same record.
                     whole = line if line.endswith(b"\n") else line + b"\n"
                     if self._digest is not None:
                         self._digest.update(whole)

@@ -143,7 +143,7 @@ def plan(requirements: TopicRequirements) -> TopicSettings:
     factor = 1 if requirements.durability is Durability.DEVELOPMENT else min(_USUAL_COPIES, requirements.brokers)
     segment_bytes, segment_time, retention = _SEGMENT, 7 * DAY, requirements.retention
     if retention is not None:
-        # A tenth of what a partition keeps, between 16 MiB and 1 GiB, so that records go about when their time is over,
+        # A tenth of a partition's retained bytes, between 16 MiB and 1 GiB, so that records go soon after their time,
         # and a tenth of the retention, between an hour and a week: it bounds the stay where little is written.
         tenth = requirements.bytes_a_day * (retention / DAY) / requirements.partitions / 10
         segment_bytes = min(_SEGMENT, max(_SMALLEST_SEGMENT, int(tenth // _MEBIBYTE) * _MEBIBYTE))

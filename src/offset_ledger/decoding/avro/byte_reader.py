@@ -11,7 +11,7 @@ from struct import Struct
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.typed.decoder import Found, Malformed
 
-MAX_DEPTH = 500  # as of JSON; each level is one frame of Python's
+MAX_DEPTH = 500  # as for JSON; each level is one frame of Python's
 TOO_DEEP = f"expected at most {MAX_DEPTH} nested records, arrays, maps and unions, got more"
 VALUES_PER_BYTE, SPARE_VALUES = 16, 10_000
 _FLOAT, _DOUBLE = Struct("<f"), Struct("<d")

@@ -203,7 +203,7 @@ def meaning(wire: str, size: int, plain: ValueType, attributes: Mapping[str, Any
     if not isinstance(name, str):
         return plain
     if name == "decimal" and wire in ("bytes", "fixed"):
-        # So many bytes of two's complement certainly hold so many decimal digits.
+        # That many bytes of two's complement hold at least this many decimal digits.
         digits = int((8 * size - 1) * 0.30102999566398120) if size else 0
         precision, scale = attributes.get("precision"), attributes.get("scale", 0)
         if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:

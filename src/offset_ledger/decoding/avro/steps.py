@@ -21,7 +21,7 @@ Step = Callable[[ByteReader], Any]
 
 MAX_DECIMAL_BYTES = 4096  # some 9,800 digits; the time to convert grows with their square
 ABSENT = object()
-"""What stands for a member that an object does not have."""
+"""The mark of a member that an object does not have."""
 _READ: dict[str, Step] = {
     "null": ByteReader.read_null,
     "boolean": ByteReader.read_boolean,
@@ -230,7 +230,7 @@ class Parts:
     def skip(self, type_: AvroType) -> Step:
         """Return the step that checks how the value is written and passes over it."""
         match type_:
-            case Scalar("string" | "bytes"):  # what is in them is not looked at
+            case Scalar("string" | "bytes"):  # their contents are not checked
                 return skip_bytes
             case Scalar("float" | "double" | "fixed" as wire):
                 return Fixed({"float": 4, "double": 8}.get(wire, type_.size)).skip_fixed

@@ -146,7 +146,7 @@ def _operation(value: bytes) -> str | None:
     """Return the operation of a change event, a valid JSON document; None if it has none."""
     try:
         op = msgspec.json.decode(_object(value).get("op", b"null"))
-    except msgspec.ValidationError:  # what Kafka Connect has wrapped may be no object
+    except msgspec.ValidationError:  # Kafka Connect may have wrapped something other than an object
         return None
     return op if isinstance(op, str) else None
 

@@ -28,7 +28,7 @@ Positions = npt.NDArray[np.int64]
 
 MAX_SHAPES = 64
 MAX_NAMES = 1_000
-"""Of a record that is looked at; reading one with more by itself takes less time."""
+"""The most names of a record that is compared; reading one with more by itself takes less time."""
 _PAD = 8
 _NAME = re.compile(rb'"[A-Za-z0-9_.$@/\x80-\xff-]+":')
 _BETWEEN = b"{}[],: \t\r\n"
@@ -109,7 +109,7 @@ class UniqueNames:
         return rows[same]
 
 
-_LONE = re.compile("[\ud800-\udfff]")  # in a text that was read: what stands in a pair is one character there
+_LONE = re.compile("[\ud800-\udfff]")  # in a decoded text: a surrogate pair is one character there
 
 
 class _Duplicate(Exception):

@@ -26,7 +26,7 @@ from offset_ledger.decoding.shape import Node, are_equal, compared, tree_of
 from offset_ledger.decoding.texts import is_utf8
 from offset_ledger.pipeline_file.pipeline import FieldCondition, RecordShape
 
-_PART = 2000  # records that are made columns at a time: what fits the processor's caches
+_PART = 2000  # records that become columns at a time: they fit the processor's caches
 _CHUNK = 200  # records that are decoded at a time, likewise
 FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 

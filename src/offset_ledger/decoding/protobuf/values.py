@@ -16,7 +16,7 @@ FILLED_PER_BYTE, SPARE_FILLED = 256, 1 << 16
 Get = Callable[[Parsed], Any]
 """The value of a field in a parsed message, None where it has none; raises Mismatch."""
 Value = Callable[[Any], Any]
-"""What a parsed message or scalar stands for; raises Mismatch."""
+"""The value of a parsed message or scalar; raises Mismatch."""
 
 
 def is_plain_message(field: Field) -> bool:

@@ -81,7 +81,7 @@ class TypedDecoder:
         self._limits = limits
         self._slots = slot_count(record)
         self._reader = make_reader(self._root)
-        own_rest = record.rest and record.delete_when  # what is compared is no column
+        own_rest = record.rest and record.delete_when  # the compared value is not a column
         self._rest = make_reader(lambda has: tree(record, has)) if own_rest else self._reader
         self._where = [_Where(each, make_reader) for each in record.where_in_values]
         markers = record.of_deletes()

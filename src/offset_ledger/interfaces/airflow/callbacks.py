@@ -176,7 +176,7 @@ def _loss_ahead(pipeline: Pipeline, context: Any) -> None:
     link = run_link(context)
     try:
         deadline = unread_deadline(pipeline)
-    except UnknownTopic:  # what was not read of it is lost already
+    except UnknownTopic:  # its unread records are lost already
         deadline = None
     except OffsetLedgerError as error:
         log.warning("whether a loss is ahead is not known: %s", error)
@@ -219,4 +219,4 @@ async def late(
     run_id = run.get("dag_run_id") or run.get("run_id") if isinstance(run, dict) else run
     log.warning("pipeline %s is not fresh: run %s has not ended %d s after it was queued", pipeline, run_id, seconds)
     if known:
-        await asyncio.to_thread(on_deadline_missed, known, str(run_id), seconds)  # what it asks blocks
+        await asyncio.to_thread(on_deadline_missed, known, str(run_id), seconds)  # its questions to servers block

@@ -116,7 +116,7 @@ def _without_urls(error: Exception) -> str:
 log = logging.getLogger(__name__)
 
 _LEDGER_SECONDS = 10.0
-# Of the time that one message may take.
+# The share of the time that one message may take.
 _ALL = 3
 _CLAIM = 4
 

@@ -35,7 +35,7 @@ _COUNTS = (*Dispositions.__dataclass_fields__, "in_redrive")
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows under the names of their columns, moments in UTC to the second; without counts that every row lacks."""
+    """Return rows under their columns, moments in UTC to the second; counts that are zero in every row are left out."""
     from tabulate import tabulate
 
     rows = list(rows)

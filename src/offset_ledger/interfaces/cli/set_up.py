@@ -275,7 +275,7 @@ def _preview_text(sample: Sample, rows: tuple[SampleRow, ...]) -> str:
     return "\n\n".join([*filter(None, lines), counts])
 
 
-_WIDTH = 200  # wider than most terminals: side by side is what it is for
+_WIDTH = 200  # wider than most terminals: it compares side by side
 
 
 def check_schema(arguments: Namespace) -> Outcome:

@@ -227,7 +227,7 @@ def add_verbs(
     common = Parser(add_help=False)
     for each in _EVERYWHERE:
         each.add_to(parser, default=False)
-        each.add_to(common, default=SUPPRESS)  # or it would undo what stands before the verb
+        each.add_to(common, default=SUPPRESS)  # or it would undo options before the verb
     known: dict[str, Callable[[], None]] = {}
     for title, of_group in groups.items():
         group = parser.add_argument_group(title)

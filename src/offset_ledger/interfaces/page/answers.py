@@ -100,7 +100,7 @@ def detail(pipeline: Pipeline, rights: Rights, brokers: BrokerCache, reports: Pa
             (quarantined,) = read_rows(cursor, "page/quarantine", pipeline=pipeline.name, limit=COUNTED)
             findings = read_rows(cursor, "page/findings", pipeline=pipeline.name, topic=pipeline.source.topic)
             row = ledger.pipelines.get(pipeline.name)
-            if row and row["state"] == State.REJECTED:  # why it is, its report, and some of what it refused
+            if row and row["state"] == State.REJECTED:  # with the reasons, its report, and some of the refused records
                 refused = first_refused(cursor, Attempt(row["batch_id"], row["epoch"]))
                 readable = rights.reads_values(pipeline.name)
                 rejection = {

@@ -24,7 +24,7 @@ _FUTURE = timedelta(hours=1)
 _MILLISECOND = timedelta(milliseconds=1)
 _LONG_OPEN = timedelta(minutes=5)
 _GRACE = timedelta(minutes=1)
-"""How long a coordinator may take to end a transaction that is past its timeout; it checks every ten seconds."""
+"""The time a coordinator may take to end a transaction that is past its timeout; it checks every ten seconds."""
 _MAX_ABORTS = 5
 
 

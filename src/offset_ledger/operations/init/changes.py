@@ -67,7 +67,7 @@ _TYPES = {
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 DELETED, OP = "__deleted", "__op"
 ADDED = (DELETED, OP, "__source_ts_ms", "__source_lsn", "__lsn")
-"""What Debezium's ExtractNewRecordState adds to a row; one of it is in each."""
+"""The fields that Debezium's ExtractNewRecordState adds to a row; each row has one of them."""
 _OF_CANAL = {"data", "database", "table", "type", "isDdl"}
 _Members = Mapping[str, msgspec.Raw]
 

@@ -226,7 +226,7 @@ def propose(
     of_kafka_key = event_id.path is None and all(each.key is not None for each in key)
     deletes = (sample.tombstones > 0 or is_unwrapped) and of_kafka_key and source.envelope is None
     tombstone = Tombstone.DELETE if deletes else Tombstone.QUARANTINE
-    if DELETED in added:  # what else marks a delete only repeats it
+    if DELETED in added:  # other marks of a delete only repeat it
         tombstone = Tombstone.SKIP
     read = {event_id.path, *(each.column.path for each in matched.columns), *(each.path for each in key)}
     if by_log:

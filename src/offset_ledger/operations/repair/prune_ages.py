@@ -8,7 +8,7 @@ from typing import Self
 from offset_ledger.base.units import parse_span
 from offset_ledger.errors import ConfigurationError
 
-YOUNGEST = timedelta(days=30)  # the ledger page draws so much of the past
+YOUNGEST = timedelta(days=30)  # the ledger page shows the last 30 days
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str], groups: Map
         "rows": _rows(pipeline, [column.name for column in record.columns if column.name in stored], groups),
         **row_formats(record),
     }
-    # The clocks of two partitions need not agree: of a record in another one than that of the row nothing is said.
+    # The clocks of two partitions need not agree: a record in another partition than the row's proves nothing.
     newer, newest_first = "({order}) > ({stored_order})", [f"s.{name} DESC" for name in order_columns(record)]
     tables["expected"] = sql.SQL("expected")
     if record.log_orders:

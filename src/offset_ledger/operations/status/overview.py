@@ -45,7 +45,7 @@ class PipelineLine:
     head: HeadBatch | None = None
 
 
-# What the ledger says of one pipeline: its name, the pipeline of a file that has it, and its open head batch.
+# The ledger's view of one pipeline: its name, the pipeline of its file, and its open head batch.
 _Known = tuple[str, Pipeline | None, Ledger, Batch | None]
 
 

@@ -114,7 +114,7 @@ def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus
         head = batches.open_head(cursor, pipeline.name)
         letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
         unfinished = read_unfinished(cursor, pipeline.name, topic.snapshot.snapshot) if topic.snapshot else ()
-        with suppress(psycopg2.Error), savepoint(cursor):  # the commit says what keeps it from writing
+        with suppress(psycopg2.Error), savepoint(cursor):  # the commit reports why it cannot write
             refused = refused_by_table(cursor, pipeline, head)
     offsets = counted(sum(total_width(part.ranges) for part in unfinished), "offset")
     remerge = (

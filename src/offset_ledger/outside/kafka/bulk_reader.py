@@ -57,11 +57,11 @@ _SETTINGS = {
     "enable.auto.commit": False,
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
-    "enable.partition.eof": True,  # says when what is left of a range is control records
+    "enable.partition.eof": True,  # tells when only control records are left of a range
     "check.crcs": True,
-    "receive.message.max.bytes": 2**31 - 1,  # also of what a zstd batch unpacks to, in threefold steps
+    "receive.message.max.bytes": 2**31 - 1,  # also for an unpacked zstd batch, in threefold steps
     "fetch.wait.max.ms": 10,
-    "queued.max.messages.kbytes": 16_384,  # fetched ahead; what lies behind the range is thrown away
+    "queued.max.messages.kbytes": 16_384,  # fetched ahead; records behind the range are thrown away
     "fetch.queue.backoff.ms": 5,  # a full queue is looked at again: by default a second later, when it is long empty
 }
 _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
@@ -88,7 +88,7 @@ class _BulkReader:
         self._connection = connection
         self._settings = {**librdkafka_arguments(connection), **_SETTINGS, **callbacks}
         self._consumer: Consumer | None = None
-        self._next: tuple[str, int, int] | None = None  # what the consumer would give, if it is asked
+        self._next: tuple[str, int, int] | None = None  # the consumer's next position
 
     def close(self) -> None:
         if self._consumer:

@@ -13,7 +13,7 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.outside.connections import Connection
 from offset_ledger.outside.http.oauth import Keys, is_token_url
 
-# Whatever a client of librdkafka logs it also says to error_cb, which makes one error of it.
+# A librdkafka client also reports to error_cb what it logs, which makes one error of it.
 if (rdkafka_log := logging.getLogger("librdkafka")).level == logging.NOTSET:
     rdkafka_log.setLevel(logging.CRITICAL + 1)
 
@@ -48,7 +48,7 @@ MECHANISMS: Mapping[str, tuple[Names, Names]] = {
     "GSSAPI": ((), (SERVICE, PRINCIPAL, KEYTAB)),
 }
 """The keys that each SASL mechanism must have, and those that it may have."""
-# What kafka-python calls them, with dots.
+# Their names in kafka-python, with dots.
 _OTHER_NAMES = {
     "sasl.mechanisms": "sasl.mechanism",
     "sasl.plain.username": USERNAME,

@@ -209,7 +209,7 @@ class _Part(bytes):
 
 
 if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
-    # It logs twenty lines for each connection, which would bury ours; what fails is raised, and logged by us.
+    # It logs twenty lines for each connection, which would bury ours; errors are raised, and logged by us.
     _client_log.setLevel(logging.ERROR)
 
 

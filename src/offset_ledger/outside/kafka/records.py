@@ -69,7 +69,7 @@ class _RecordReader:
     def __init__(self, connection: Connection, isolation: str) -> None:
         self._connection, self._isolation = connection, isolation
         self._consumer: KafkaConsumer | None = None
-        self._next: tuple[TopicPartition, int] | None = None  # what the consumer would give, if it is asked
+        self._next: tuple[TopicPartition, int] | None = None  # the consumer's next position
 
     def close(self) -> None:
         if self._consumer:

@@ -12,14 +12,14 @@ from offset_ledger.outside.connections import Connection
 from offset_ledger.outside.kafka.connection import librdkafka_arguments, rdkafka_log, reads_by_librdkafka
 from offset_ledger.outside.kafka.tokens import oauth_callback
 
-# The broker says more of it than librdkafka passes on.
+# The broker's reason is more precise than librdkafka's.
 _INVALID_RECORD = "; such as: Compacted topic cannot accept message without key"
 _KINDS = {
     KafkaError._MSG_TIMED_OUT: kafka_errors.KafkaTimeoutError,
     KafkaError._TIMED_OUT: kafka_errors.KafkaTimeoutError,
     KafkaError._UNKNOWN_TOPIC: kafka_errors.UnknownTopicOrPartitionError,
     KafkaError._FENCED: kafka_errors.ProducerFencedError,
-    # Of a group's offsets: its members have changed since the records were read.
+    # For a group's offsets: its members have changed since the records were read.
     KafkaError.ILLEGAL_GENERATION: kafka_errors.CommitFailedError,
     KafkaError.UNKNOWN_MEMBER_ID: kafka_errors.CommitFailedError,
 }

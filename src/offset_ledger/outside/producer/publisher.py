@@ -43,14 +43,14 @@ OnError = Callable[[Record, Exception], None]
 MAX_WAITING = 100_000  # records that were sent and not answered
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 SETTLE_EVERY = 500
-METADATA_SECONDS = 10.0  # so old may be what a partitioner is told of partitions and leaders
-GRACE_SECONDS = 10.0  # librdkafka answers for every record within its delivery timeout; so much later the wait ends
+METADATA_SECONDS = 10.0  # the age that a partitioner's view of partitions and leaders may have
+GRACE_SECONDS = 10.0  # librdkafka answers for every record within its delivery timeout; the wait ends this much later
 _CLOSE_SECONDS = 5
 _STEP_SECONDS = 0.2  # a signal is noticed only between two calls
 _UNANSWERED = -2  # no partition: librdkafka answers -1 for a record that has none
 _OF_TRANSACTIONS = "transaction.timeout.ms"
 _ENDED = (KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
-# Of the record itself, whatever the brokers do.
+# Errors of the record itself, whatever the brokers do.
 _REFUSED = (
     RecordTooLarge,
     ValueError,
@@ -162,7 +162,7 @@ class Publisher:
         self._began = time.monotonic()
         self._producer: Any = self._connect(settings)
         if transactional_id is not None:
-            # Which fences every producer that had the transactional id before.
+            # This fences every producer that had the transactional id before.
             try:
                 within(self._max_block, self._producer.init_transactions)
                 self._producer.begin_transaction()
@@ -238,7 +238,7 @@ class Publisher:
         known = self._partitions.get(topic)
         chosen = record.partition
         if known is None or ((chosen is None or chosen >= known[1]) and known[0] < time.monotonic()):
-            # Until when the answer holds, how many partitions there are, and which of them have a leader.
+            # The end of the answer's validity, the number of partitions, and those that have a leader.
             until = time.monotonic() + METADATA_SECONDS
             try:
                 described = self._producer.list_topics(topic, 1.0 if known else self._max_block).topics[topic]
@@ -355,7 +355,7 @@ class Publisher:
         self._take_answers()
         if not self._cause and (len(self._waiting) > max_records or self._waiting_bytes > max_bytes):
             self._wait(self._timeout + GRACE_SECONDS, max_records, max_bytes)
-        if self._cause:  # nothing more is sent: learn what became of the rest
+        if self._cause:  # nothing more is sent: wait for the answers to the others
             self._wait(self._timeout + GRACE_SECONDS)
             raise self._failure(self._cause)
 

@@ -112,7 +112,7 @@ class Registry:
             answer = _read(document, _Document, what)
             schema = _schema_of(answer, what)
             references = resolve(schema.references, self._version, what)
-            # Records keep the id of a subject that is deleted, as far as the registry knows it: softly.
+            # Records keep the id of a deleted subject, which the registry knows if the delete was soft.
             versions = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions?deleted=true")
             described = _read([] if versions is None else versions, tuple[_Version, ...], of_versions)
             subjects = tuple((_held(each.subject, "a subject", of_versions), each.version) for each in described)

@@ -291,7 +291,7 @@ def _checked(answer: Answer) -> Any:
 def _context_of_authorities(settings: Settings) -> ssl.SSLContext:
     asked = (*settings.urls, settings.oauth.token_url if settings.oauth else "")
     if not any(url.lower().startswith("https:") for url in asked):
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody is asked by TLS, and to read the authorities takes long
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # no URL uses TLS, and reading the authorities takes long
     import httpx  # not before a registry is asked: many verbs have this module, and few pipelines a registry
 
     return httpx.create_ssl_context()

@@ -60,7 +60,7 @@ def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, wh
 
 def ask(cursor: Cursor, question: Question, origin: Origin) -> int:
     """Keep a question and return its id; the same question, asked by a run that did not wait for the answer, ends."""
-    pipelines.lock_pipeline(cursor, question.pipeline)  # in the order of whoever decides by another way
+    pipelines.lock_pipeline(cursor, question.pipeline)  # in the same order as every other way to decide
     if question.batch_id is not None:
         batches.read_batch(cursor, question.batch_id, lock=True)
     for asked in open_questions(cursor, question.pipeline, question.kind):

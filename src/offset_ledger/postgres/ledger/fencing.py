@@ -28,7 +28,7 @@ _SECONDS = 10  # for a database that is unavailable: the step has waited for it 
 _CLAIM = "hashtextextended('offset-ledger claim', %s)"  # shared by claims, so that a read can wait for them
 _LOCK_SECONDS = 150  # a session that is paused inside a transaction is ended by the server after 120
 _BEAT_SECONDS, _SILENT_SECONDS = 3, 30  # of a run that has a batch alone
-_GONE_SECONDS = 3  # until the server has ended the sessions of a process that was killed, whatever they did
+_GONE_SECONDS = 3  # until the server has ended the sessions of a killed process
 
 
 # A claim ends the sessions of older epochs, and then drops their tables.

@@ -13,7 +13,7 @@ KAFKA_TIMESTAMP = "kafka_timestamp"
 LOG = "log"
 APPENDED = "append"
 LOG_MOMENTS = ("_at", "_stored_at")
-"""What :func:`by_log` adds to staged rows: their moments and those of the stored ones; with its place for a group."""
+"""The columns that :func:`by_log` adds to staged rows: their moments and the stored ones; a group has its place."""
 
 
 def moment_of(record: RecordShape) -> str:

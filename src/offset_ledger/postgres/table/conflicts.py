@@ -48,7 +48,7 @@ def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable, 
     A foreign key is judged after all rows are written: one to the table itself may refer to another record's row.
     Postgres does not look at the reference that a row has already.
     """
-    # What looks at no value of a record keeps no record out.
+    # A constraint on no column that the pipeline writes refuses no record.
     written = [name for name, _ in target_columns(pipeline)]
     uniques = [each for each in own_uniques(cursor, pipeline) if not each.excludes and each.is_of(written)]
     references = [each for each in own_references(cursor, pipeline) if each.is_readable]

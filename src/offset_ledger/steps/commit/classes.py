@@ -146,9 +146,9 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
     elif beside:
         join = "\nLEFT JOIN {} AS u ON {}"
         formats["joined"] = sql.SQL(join).format(table_of(pipeline), same_key(record, "u", "s"))
-    # A row that the table had before the first batch is older than any record: of those it is the first.
+    # A row that the table had before the first batch is older than any record: it counts as the first.
     there = "{known} IS NOT NULL OR {row_known} IS NOT NULL" if first_wins else "{known} IS NOT NULL"
-    if record.append:  # a redrive brings in what is in quarantine
+    if record.append:  # a redrive adds records from quarantine
         there += " OR {in_quarantine}"
     row_differs = "CASE WHEN s._deleted THEN {row_known} IS NOT NULL ELSE {row_known} IS NULL OR {differs} END"
     parts = {
@@ -313,7 +313,7 @@ def _of_rows(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
     if updated:
         yield _update(pipeline, formats, updated, sql.SQL(stands.format("s._known")))
     yield _insert(pipeline, formats, inserted, sql.SQL(stands.format("NOT s._known")))
-    for place, group in enumerate(groups):  # a row that somebody has deleted is not there to get them
+    for place, group in enumerate(groups):  # a row that somebody has deleted cannot get them
         given = {name: value for name, value in values.items() if _group(pipeline, name) == group}
         yield _update(pipeline, formats, given, _alone(place), exact=False)
 

@@ -82,7 +82,7 @@ def merge(
                 f"({sum(expected):,} rows were to be written, {sum(written):,} were); nothing was committed; let only "
                 "its pipeline write this table, and try again"
             )
-        cursor.run("commit/apply_constraints")  # what waits for the COMMIT acts now, or is refused now
+        cursor.run("commit/apply_constraints")  # deferred constraints act now, or refuse now
         record_columns(cursor, pipeline)
         find = todo.find_wrong if triggers or references.act else todo.find_wrong_known
         wrong = cursor.execute(find).one()[0] if find else None
@@ -97,7 +97,7 @@ def _plan_in_key_order(cursor: Cursor) -> None:
     """Plan the statements of the transaction to go through tables and indexes in the order of the key."""
     set_local(cursor, "enable_hashjoin", "off")
     set_local(cursor, "synchronize_seqscans", "off")
-    set_local(cursor, "parallel_tuple_cost", "0.001")  # several sort, and one writes what they hand over
+    set_local(cursor, "parallel_tuple_cost", "0.001")  # several workers sort for one that writes
 
 
 def _check_rows(
@@ -179,7 +179,7 @@ def explained(pipeline: Pipeline, tables: StagingTables, triggers: Collection[st
         target = pipeline.target.name
         lost = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
         may_be_raised = not lost and not isinstance(error, pg.InsufficientPrivilege)
-        # A function raises any code; what a table with triggers gives a context comes of them.
+        # A function raises any code; with triggers, an error with a context comes from them.
         if may_be_raised and (in_a_function(error) or (triggers and error.diag.context)):
             names = f" (triggers: {', '.join(triggers)})" if triggers else ""
             raise refusal(RAISED, error, f"table {target}{names}") from error
@@ -252,7 +252,7 @@ def _ask_beside(pipeline: Pipeline, ask: Callable[[Cursor], str]) -> str:
         connect(get_connection(pipeline.target.connection), timeout=_SECONDS) as session,
         transaction(session) as cursor,
     ):
-        set_local(cursor, "lock_timeout", f"{_SECONDS}s")  # that transaction has its locks still
+        set_local(cursor, "lock_timeout", f"{_SECONDS}s")  # that transaction still has its locks
         return ask(cursor)
     return ""
 

@@ -130,7 +130,7 @@ def answer_question(
         solved = of_batch is None and approves and question_before_staging(pipeline) is None
         with transaction(session) as cursor:
             if of_batch is not None:
-                batches.read_batch(cursor, of_batch, lock=True)  # first, in the order of those who decide elsewhere
+                batches.read_batch(cursor, of_batch, lock=True)  # first, in the same order as every other way to decide
             if earlier := decisions.read_question(cursor, decision_id, lock=True).answer:
                 return earlier
             if of_batch is not None or solved or not approves:

@@ -204,7 +204,7 @@ def _watch(database: Connection, attempt: Attempt, advance: OnProgress, done: th
 
 # An error that a task raised crosses from its Python worker as text.
 _OURS = re.compile(r"offset_ledger\.errors\.(\w+): (.+)")
-# What the client of a Spark Connect server is answered then; a server that was started again knows no earlier session.
+# The answer of a Spark Connect server then; a restarted server knows no earlier session.
 _SERVER_GONE = ("StatusCode.UNAVAILABLE", "INVALID_HANDLE.SESSION_", "INVALID_HANDLE.OPERATION_")
 
 
@@ -216,7 +216,7 @@ def classify(error: BaseException) -> OffsetLedgerError:
             "the Spark Connect server went away, or was started again, while it staged; nothing was committed; stage "
             f"the batch again ({one_line(text, 200)})"
         )
-    ours = _OURS.findall(text)  # the last is what was raised, those before are its causes
+    ours = _OURS.findall(text)  # the last one was raised, those before are its causes
     if ours and (raised := revive(ours[-1][0], ours[-1][1].strip())):
         return raised
     cause = next((line.strip() for line in text.splitlines() if line.startswith("Caused by:")), "")

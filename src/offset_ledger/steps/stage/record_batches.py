@@ -133,11 +133,11 @@ class _Librdkafka:
                         offsets=list(map(self._message.offset, chunk)),
                         keys=list(map(self._message.key, chunk)),
                         values=list(map(self._message.value, chunk)),
-                        # Of the oldest message format it gives 0, and that there is none.
+                        # For the oldest message format it gives 0, and says that there is none.
                         timestamps=[at if kind else None for kind, at in map(self._message.timestamp, chunk)],
                         headers=headers,
                     )
-                else:  # of each list with such a name: a producer that writes one writes many
+                else:  # for each list with such a name: a producer that writes one writes many
                     again = OffsetRange(wanted.partition, chunk[0].offset(), chunk[-1].offset() + 1)
                     yield from self._kafka_python.read(again)
 

@@ -157,7 +157,7 @@ class TopicStager:
             with transaction(session) as cursor:
                 gaps = with_gaps(batch.ranges, staging.manifest(cursor, tables))
             if gaps:
-                self.topic.check(batch)  # what retention deletes would be a gap of transactions too
+                self.topic.check(batch)  # offsets deleted by retention would look like a gap of transactions
                 reason = gap_reason(False, all(map(self.topic.has_transaction, gaps)))
         retention = tombstone_retention(self.pipeline, batch, before, after)
         return Written(slices, reason, retention)

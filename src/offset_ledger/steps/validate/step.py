@@ -60,7 +60,7 @@ def validate(
             name = database.application_name(batch.attempt, "validate")
             database.rename_session(cursor, name)
         suite = read_suite(pipeline)
-        # What a redrive refuses is in quarantine already: it cannot drain a topic into it.
+        # Records that a redrive refuses are in quarantine already: it cannot drain a topic into it.
         limit = 1.0 if batch.kind is BatchKind.REDRIVE else pipeline.quality.max_quarantined_share
         with fenced(connection, batch.attempt):
             verdict = run_gate(
@@ -98,7 +98,7 @@ def _settle(
             verdict = _with_truncation(cursor, tables, verdict)
         moved = _quarantine(cursor, pipeline.record, tables, verdict.quarantines)
         stored = json.loads(verdict.to_json()) | {"moved": moved, "great_expectations": verdict.gx_result}
-        if not verdict.success:  # what was validated and by what: everything in which another attempt may differ
+        if not verdict.success:  # the input and the rules: everything in which another attempt may differ
             by_reason = staging.refused_by_reason(cursor, tables, limit=0)
             stored["judged"] = {
                 "rows": batch.rows,

@@ -1,4 +1,4 @@
-"""The verdict of the gate, as a value: kept in the ledger, shown in Data Docs, and written to the log.
+"""The verdict of the gate, as a value: kept in the ledger, shown on the quality page, and written to the log.
 
 With it the comparison of a head batch with the committed ones before it: volume and share of NULL. Pure.
 """
@@ -95,7 +95,7 @@ class GateVerdict:
     ``rows`` are the rows that were validated, ``deleted`` the delete markers (not validated), ``refused`` the records
     that the decoder refused, ``quarantined`` the rows (each once) that failed quarantine expectations. ``reasons`` say
     why the batch is rejected, and are empty if it is not; ``notes`` are failures that reject nothing. ``gx_result`` is
-    Great Expectations' own result, for Data Docs; it is not part of :meth:`to_json`.
+    Great Expectations' own result, for the quality page; it is not part of :meth:`to_json`.
     """
 
     success: bool
