@@ -15,7 +15,7 @@ class OffsetLedgerError(Exception):
 
     @property
     def named(self) -> str:
-        """The line behind the name of the class, which is a heading of docs/runbook.md."""
+        """The error's line after the name of its class, which is a heading of docs/runbook.md."""
         return f"{type(self).__name__}: {self}"
 
 
@@ -144,7 +144,7 @@ class UnknownOutcome(TransientError):
 
 
 class StackError(TerminalError):
-    """The local stack could not be started, or a part of it is half up."""
+    """The local stack could not be started, or only a part of it is up."""
 
 
 class SparkFailed(TransientError):
@@ -245,7 +245,7 @@ class UnserializableValue(TerminalError):
 
 
 class RecordFileError(_Problems, TerminalError):
-    """A file of records has lines that cannot be published; nothing of it was sent."""
+    """A file of records has lines that cannot be published; none of it was sent."""
 
 
 class JournalMismatch(TerminalError):

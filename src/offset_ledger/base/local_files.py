@@ -1,4 +1,4 @@
-"""Files of this machine: those with secrets, for their owner alone, and the folder of what is made once for it."""
+"""Files of this machine: those with secrets, for their owner alone, and the folder of files made once for it."""
 
 import fcntl
 import os

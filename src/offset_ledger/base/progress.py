@@ -27,7 +27,7 @@ _CLEAR = "\r\x1b[K"
 
 
 def live(line: str) -> None:
-    """Show what a run does now: at a terminal in place of the line before, elsewhere as a line; on standard error."""
+    """Show what a run does now: at a terminal in place of the last line, elsewhere as a line; on standard error."""
     if rewrites(sys.stderr):
         print(f"{_CLEAR}{line[: get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
     else:

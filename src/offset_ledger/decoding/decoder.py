@@ -28,9 +28,9 @@ GivenBy = Callable[[pa.BinaryArray], Given]
 
 
 class Decoder(Protocol):
-    """A format, compiled for one pipeline; ``key_columns`` reads the columns that are in keys, of keys as values.
+    """A format, compiled for one pipeline; ``key_columns`` reads the columns that are in keys, given keys as values.
 
-    ``given`` says which columns of groups are in values that have become rows.
+    ``given`` tells which columns of groups are in values that have become rows.
     """
 
     key_columns: Decoder | None

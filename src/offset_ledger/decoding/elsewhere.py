@@ -123,7 +123,7 @@ def wanted_by_headers(
 
 
 def check_defaults(record: RecordShape) -> None:
-    """Check that what the file writes instead of NULL is a value of each column; raises ConfigurationError."""
+    """Check that each replacement for NULL in the file is a value of its column; raises ConfigurationError."""
     for column in record.all_columns:
         if column.default is not None:
             _default(column)

@@ -1,4 +1,4 @@
-"""Change events of Debezium: what each operation means, and the payload inside the wrapper of Kafka Connect."""
+"""Change events of Debezium: the meaning of each operation, and the payload inside Kafka Connect's wrapper."""
 
 import re
 

@@ -38,7 +38,7 @@ def schema_id(framed: bytes) -> int:
 
 
 def named_schema(header: bytes) -> tuple[SchemaRef, bytes]:
-    """The schema that a header names by this value, and what follows: the message indexes of Protobuf.
+    """Return the schema that a header names by this value, and the rest: the message indexes of Protobuf.
 
     Raises:
         Mismatch: it names none.

@@ -33,7 +33,7 @@ class Inferred:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A column of the proposed file, and what is unsure of it."""
+    """A column of the proposed file, and the doubts about it."""
 
     column: Column
     doubt: str
@@ -143,7 +143,7 @@ def _names(schemas: Sequence[Sequence[SchemaField]]) -> dict[JsonPath, JsonPath]
 
 
 def _column_type(field: SchemaField) -> tuple[str, str]:
-    """The type of the column for a field, empty where none takes it, and what is unsure."""
+    """Return the type of the column for a field, empty if none takes it, and the doubts about it."""
     type_ = field.type
     if type_ is None and field.shown == _REFUSED:
         return "", f"{_REFUSED}, whose type the schema does not say"

@@ -110,7 +110,7 @@ class Cursors:
         return _every_second(bounds, self._bytes, absent)
 
     def texts(self, spans: pa.BinaryArray) -> pa.StringArray:
-        """The bytes of each record as text; one that is not UTF-8 is not good."""
+        """Read the bytes of each record as text; one that is not UTF-8 is not good."""
         column, flags = utf8(spans)
         if flags is not None:
             self.good &= flags
@@ -129,7 +129,7 @@ class Cursors:
         return self.between(places, self._at, where)
 
     def between(self, starts: Places, ends: Places, where: Flags | None = None) -> pa.BinaryArray:
-        """The bytes between such places, likewise; where a record is not good its places may be none of its own."""
+        """Return the bytes between such places, likewise; the places of a record that is not good may be another's."""
         absent: Flags = ~(self.good if where is None else self.good & where)
         own = [np.where(absent, self._at, places) if absent.any() else places for places in (starts, ends)]
         bounds = np.stack(own, axis=1).astype(np.int32).reshape(-1)
@@ -153,7 +153,7 @@ class Cursors:
         return rows, at
 
     def _step(self, rows: Rows, sizes: Places, wrong: Flags, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Move over values that were read, unless they are wrong; gives a value for every record."""
+        """Move over values that were read, unless they are wrong; return a value for every record."""
         if wrong.any():
             self.good[rows] &= ~wrong
             sizes = np.where(wrong, 0, sizes)

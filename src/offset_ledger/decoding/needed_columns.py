@@ -140,7 +140,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """The columns that are new or wider, and what is to be asked; without either the schema fits."""
+    """The columns that are new or wider, and the open questions; without either the schema fits."""
 
     columns: tuple[Column, ...] = ()
     questions: tuple[Difference, ...] = ()

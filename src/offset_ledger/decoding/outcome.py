@@ -109,11 +109,11 @@ class Mismatch(Exception):
 
 
 class SchemaProblem(Exception):
-    """A writer's schema that no record can be read with; its text is one line that says why."""
+    """A writer's schema by which no record can be read; its text is one line that says why."""
 
 
 class RecordRefused(Exception):
-    """The reason against a whole record, or against what is left of it where its columns have taken theirs."""
+    """The reason against a whole record, or against its extra fields."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)

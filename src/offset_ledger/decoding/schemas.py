@@ -60,7 +60,7 @@ class Schemas(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A lookup that asks for a schema once, by its id or its GUID; what the registry does not know is asked again."""
+    """A lookup that asks for a schema once, by its id or its GUID, but again for one that the registry lacks."""
 
     lookup: Lookup
     schemas: dict[SchemaRef, Schema] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class NamedByHeader:
         self._frames: dict[bytes, bytes | Reason] = {}
 
     def framed(self, payloads: pa.BinaryArray, headers: pa.ListArray) -> tuple[pa.BinaryArray, dict[int, Reason]]:
-        """The payloads with frames, null where there can be none, and by place the reasons why."""
+        """Return the payloads with frames, null where there can be none, and by place the reasons why."""
         named = last_values(headers, self._header)
         if named.null_count == len(named):
             return payloads, {}

@@ -1,4 +1,4 @@
-"""The declared paths of a record as a tree, which lead to the values of the row and to what conditions compare."""
+"""The declared paths of a record as a tree; they lead to the values of the row and of conditions."""
 
 from __future__ import annotations
 

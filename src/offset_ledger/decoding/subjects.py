@@ -1,4 +1,4 @@
-"""The schemas of a topic: which can be one of it, and the kinds of records that a schema has."""
+"""The schemas of a topic: whether one can be its schema, and the kinds of records that a schema has."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

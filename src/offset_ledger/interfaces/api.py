@@ -181,7 +181,7 @@ def _zoned(since: datetime | None) -> datetime | None:
 
 
 def status(pipeline: AnyPipeline) -> PipelineStatus:
-    """Cursors, lag, and the open batch with what it waits for.
+    """Return cursors, lag, and the open batch with what it waits for.
 
     Raises:
         BrokerUnavailable, DatabaseUnavailable: a server is unavailable.

@@ -1,4 +1,4 @@
-"""The columns that a pipeline has by its records or their schemas, besides those of its file, and what widens."""
+"""The columns that a pipeline has by its records or their schemas besides those of its file, and their widening."""
 
 import re
 from collections.abc import Iterable

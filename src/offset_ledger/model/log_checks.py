@@ -86,7 +86,7 @@ EpochEnds = Mapping[tuple[int, int], int]  # (partition, leader epoch) -> where 
 
 
 def agrees(known: Boundary, ends: Mapping[int, int], epoch_ends: EpochEnds) -> bool:
-    """Return whether the log, which ends at ``ends``, still has below the boundary what it had then.
+    """Return whether the log, which ends at ``ends``, is still the same below the boundary.
 
     A partition that is not in ``ends`` says nothing: Kafka never removes one.
     """

@@ -1,4 +1,4 @@
-"""Moments: Kafka's record timestamps, and what people write."""
+"""Moments: Kafka's record timestamps, and those that people write."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -24,7 +24,7 @@ def code(text: str, limit: int = 2000) -> str:
 
 
 def visible(text: str, limit: int) -> str:
-    """The text in one line, cut to ``limit`` characters; line ends and what cannot be seen are escaped."""
+    """Return the text in one line, cut to ``limit`` characters; line ends and invisible characters are escaped."""
     cut = text if len(text) <= limit else text[:limit] + "…"
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
 
@@ -106,7 +106,7 @@ class Question:
         return visible(self.text, 300)
 
     def body(self, page: str = "") -> str:
-        """The numbers, and what each answer does, as Markdown to be shown below the text.
+        """Return the numbers, and the effect of each answer, as Markdown to be shown below the text.
 
         ``page``: the address of the run's tab Ledger, which shows the batch.
         """

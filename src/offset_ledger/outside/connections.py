@@ -144,7 +144,7 @@ def _texts(extra: Mapping[str, Any]) -> dict[str, str]:
 
 
 def task_connection(conn_id: str) -> Connection:
-    """The connection as Airflow gives it to the task that runs here.
+    """Return the connection as Airflow gives it to the task that runs here.
 
     Raises:
         ConfigurationError: Airflow has none with that id.

@@ -1,4 +1,4 @@
-"""A pipeline file that appends each record as a row: what it cannot say, for such rows have no key and no order."""
+"""A pipeline file that appends each record as a row, and what it cannot have: such rows have no key and no order."""
 
 from offset_ledger.pipeline_file.located import Refused, Value
 from offset_ledger.pipeline_file.pipeline import OnConflict, Pipeline, Tombstone

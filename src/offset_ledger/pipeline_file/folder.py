@@ -17,7 +17,7 @@ def is_pipeline_file(path: Path) -> bool:
 
 
 def with_defaults(path: Path, root: yaml.Node) -> yaml.Node:
-    """The document of a pipeline file with what its folder's defaults add to it; its own values win.
+    """Return the document of a pipeline file with its folder's defaults added; its own values win.
 
     Raises:
         PipelineFileError: the file of the defaults cannot be read, or has a key that no two pipelines share.

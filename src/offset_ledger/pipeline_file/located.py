@@ -16,7 +16,7 @@ Place = tuple[str | int, ...]
 
 
 class Refused(Exception):
-    """A value is wrong: what is wrong with it, and what would be right."""
+    """An error about one value: what is wrong with it, and what would be right."""
 
     def __init__(self, wrong: str, right: str, line: int | None = None) -> None:
         self.wrong, self.right, self.line = wrong, right, line
@@ -223,7 +223,7 @@ class Value:
         return entries
 
     def at(self, *keys: str) -> "Value | None":
-        """The value under these keys, one inside the other, where the file gives one."""
+        """Return the value under these keys, one inside the other, if the file gives one."""
         value: Value | None = self
         for key in keys:
             value = value.entries().get(key) if value else None

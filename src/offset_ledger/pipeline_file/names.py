@@ -1,4 +1,4 @@
-"""Names that a pipeline file may use: what Postgres, Kafka and Airflow accept."""
+"""Names that a pipeline file may use: those that Postgres, Kafka and Airflow accept."""
 
 import re
 from collections.abc import Collection

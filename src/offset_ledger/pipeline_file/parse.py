@@ -85,9 +85,9 @@ def parse_all(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
 
 
 def parse_good(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
-    """The pipelines of the files without a mistake, by name; of two with one name, that of the first file.
+    """Return the pipelines of the files without a mistake, by name; of two with one name, that of the first file.
 
-    So that a bad file does not take the others' DAGs away; ``parse_all`` tells what is wrong.
+    A bad file so leaves the DAGs of the others; ``parse_all`` tells what is wrong.
     """
     parsed, _ = _parse_each(folder)
     by_name = {pipeline.name: pipeline for pipeline in reversed(parsed)}

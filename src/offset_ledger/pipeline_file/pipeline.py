@@ -346,7 +346,7 @@ class RecordShape:
         return (*self.key_columns, *self.columns)
 
     def of_deletes(self) -> Self:
-        """Return the shape of records that delete: they have no values, and in an envelope only what was before."""
+        """Return the shape of records that delete: they have no values, and in an envelope only those before."""
         if not self.envelope:
             return replace(self, columns=())
         return replace(

@@ -1,4 +1,4 @@
-"""The section ``spark`` of a pipeline file: on which cluster Spark stages a batch, and with what."""
+"""The section ``spark`` of a pipeline file: the cluster on which Spark stages a batch, and its resources."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Kinds of single values: each says what a value may be to the reader and to the JSON Schema."""
+"""Kinds of single values: each defines the allowed values for the reader and for the JSON Schema."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def text(value: Value) -> str:
 
 
 def filled_text(longest: int | None = None, what: str = "") -> Kind[str]:
-    """Text with something in it; ``what`` it is, where it has a longest form."""
+    """Read text that is not empty; ``what`` names it if its length is limited."""
 
     def read(value: Value) -> str:
         if not (given := text(value)).strip():
@@ -43,7 +43,7 @@ def filled_text(longest: int | None = None, what: str = "") -> Kind[str]:
 
 
 def matching(pattern: str, what: str, right: str) -> Kind[str]:
-    """Text of a form; ``what`` it names, and what to write where it has another form."""
+    """Read text of a form; ``what`` names it, and ``right`` says what to write for another one."""
 
     def read(value: Value) -> str:
         if not re.fullmatch(pattern[1:-1], given := text(value)):
@@ -174,7 +174,7 @@ def different(
 
 
 def one_or_more(kind: Kind[str], what: str, right: str) -> Kind[tuple[str, ...]]:
-    """A text, or a list of different ones; ``what`` they are."""
+    """Read a text, or a list of different ones; ``what`` names them."""
     several = different(kind, expected=f"{what}, or a list of them", right=right, minItems=1)
 
     def read(value: Value) -> tuple[str, ...]:

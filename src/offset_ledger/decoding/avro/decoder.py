@@ -57,7 +57,7 @@ def avro_decoder(schema: WriterSchema, record: RecordShape, limits: Limits) -> D
     union = written
 
     def of_branch(branch: AvroType) -> Decoder | str:
-        """The decoder of a branch, or what it is instead of a record."""
+        """Return the decoder of a branch, or the branch itself if it is not a record."""
         if record.schemas and full_name(branch) not in record.schemas:
             return OtherKind(record)
         return _of_record(branch, record, limits) if isinstance(branch, Record) else shown(branch)
@@ -349,7 +349,7 @@ class _LeftWhole:
 
 
 class _RestCompiler:
-    """The compiler of the steps through one schema that read what no path of the tree leads to or through."""
+    """The compiler of the steps through one schema to the extra fields, to which no path of the tree leads."""
 
     def __init__(self) -> None:
         self._parts = Parts()

@@ -33,7 +33,7 @@ ReadColumn = Callable[[Cursors, Where], pa.Array]
 
 
 class NotInLockstep(Exception):
-    """A schema, or a branch of it, that the records do not walk through together."""
+    """A schema, or a branch of it, that records cannot walk through together."""
 
 
 class Walk:

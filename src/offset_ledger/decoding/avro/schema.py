@@ -1,4 +1,4 @@
-"""The text of an Avro schema -> its types, strictly, and its fields; what Java's parser takes is what is valid."""
+"""The types of an Avro schema from its text, read as strictly as by Java's parser, and its fields."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ _ON_FIXED = {("uuid", 16): TypeName.UUID, ("duration", 12): TypeName.DURATION}
 
 
 def meaning(wire: str, size: int, plain: ValueType, attributes: Mapping[str, Any]) -> ValueType:
-    """The type that the attributes of a schema give to what is written as ``wire``; ``plain`` where they give none."""
+    """Return the type that attributes of a schema give to a value written as ``wire``; ``plain`` if they give none."""
     name = attributes.get("logicalType")
     if not isinstance(name, str):
         return plain
@@ -277,7 +277,7 @@ def branches_of(type_: AvroType) -> tuple[AvroType, ...]:
 
 
 def full_name(type_: AvroType) -> str:
-    """The full name of a named type, and of another one what Avro calls it, as Java's ``getFullName`` says."""
+    """Return the full name of a named type, and Avro's word for any other, as Java's ``getFullName`` does."""
     if isinstance(type_, Scalar):
         return type_.name or type_.wire
     return type_.name if isinstance(type_, Record) else type(type_).__name__.lower()

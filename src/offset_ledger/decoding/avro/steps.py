@@ -120,7 +120,7 @@ class Fields:
         return [(field.name, step_of(field.name), self._step_for(field)) for field in self._record.fields]
 
     def take_fields(self, reader: ByteReader) -> None:
-        """Take the steps in their order; what they return is lost."""
+        """Take the steps in their order, without their results."""
         reader.enter(self._width)
         for _, at, step in self._steps:
             try:

@@ -1,4 +1,4 @@
-"""The conversions of JSON: for each kind of value how one text of it is read, and how a column of them is built."""
+"""The conversions of JSON: for each kind of value the reading of one text, and of a column of them."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -145,7 +145,7 @@ def _of_lists(kind: ColumnKind, item: Conversion) -> Conversion:
 
 
 def from_text(kind: ColumnKind) -> Callable[[str], Any]:
-    """Return how a text becomes a value of that kind: changed, then split, or read as text or as what JSON writes."""
+    """Return how a text becomes a value of that kind: changed, then split, or read as text or as JSON writes it."""
     form = text_form(kind.plain)
     in_json = None if form or kind.split is not None else conversion(kind.plain)
     element = from_text(kind.item) if kind.item else None
@@ -215,7 +215,7 @@ def parsed(value: str, kind: ColumnKind) -> str:
 
 
 def _document_in(raw: bytes, kind: ColumnKind) -> str:
-    """The document that a text is, or a value that is no text as it is."""
+    """Return the document in a text; a value that is not text as it is."""
     return parsed(string(raw), kind) if raw[:1] == b'"' else jsonb.document(raw)
 
 
@@ -303,7 +303,7 @@ def _not_finite(raw: bytes, args: tuple[int, ...] = ()) -> str | None:
 
 
 def _judged(raw: bytes, kind: ColumnKind, digits: Digits) -> str:
-    """A text, or a boolean as it is written, and a number where the file says what it means."""
+    """Return a text, or a boolean as it is written, and a number if the file gives its meaning."""
     if kind.unit:
         return counts.interval(_integer(raw, 64, digits), kind)
     is_number = json_kind(raw) == "number"
@@ -340,7 +340,7 @@ def _documents(values: Values) -> Built:
 
 
 def _sure_numbers(args: tuple[int, ...]) -> str:
-    """A pattern of numbers that certainly fit ``numeric`` with these arguments."""
+    """Return a pattern of numbers that surely fit ``numeric`` with these arguments."""
     if not args:
         return r"^-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?$"
     before, after = min(args[0] - args[1], _MAX_SAFE_DIGITS), min(args[1], _MAX_SAFE_DIGITS)

@@ -96,7 +96,7 @@ class JsonDecoder:
             return Refusal((Reason(outcome.WHOLE, Code.DEPTH, jsonb.TOO_DEEP),))
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
+        """Return the values that surely decode and delete nothing, as columns, and those that are surely skipped."""
         most = min(self.limits.value_bytes, jsonb.MAX_BYTES)
         values = all_unwrapped(values, most) if self._unwraps else values
         if self._in_wrapper and self._null_is_tombstone:

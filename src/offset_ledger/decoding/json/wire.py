@@ -119,7 +119,7 @@ class _Compared:
 
 
 def _candidates(values: pa.BinaryArray, texts: list[Any], value_bytes: int) -> Flags:
-    """Flag the values that are there, no longer than allowed, certainly shallow, and valid UTF-8."""
+    """Flag the values that are not null, no longer than allowed, surely shallow, and valid UTF-8."""
     length = pc.fill_null(pc.binary_length(values), value_bytes + 1).to_numpy(zero_copy_only=False)
     candidates: Flags = length <= value_bytes
     for place in np.flatnonzero(candidates & (length > 2 * MAX_DEPTH)):
@@ -187,7 +187,7 @@ class Structs:
         return np.array(read, np.int64), values
 
     def column(self, slot: int, values: list[Any], sure: Flags) -> pa.Array | None:
-        """Return the column of a slot, None for one that is not in the record; clears the flags of what is in doubt."""
+        """Return the column of a slot, None if it is not in the record; clear the flags of doubtful values."""
         if slot not in self._nullable:
             return None
         built, flags = self._conversions[slot].build(values)

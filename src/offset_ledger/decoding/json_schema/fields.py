@@ -93,7 +93,7 @@ class _Reader:
                 yield SchemaField(at, type_, member.shown, absent)
 
     def merged(self, document: str, said: Any, within: tuple[tuple[str, str], ...]) -> _Merged:
-        """Return all that a part of a document says of its value."""
+        """Return everything that a part of a document says about its value."""
         merged = _Merged(within)
         self._merge(document, said, merged)
         return merged

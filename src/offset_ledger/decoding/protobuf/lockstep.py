@@ -322,7 +322,7 @@ Step = Callable[[Walk], None]
 
 
 def walk(cursors: Cursors, exists: Flags, slots: Slots, steps: Sequence[Step], depth: int = 0) -> Flags:
-    """Take the steps, a field each; gives the records that are certainly read to their end."""
+    """Take the steps, a field each; return the records that are surely read to their end."""
     if depth > MAX_DEPTH:
         return np.zeros(len(exists), np.bool_)
     state = Walk(cursors, exists, slots, depth)
@@ -419,7 +419,7 @@ class Sinks:
         return bool(self._builds)
 
     def fill(self, column: pa.Array, state: Walk) -> None:
-        """Fill them where the message is; what fits no leaf is no longer good."""
+        """Fill them where the message is; a record that fits no leaf is no longer good."""
         good = state.cursors.good
         for leaf, build in self._builds:
             state.slots[leaf.slot], flags = build(column)

@@ -1,4 +1,4 @@
-"""A Protobuf message -> its fields by number, read strictly and as the specification says."""
+"""The fields of a Protobuf message by number, read strictly and as the specification says."""
 
 from collections.abc import Callable
 from typing import Any

@@ -41,7 +41,7 @@ class Symbols:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a message; either ``scalar`` or ``message`` says what its values are.
+    """A field of a message; its values are those of ``scalar`` or of ``message``.
 
     ``peers`` are the numbers of the other fields of its oneof, ``well_known`` is the message if it is one of Google's.
     """

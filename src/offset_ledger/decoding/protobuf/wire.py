@@ -1,4 +1,4 @@
-"""Protobuf's wire format, read strictly: tags, varints, lengths, the scalar types, and what a reader does not know."""
+"""Protobuf's wire format, read strictly: tags, varints, lengths, the scalar types, and unknown fields."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -106,7 +106,7 @@ Read = Callable[[bytes, int, int], tuple[object, int]]
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A scalar type; ``zero`` is what an absent field of implicit presence has."""
+    """A scalar type; ``zero`` is the value of an absent field of implicit presence."""
 
     type: ValueType
     wire: Wire
@@ -175,7 +175,7 @@ def _bytes(data: bytes, at: int, end: int) -> tuple[object, int]:
 
 
 def _integer(name: str, wire: Wire, form: str = "", zigzag: bool = False) -> Scalar:
-    """An integer scalar; its name says its bits, and with a ``u`` or a plain ``fixed`` that it has no sign."""
+    """Return an integer scalar; its name has its bits, and a ``u`` or a plain ``fixed`` if it has no sign."""
     bits, signed = int(name[-2:]), not name.startswith(("u", "fixed"))
     read = Fixed(form) if form else Varint(f"a varint of {name}" if zigzag else name, bits, signed, zigzag)
     return Scalar(ValueType(TypeName.INTEGER, name, bits, signed), wire, 0, read)

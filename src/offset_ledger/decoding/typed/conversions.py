@@ -375,7 +375,7 @@ def time_text(count: int, nanoseconds: int) -> str:
 
 
 def moment_text(count: int, nanoseconds: int) -> str:
-    """Return the moment in RFC 3339, with every digit of its fraction, in UTC but for the ``Z`` at its end."""
+    """Return the moment in RFC 3339, with every digit of its fraction, in UTC, without the ``Z`` at its end."""
     seconds, rest = divmod(count * nanoseconds, _NANOSECONDS_PER_SECOND)
     try:
         return (_ZONELESS_EPOCH + timedelta(seconds=seconds)).isoformat() + _fraction(rest)

@@ -1,4 +1,4 @@
-"""The decoder of typed records: what a schema's reader finds at the declared paths becomes a row or a refusal."""
+"""The decoder of typed records: the values that a schema's reader finds become a row or a refusal."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -121,7 +121,7 @@ class TypedDecoder:
         return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(record, slots, deleted)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
+        """Return the values that surely decode and delete nothing, as columns, and those that are surely skipped."""
         most = min(self._limits.value_bytes, MAX_BYTES)
         length = pc.fill_null(pc.binary_length(values), most + 1).to_numpy(zero_copy_only=False)
         candidates = length <= most
@@ -153,7 +153,7 @@ class TypedDecoder:
         return outcome.with_rest(values, rows, self._slots - 1, self._rest_text) if self.record.rest else rows
 
     def _rest_text(self, value: bytes) -> str | None:
-        """The JSON of what is left, None where nothing is; raises RecordRefused."""
+        """Return the JSON of the extra fields, None if there are none; raises RecordRefused."""
         left = self._rest.rest(value)
         if not left:
             return None

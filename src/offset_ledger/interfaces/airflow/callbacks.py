@@ -1,4 +1,4 @@
-"""Callbacks: the occasions on which tasks and deadlines notify, and what steps, gates and audits meet."""
+"""Callbacks: the events of tasks, deadlines, gates and audits of which people are notified."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def callbacks(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def failed(file: str, context: Any) -> None:
-    """A task has failed for good."""
+    """Notify that a task has failed for good."""
     if pipeline := _pipeline(file, context):
         _failed(pipeline, context)
         _check_deadline(pipeline, context)
@@ -70,7 +70,7 @@ def retried(file: str, context: Any) -> None:
 
 
 def on_success(file: str, context: Any) -> None:
-    """A task has succeeded: what it failed with earlier has ended."""
+    """Record that the failures of a task have ended, as it has succeeded."""
     if pipeline := _pipeline(file, context):
         task_id = context["ti"].task_id
         ended(pipeline, _OF_TASKS, task_id)

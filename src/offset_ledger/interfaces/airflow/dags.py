@@ -1,4 +1,4 @@
-"""The DAGs of a folder of pipeline files, by id: what a file in Airflow's DAGs folder puts into its ``globals()``.
+"""The DAGs of a folder of pipeline files, by id, for the ``globals()`` of a file in Airflow's DAGs folder.
 
 Two of them are about all pipelines, and run once a day: the audit of their topics, and the daily quality report, one
 page with their metrics in an asset event.

@@ -89,7 +89,7 @@ class Gate(HITLOperator):
             return self.go_on(pipeline, context)
 
     def validate_params_input(self, params_input: Mapping[str, Any]) -> None:
-        """Take what there is: an answer by Airflow's REST API may have no reason."""
+        """Accept the input: an answer by Airflow's REST API may have no reason."""
 
     @abstractmethod
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
@@ -104,7 +104,7 @@ class LossGate(Gate):
     """A gate that asks about lost offsets, a changed log or a changed schema; then it plans a batch, or resumes it."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
-        """The loss, or the changed schema, as it is now."""
+        """Return the question about the loss, or the changed schema, as it is now."""
         from offset_ledger.interfaces.airflow.concurrent_runs import other_run
         from offset_ledger.steps.decide.answers import question_before_staging
 
@@ -122,7 +122,7 @@ class LossGate(Gate):
 
 
 class BatchGate(Gate):
-    """A gate that asks whether a rejected batch commits what was validated, is abandoned, or stays rejected."""
+    """The gate that asks whether a rejected batch commits what was validated, is abandoned, or stays rejected."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """Return the question about the batch; None if it is not, or no longer, rejected."""

@@ -181,7 +181,7 @@ def _on_occasion(
 
 
 def _deliver(session: Session, pipeline: Pipeline, seconds: float) -> None:
-    """Send what is due; a notifier that fails is left for the next occasion with all that is due to it."""
+    """Send what is due; if a notifier fails, all that is due to it waits for the next occasion."""
     from offset_ledger.postgres.ledger import notifications
     from offset_ledger.postgres.ledger.database import transaction
 

@@ -204,7 +204,7 @@ class StageOperator(_PipelineOperator):
             self._at_work = False
 
     def on_kill(self) -> None:
-        """End the job of spark-submit; everything else ends with what ``execute`` has open, which this leaves.
+        """End the job of spark-submit; all else ends with what ``execute`` has open, which this leaves.
 
         A Spark Connect server ends the job of a session that is released.
         """

@@ -9,7 +9,7 @@ _MOST = 100  # batches
 
 
 def complete_pipelines(prefix: str, **_: object) -> list[str]:
-    """Return the names of pipelines, and files; behind an @ the topics of a pipeline with several."""
+    """Return the names of pipelines, and files; after an @ the topics of a pipeline with several."""
     from argcomplete.completers import FilesCompleter
 
     from offset_ledger.pipeline_file.folder import SUFFIXES

@@ -1,4 +1,4 @@
-"""The verbs that show what is in the ledger: ``status``, ``verify``, ``report``, and those that list or show."""
+"""The verbs that show the ledger: ``status``, ``verify``, ``report``, and those that list or show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results as people read them: tables, and what became of a batch."""
+"""Results for people: tables, and the outcome of a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs before the first batch: servers, the ledger, a pipeline file, and what there is to check about them."""
+"""The verbs before the first batch: servers, the ledger, a pipeline file, and the checks of them."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ def shown_bytes(value: bytes | None) -> str:
 
 
 def fitting(rows: Sequence[Mapping[str, str]], width: int | None = None) -> str:
-    """A table with a line for each row, or a block for each where that is wider than the terminal.
+    """Return a table with a line for each row, or a block for each if that is wider than the terminal.
 
     A text stays as it is: a table would make 1.5 of 1.50.
     """

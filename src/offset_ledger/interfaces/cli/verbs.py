@@ -1,4 +1,4 @@
-"""Verbs: how one is declared and added to the parser, the arguments that several share, and what running it gives."""
+"""Verbs: their declaration, the arguments that several share, and the outcome of running one."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ from offset_ledger.pipeline_file.pipeline import Pipeline
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises :class:`UsageError` instead of ending the process, and says what was probably meant."""
+    """A parser that raises :class:`UsageError` instead of ending the process, and suggests what was meant."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"formatter_class": _formatter, **options})
@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse all of it: what is left over is refused here, where the options of the verb are known."""
+        """Parse all of it: left-over arguments are refused here, where the options of the verb are known."""
         known, rest = super().parse_known_args(args, namespace)
         if rest:
             name = rest[0].partition("=")[0]
@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """``; did you mean X?`` with what is close to it; empty where nothing is."""
+    """Return ``; did you mean X?`` with the closest words; empty if there are none."""
     close = get_close_matches(given, list(known), n=1)
     return f"; did you mean {close[0]}?" if close else ""
 

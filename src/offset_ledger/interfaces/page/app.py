@@ -32,7 +32,7 @@ from offset_ledger.steps.report.step import reports_folder
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The ground of the routes: the pipelines as their files are now, and what the brokers say about their topics."""
+    """The data of the routes: the pipelines as their files are now, and the brokers' answers about their topics."""
 
     known: Callable[[], KnownPipelines]
     brokers: BrokerCache

@@ -1,4 +1,4 @@
-"""Quarantined records for the page: pages by key, and of each record only what is shown."""
+"""Quarantined records for the page: pages by key, and only the shown part of each record."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -189,7 +189,7 @@ def _text(content: bytes, cut_off: bool) -> str | None:
 
 
 def reasons(record_reasons: Sequence[Mapping[str, Any]] | None, readable: bool) -> list[dict[str, Any]]:
-    """Return code and path of each reason, and the detail, which may quote the value, for who may read it."""
+    """Return code and path of each reason, and for readers of values the detail, which may quote the value."""
     names = ("code", "path", "detail") if readable else ("code", "path")
     return [{name: reason.get(name) for name in names} for reason in record_reasons or ()]
 

@@ -22,7 +22,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that is open on a partition; ``last_write`` is the timestamp that its last record was given.
+    """A transaction that is open on a partition; ``last_write`` is the timestamp of its last record.
 
     ``hanging``: no coordinator knows of it. Without an owner and not hanging, the coordinators could not be asked.
     """

@@ -1,4 +1,4 @@
-"""The report of an audit: findings with their severity, the rules that make them, and what has changed."""
+"""The report of an audit: findings with their severity, the rules that make them, and the changes since the last."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class AuditRule:
-    """A check with its name, and what can happen where it fails."""
+    """A check with its name, and the risk if it fails."""
 
     name: str
     risk: str

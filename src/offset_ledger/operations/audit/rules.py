@@ -1,4 +1,4 @@
-"""Rules about what readers meet: retention, timestamps, sizes, keys, transactions, groups; and all rules in order.
+"""Rules for readers: retention, timestamps, sizes, keys, transactions, groups; and all rules in order.
 
 Pure: facts in, result out.
 """
@@ -188,7 +188,7 @@ def _refused(facts: TopicFacts) -> RuleResult | None:
     "nothing behind its start is ever stable: ingest and every other reader of committed data stand still",
 )
 def hanging_transactions(facts: TopicFacts) -> RuleResult:
-    """Transactions that nobody will end, or that are open for long; readers of committed data wait behind them."""
+    """Find transactions that nobody will end, or that are open for long; readers of committed data wait for them."""
     opened = [(p, t) for p in facts.partitions for t in p.transactions]
     if hanging := [(p, t) for p, t in opened if t.hanging]:
         more = f"; {len(hanging) - 1:,} more like it" if len(hanging) > 1 else ""

@@ -93,7 +93,7 @@ def replicas_in_sync(facts: TopicFacts) -> RuleResult:
 
 @rule("offline-partitions", "nobody can write or read these partitions")
 def offline_partitions(facts: TopicFacts) -> RuleResult:
-    """Partitions that nobody leads."""
+    """Find partitions without a leader."""
     offline = [p for p in facts.partitions if p.leader is None]
     if not offline:
         return ok("every partition has a leader")

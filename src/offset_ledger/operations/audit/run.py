@@ -133,7 +133,7 @@ def _audit(connection: Connection, topic: str, reader: ReaderFacts | None, elect
 
 
 def _runs_every(pipeline: Pipeline) -> timedelta | None:
-    """The longest time between two of the next runs; None where the schedule is not what starts them."""
+    """Return the longest time between two of the next runs; None if they are not started by the schedule."""
     if pipeline.schedule is None or pipeline.wake_on_data:
         return None
     from croniter import croniter
@@ -145,7 +145,7 @@ def _runs_every(pipeline: Pipeline) -> timedelta | None:
 
 
 def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
-    """Write an audit down, with who ran it; the same audit with what changed since the one before."""
+    """Record an audit with who ran it; return it with what changed since the one before."""
     with transaction(session) as cursor:
         cursor.run("audit/last", pipeline=audit.pipeline, topic=audit.topic)
         previous = cursor.fetchall()

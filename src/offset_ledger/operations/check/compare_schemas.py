@@ -1,4 +1,4 @@
-"""Schema, pipeline file and table side by side, and what each difference means. Pure."""
+"""Schema, pipeline file and table side by side, and the meaning of each difference. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -35,7 +35,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A path or a column: what it is in the schemas, in the file and in the table."""
+    """A path or a column as it is in the schemas, in the file and in the table."""
 
     path: str
     schema: str
@@ -47,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The table: its columns with their types, and what does not fit; ``exists`` is None where nobody could look."""
+    """The table: its columns with their types, and its misfits; ``exists`` is None if nobody could look."""
 
     exists: bool | None
     types: Mapping[str, str]
@@ -207,7 +207,7 @@ def _types(paths: Sequence[tuple[JsonPath, KnownSchema]]) -> str:
 
 
 def sampled_lines(pipeline: Pipeline, sampled: Iterable[Column]) -> tuple[Line, ...]:
-    """A line for each column of a new sample that the pipeline does not have, with what to write to have it."""
+    """Yield a line for each column of a new sample that the pipeline does not have, with the text to add."""
     read = read_paths(pipeline.record)
     new = [each for each in sampled if not any(touch(path, each.path) for path in read)]
     return tuple(Line(format_path(each.path), "", "", "", "", (Mark(_new(each), matters=False),)) for each in new)

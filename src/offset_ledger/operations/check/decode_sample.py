@@ -168,7 +168,7 @@ class Sample:
 
 
 def decode_columns(pipeline: Pipeline, choice: Choice, records: int) -> tuple[Start, RecordShape, list[DecodedColumns]]:
-    """Read that many records from where the choice says, and decode them, with the columns that the pipeline has.
+    """Read that many records from the chosen start, and decode them, with the columns that the pipeline has.
 
     Raises:
         LostRange: as the next batch would.

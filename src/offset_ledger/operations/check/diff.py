@@ -45,7 +45,7 @@ _TIMEOUT = 5  # seconds: a person is waiting for the answer
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The lines, with the names of the schemas that were compared, and notes on what was not."""
+    """The lines, with the names of the schemas that were compared, and notes on the others."""
 
     schemas: tuple[str, ...]
     lines: tuple[Line, ...]

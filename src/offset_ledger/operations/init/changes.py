@@ -82,7 +82,7 @@ class Changes:
     is_unwrapped: bool = False
 
     def source(self, source: Source) -> Source:
-        """Return the source with what it has to say of such records."""
+        """Return the source, completed by what such records need."""
         unavailable = UNAVAILABLE.decode() if self.is_unwrapped else source.unavailable
         return replace(source, envelope=self.envelope, unavailable=unavailable)
 
@@ -216,7 +216,7 @@ _DECIMALS = ("NUMERIC", "DECIMAL")
 
 
 def by_schema(field: ConnectSchema, sampled: str) -> tuple[str, str]:
-    """The type and the encoding of a column for a field; the type of the sample, where the schema says none."""
+    """Return the type and encoding of a column for a field; the type of the sample if the schema has none."""
     if _is_number_in_text(field):
         return "numeric[]" if field.items else "numeric", ""
     if field.type == "array" and field.items:

@@ -22,7 +22,7 @@ _EPOCHS = ((10**14, "epoch_us"), (10**11, "epoch_ms"), (0, "epoch_s"))
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The columns of the key, none where the table is known by event_id; the others; and what was unsure, in lines."""
+    """The columns of the key, none if the table is known by event_id; the others; and the doubts, in lines."""
 
     key: tuple[Column, ...]
     columns: tuple[Proposed, ...]
@@ -84,7 +84,7 @@ def _by_name(inferred: Sequence[Proposed]) -> dict[str, Proposed]:
 
 
 def _declared(column: ExistingColumn, inferred: Column, values: Sequence[object]) -> Column:
-    """The column with the type that the table has, read from what the records have."""
+    """Return the column with the type that the table has, read from the records' form."""
     type_ = parse_type(column.type)
     same = type_.name == inferred.type.name
     encoding = inferred.encoding if same else encodings_of(type_.name)[0]

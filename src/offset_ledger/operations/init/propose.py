@@ -1,6 +1,6 @@
 """A sample and its schemas -> a pipeline file and a suite, as text; nothing is asked and nothing is written here.
 
-The file has a comment for each thing that was unsure; the suite has what the sample never breaks.
+The file has a comment for each doubt; the suite has the rules that the sample never breaks.
 """
 
 import re
@@ -56,7 +56,7 @@ _NUMBER = "the event id as a number: event_id is a text"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A path, or None for what Kafka has, with the reason for it and what else there was."""
+    """A path, or None for Kafka's own value, with the reason for it and the alternatives."""
 
     path: JsonPath | None
     why: str
@@ -151,7 +151,7 @@ def choose_publish_at(proposed: Sequence[Proposed]) -> Choice:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The names that the caller gives; no suite is named without ``suite``, and no ``event_id`` is to be chosen.
+    """The names that the caller gives; ``suite``: write one. Without ``event_id`` the sample decides.
 
     The columns are those of the table, where it is ``existing``.
     """

@@ -30,7 +30,7 @@ class Ages:
 
     @classmethod
     def parse(cls, older_than: str, keep: Iterable[str]) -> Self:
-        """The ages of ``90d`` for every kind, but for those of ``keep``, such as ``audits=365d``; deletes only there.
+        """Parse ages: ``90d`` is for every kind, except those of ``keep``, such as ``audits=365d``; deletes only there.
 
         Raises:
             ConfigurationError: it is no kind or no age.
@@ -46,7 +46,7 @@ class Ages:
         return cls(**ages)
 
     def check(self) -> None:
-        """Raise ConfigurationError for an age at which the ledger page would lose what it shows."""
+        """Raise ConfigurationError for an age at which the ledger page would lose a part of its charts."""
         for kind in KINDS:
             if (age := getattr(self, kind)) < YOUNGEST:
                 raise ConfigurationError(

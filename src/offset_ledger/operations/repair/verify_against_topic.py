@@ -53,7 +53,7 @@ _COMMA = sql.SQL(", ")
 
 @dataclass(frozen=True, slots=True)
 class TopicComparison:
-    """The ranges that were read again, and what of table and quarantine differs; ``notes`` are no violations."""
+    """The ranges that were read again, and the differences of table and quarantine; ``notes`` are no violations."""
 
     ranges: tuple[OffsetRange, ...]
     records: int
@@ -62,7 +62,7 @@ class TopicComparison:
 
 
 def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
-    """Read what the topic still has of the committed ranges, and compare it by identity and value.
+    """Read the committed ranges that the topic still has, and compare them by identity and value.
 
     The records are decoded by today's pipeline file into temporary tables, and the comparison is one transaction. So
     the topic may be of any size, and a batch may commit meanwhile.
@@ -105,7 +105,7 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
 def _compare(
     cursor: Cursor, pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot
 ) -> tuple[list[Violation], list[str]]:
-    """The violations, SHOWN of each query, and notes about what an earlier pipeline file explains."""
+    """Yield the violations, SHOWN of each query, and notes about what an earlier pipeline file explains."""
     arguments = {
         "pipeline": pipeline.name,
         "topic_id": cursors.log_id,
@@ -242,7 +242,7 @@ class _RecordByRecord:
 def read_again(
     session: Session, pipeline: Pipeline, ranges: Sequence[OffsetRange]
 ) -> tuple[tuple[OffsetRange, ...], int]:
-    """Decode what the topic still has of the ranges into ``topic_rows``, ``topic_refused`` and ``topic_skipped``.
+    """Decode the ranges that the topic still has into ``topic_rows``, ``topic_refused`` and ``topic_skipped``.
 
     Returns the ranges that were read, which ``topic_ranges`` has too, and how many records they have.
     """

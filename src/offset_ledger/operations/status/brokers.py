@@ -57,7 +57,7 @@ class CachedAnswers(Generic[Key, Answer]):
 
 
 def ask_topic(kafka: KafkaClient, topic: str) -> BrokerSnapshot:
-    """Return a snapshot of the topic, with what deletes from it."""
+    """Return a snapshot of the topic, with the settings that delete from it."""
     snapshot = kafka.snapshot(topic)
     retention = Retention.from_settings(kafka.settings(topic, *SETTINGS))
     logs = kafka.sized_logs(topic) if retention.bytes is not None else {}

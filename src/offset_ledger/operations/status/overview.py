@@ -1,4 +1,4 @@
-"""Overview: a line for each pipeline of the files and of their ledgers; one that cannot be read hides no other."""
+"""Overview: a line for each pipeline of the files and of their ledgers; an unreadable one hides no other."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext

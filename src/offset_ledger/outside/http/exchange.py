@@ -31,7 +31,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service: its name in messages, and the errors of one that does not answer and of one that answers too much."""
+    """A service: its name in messages, and the errors for no answer and for one that is too large."""
 
     name: str
     unavailable: type[OffsetLedgerError]

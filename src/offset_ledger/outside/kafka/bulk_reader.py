@@ -1,6 +1,6 @@
 """Committed records of offset ranges, in lists, by librdkafka: a third of the processor time of kafka-python.
 
-Its errors become the package's: which are final, and what a broker that refuses the login means.
+Its errors become the package's: which ones are final, and what a refused login means.
 """
 
 import re
@@ -103,7 +103,7 @@ class _BulkReader:
         self._refused = error
 
     def _go_to(self, topic: str, partition: int, position: int) -> Consumer:
-        """The consumer, which fetches from there on: one that is made without a partition connects 50 ms later."""
+        """Return the consumer, which fetches from there on: one made without a partition connects 50 ms later."""
         if not self._consumer:
             self._consumer = Consumer(self._settings, logger=rdkafka_log)
         if self._next != (topic, partition, position):
@@ -145,7 +145,7 @@ class _BulkReader:
                 )
 
     def _end(self, topic: str, wanted: OffsetRange, message: Message) -> int:
-        """The offset up to which the log was read, if the message says that; an error that does not pass is raised."""
+        """Return the offset up to which the log was read, if the message has it; raise an error that does not pass."""
         error = message.error()
         assert error is not None
         if error.code() == KafkaError._PARTITION_EOF:
@@ -173,7 +173,7 @@ _OF_THE_GROUP = KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def refused(connection: Connection, name: str, text: str) -> OffsetLedgerError | None:
-    """The error for what librdkafka says of a login or a certificate that was refused; None if it may yet succeed."""
+    """Return the error for a login or a certificate that librdkafka reports as refused; None if it may yet succeed."""
     where = f"Kafka at {bootstrap_servers(connection)}"
     if name == "_SSL" and (reason := _VERIFY.search(text)):
         return untrusted(where, reason.group(1))
@@ -184,7 +184,7 @@ def refused(connection: Connection, name: str, text: str) -> OffsetLedgerError |
 
 
 def final(servers: str, error: KafkaError) -> OffsetLedgerError | None:
-    """The error for an answer of a broker that stays the same; None for what may pass, or is of librdkafka itself."""
+    """Return the error for an answer of a broker that stays the same; None if it may pass, or is librdkafka's own."""
     if error.code() < 0 or error.code() == _OF_THE_GROUP:
         return None
     from kafka import errors as kafka_errors  # takes 0.3 s of CPU, and a reader without trouble needs none of it

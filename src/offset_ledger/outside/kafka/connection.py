@@ -140,7 +140,7 @@ def _common(connection: Connection) -> dict[str, object]:
 
 
 def bootstrap_servers(connection: Connection) -> str:
-    """``host:port,host:port`` as the connection says.
+    """Return the connection's ``host:port,host:port``.
 
     Raises:
         ConfigurationError: it says none.

@@ -41,7 +41,7 @@ _WITHOUT_TLS = "write another security.protocol, or the port that has TLS"
 
 
 def kafka_python_arguments(connection: Connection) -> dict[str, object]:
-    """The arguments that every client of kafka-python is made with; it raises what :func:`refused` says.
+    """Return the arguments of every kafka-python client; it raises what :func:`refused` says.
 
     Raises:
         ConfigurationError: the connection has a value that no client takes, or needs a package that is not installed.

@@ -52,7 +52,7 @@ def open_writes(admin: Admin, topic: str, partitions: Iterable[int]) -> dict[Ope
 
 
 def has_transaction(admin: Admin, topic: str, offsets: OffsetRange) -> bool:
-    """Return whether these offsets have a record batch or a marker of a transaction: each batch says so of itself."""
+    """Return whether these offsets have a record batch or a marker of a transaction, as each batch tells."""
     leader = leaders(describe_available_topic(admin, topic))[offsets.partition]
     position = offsets.from_offset
     while position < offsets.until_offset:

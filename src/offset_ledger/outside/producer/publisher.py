@@ -66,7 +66,7 @@ _REFUSED = (
 
 
 class Summary(NamedTuple):
-    """A count of what was published: records acknowledged, the bytes of their values, and the time it took.
+    """A count of published records: those acknowledged, the bytes of their values, and the time it took.
 
     ``retried`` is None: librdkafka does not report how often it sent a record again.
     """
@@ -192,7 +192,7 @@ class Publisher:
             raise ConfigurationError(f"librdkafka refuses the settings: {as_kafka_error(error)}") from error
 
     def _note(self, error: KafkaError) -> None:
-        """Keep what the client says of itself: a record that ran out of time does not know why."""
+        """Keep the client's own reports: a record that ran out of time does not know why."""
         if self._trouble is None or not self._trouble.fatal():
             self._trouble = error
 
@@ -348,7 +348,7 @@ class Publisher:
     # -- the answers -------------------------------------------------------------------------------------------
 
     def _settle(self, max_records: int = 0, max_bytes: int = 0) -> None:
-        """Take what was answered, and wait while more than that many records or bytes were not."""
+        """Take the answers, and wait while more than that many records or bytes have none."""
         if self._unknown:
             raise self._unknown
         self._serve(self._producer.poll, 0)

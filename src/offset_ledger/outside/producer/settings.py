@@ -147,7 +147,7 @@ def read_settings(
     allow: Collection[str] = (),
     transactional: bool = False,
 ) -> ProducerSettings:
-    """The settings that ``given`` and, behind it, the connection's extra name, safe defaults for the others.
+    """Return the settings that ``given`` and, after it, the connection's extra name, with safe defaults for the others.
 
     Raises:
         UnsafeSettings: with every mistake: a name or value that is none, and each combination that is not allowed.

@@ -57,7 +57,7 @@ _NOT_FOUND = (40401, 40402, 40403, 40408)  # subject, version, schema, a level o
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Certificates: whom to trust, and who we are."""
+    """The certificates: those to trust, and our own."""
 
     ca: str | None = None
     certificate: str | None = None
@@ -255,7 +255,7 @@ class Api:
 
 
 def _checked(answer: Answer) -> Any:
-    """The document of a good answer, None where there is no such thing; each other one has an error."""
+    """Return the document of a good answer, None if the registry does not have it; any other answer has an error."""
     if 200 <= answer.status < 300 and answer.document is not None:
         return answer.document
     error = answer.document if isinstance(answer.document, dict) else {}

@@ -107,7 +107,7 @@ def insert_batch(
     request: Mapping[str, Any] | None = None,
     after: Batch | None = None,
 ) -> int:
-    """Write a planned batch of the pipeline's present log with its ranges, and what was asked for; return its id.
+    """Write a planned batch of the pipeline's present log with its ranges and its request; return its id.
 
     It is ahead of the open head batch ``after``.
     """
@@ -198,7 +198,7 @@ def refuse(batch: Batch, attempt: Attempt, wanted: State) -> NoReturn:
 
 
 def fenced_by(batch: Batch, attempt: Attempt) -> Fenced:
-    """The error of an attempt whose batch, as it is now, a newer one has claimed."""
+    """Return the error of an attempt whose batch, as it is now, a newer one has claimed."""
     return Fenced(
         f"batch {batch.batch_id} of {batch.pipeline}: this attempt has epoch {attempt.epoch}, a newer one claimed "
         f"epoch {batch.epoch}; this one committed nothing and ends here"

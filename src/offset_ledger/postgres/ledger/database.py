@@ -155,7 +155,7 @@ def connect(connection: Connection, name: str = SESSION_NAME, timeout: float = i
 
 
 def _open(connection: Connection, arguments: Mapping[str, Any]) -> Session:
-    """A session; where no Postgres answers, look at once what does, if the connection names one host."""
+    """Return a session; if no Postgres answers, find out at once what does, if the connection names one host."""
     try:
         return open_session(arguments)
     except psycopg2.OperationalError as error:
@@ -273,7 +273,7 @@ def migrations() -> dict[int, tuple[str, str]]:
 
 
 def migrate(session: Session) -> list[str]:
-    """Apply what is missing, all in one transaction, and return the names applied.
+    """Apply the missing migrations, all in one transaction, and return their names.
 
     Raises:
         ConfigurationError: Postgres is too old or not in UTF-8, or the ledger has migrations of another version of this

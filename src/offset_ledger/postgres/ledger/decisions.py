@@ -87,7 +87,7 @@ def answer(
 
 
 def approve(cursor: Cursor, question: Question, decision_id: int | None, origin: Origin, why: str) -> None:
-    """Keep a yes to the question that was asked, to those that runs still wait with, or to one that is kept now."""
+    """Record a yes to the question that was asked, to those with which runs still wait, or to one recorded now."""
     open_ids = answered_by(cursor, question.pipeline, question.kind, decision_id)
     for each in open_ids or [ask(cursor, question, origin)]:
         answer(cursor, each, QuestionAnswer.APPROVE, origin, why)

@@ -189,7 +189,7 @@ T = TypeVar("T")
 
 
 def kept_awake(session: Session, source: Iterable[T]) -> Iterator[T]:
-    """The items of a slow source; a transaction that is open while the next one is waited for stays open.
+    """Yield the items of a slow source; an open transaction stays open while the next one is waited for.
 
     A process that is paused pings no more, so that it loses its session as any other.
     """

@@ -15,7 +15,7 @@ from offset_ledger.postgres.ledger.database import Cursor
 
 
 def with_columns(cursor: Cursor, pipeline: Pipeline, batch_id: int | None = None) -> Pipeline:
-    """The pipeline with these columns too, as a batch of it is staged, validated and committed."""
+    """Return the pipeline with these columns too, as a batch of it is staged, validated and committed."""
     if not pipeline.has_more_columns:
         return pipeline
     followed = read(cursor, pipeline.name, batch_id)

@@ -20,7 +20,7 @@ class DueNotification:
 
 
 def record_seen(cursor: Cursor, notice: Notice, notifier: str) -> None:
-    """Record what happened, for one notifier; nothing, if it was notified of this and that has not ended."""
+    """Record an event for one notifier; nothing if it was notified of this and that has not ended."""
     about = {"pipeline": notice.pipeline, "cause": notice.cause, "key": notice.key, "notifier": notifier}
     cursor.run("notify/record_seen", **about, subject=notice.subject, body=notice.body, link=notice.link)
 

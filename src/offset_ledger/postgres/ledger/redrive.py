@@ -1,4 +1,4 @@
-"""Redrive batches and dismissals: which quarantined records a batch or a decision has, and what becomes of each."""
+"""Redrive batches and dismissals: the quarantined records of a batch or a decision, and their fate."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -79,7 +79,7 @@ def staged_others(cursor: Cursor, tables: StagingTables) -> str | None:
 
 
 def settle(cursor: Cursor, tables: StagingTables) -> None:
-    """Mark what passes as resolved by this batch, and keep the new reasons of what does not."""
+    """Mark records that pass as resolved by this batch, and keep the new reasons of the others."""
     statement = sql.SQL(named_sql("redrive/settle")).format(refused=tables.identifier(tables.refused))
     cursor.execute(statement, {"batch_id": tables.batch_id})
 

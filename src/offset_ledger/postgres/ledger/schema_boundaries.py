@@ -38,7 +38,7 @@ class FirstUse:
 
 @dataclass(frozen=True, slots=True)
 class SchemaBoundary:
-    """The first record of a partition that needs what the columns do not have; the batch ``ends`` there, or begins."""
+    """The first record of a partition that needs other columns; the batch ``ends`` there, or begins."""
 
     partition: int
     first_offset: int

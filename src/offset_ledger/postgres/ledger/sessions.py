@@ -87,13 +87,13 @@ _unshared = set[_Place]()  # poolers that leave a session its backend
 
 
 class Session(connection):
-    """A session that begins transactions by itself: psycopg2 would say nothing but BEGIN."""
+    """A session that begins transactions by itself: psycopg2 would send a plain BEGIN."""
 
     mark = ""
     _autocommit = False
 
     def begin(self, mode: str = READ_COMMITTED) -> None:
-        """Begin a transaction with all that it needs: what the session has set is trusted in no later one.
+        """Begin a transaction with all that it needs: settings of the session are trusted in no later one.
 
         Raises:
             ConfigurationError: a pooler has given the backend of the session to another one; or triggers and foreign
@@ -122,7 +122,7 @@ class Session(connection):
 
 
 def _or_text(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Read a value that Python's type has, and give the text of any other: infinity, 24:00:00, years before 1."""
+    """Read a value that Python's type has; return the text of any other: infinity, 24:00:00, years before 1."""
 
     def cast(value: Any, cursor: Any) -> Any:
         if value is not None and (value.endswith("infinity") or value == "24:00:00"):
@@ -196,7 +196,7 @@ def sent_settings(arguments: Arguments) -> dict[str, str]:
 
 
 def _login(arguments: Arguments) -> tuple[Session, dict[str, str]]:
-    """A session, and what it has yet to set."""
+    """Return a session, and the settings that it still lacks."""
     settings, place = sent_settings(arguments), _place(arguments)
     given = {"connection_factory": Session, **arguments, "client_encoding": "UTF8"}
     options = "" if place in _without_options else f"{_FROM_THE_START} {arguments.get('options') or ''}"

@@ -1,4 +1,4 @@
-"""The errors of this package by Postgres's SQLSTATE, and what to do about each."""
+"""The errors of this package by Postgres's SQLSTATE, with advice for each."""
 
 import re
 from collections.abc import Mapping
@@ -110,14 +110,14 @@ def meaning_in(text: str) -> Meaning | None:
 
 
 def explained(error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedgerError | None:
-    """The error to raise, naming constraint and trigger; None where the SQLSTATE alone says too little."""
+    """Return the error to raise, naming constraint and trigger; None if the SQLSTATE alone says too little."""
     of_ledger = (error.pgcode or "")[:2] == "23" and error.diag.schema_name == "offset_ledger"
     known = _INVARIANT if of_ledger else meaning(error.pgcode, str(error))
     return refusal(known, error, where, hint) if known else None
 
 
 def refusal(known: Meaning, error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedgerError:
-    """``where`` and what happened there, in one line; ``hint`` names a record."""
+    """Return ``where`` and what happened there, in one line; ``hint`` names a record."""
     diag = error.diag
     # The message, the key that it names, and the function that raised it: never a whole row.
     parts = [diag.message_primary or str(error)]

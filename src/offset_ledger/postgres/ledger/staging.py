@@ -61,7 +61,7 @@ class StagingTables:
 
     @property
     def classes(self) -> str:
-        """Table of what becomes of each row; only the transaction that commits has it."""
+        """Table of the fate of each row; only the transaction that commits has it."""
         return f"{self.rows}_classes"
 
     def identifier(self, table: str) -> sql.Identifier:
@@ -132,7 +132,7 @@ def _staged_as(record: RecordShape) -> str:
 
 
 def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
-    """Check that what was staged has the columns of the pipeline file: another type would round values silently.
+    """Check that the staged columns are those of the pipeline file: another type would round values silently.
 
     Raises:
         IncompleteStaging: the file has changed them since.
@@ -196,7 +196,7 @@ def definitions(columns: Iterable[tuple[str, str]], topic: str) -> sql.Composabl
 
 
 def drop_older(session: Session, attempt: Attempt) -> list[str]:
-    """Drop what older attempts at the batch have left, and return the names."""
+    """Drop the staging of older attempts at the batch, and return the names."""
     return _drop(session, lambda other: other.batch_id == attempt.batch_id and other.epoch < attempt.epoch)
 
 
@@ -311,7 +311,7 @@ class _Pieces:
 def copy_into(
     cursor: Cursor, table: sql.Identifier, columns: Sequence[str], form: CopyFormat, pieces: Iterable[bytes]
 ) -> None:
-    """COPY rows into a table; what the iteration over their pieces raises is raised."""
+    """COPY rows into a table; errors of the iteration over their pieces are raised."""
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT {})").format(table, names, sql.SQL(form))
     file = _Pieces(pieces)
@@ -342,7 +342,7 @@ def read_failure(cursor: Cursor, submission: str) -> StageFailure | None:
 
 
 def measure_profile(cursor: Cursor, tables: StagingTables, nullable: Sequence[str]) -> Profile:
-    """The profile of what is staged, in one pass over the rows; delete markers do not count."""
+    """Return the profile of the staged rows, in one pass over them; delete markers do not count."""
     nulls = [sql.SQL(", count({})").format(sql.Identifier(column)) for column in nullable]
     query = "SELECT count(*) FILTER (WHERE NOT _deleted), min(publish_at), max(publish_at){} FROM {}"
     cursor.execute(sql.SQL(query).format(sql.Composed(nulls), tables.identifier(tables.rows)))

@@ -397,5 +397,5 @@ def _as_it_is(cursor: Cursor, pipeline: Pipeline, problems: list[Misfit]) -> lis
 
 
 def may_change(pipeline: Pipeline, misfit: Misfit) -> bool:
-    """Return whether the next commit makes what fixes the misfit, by ``target.evolve``."""
+    """Return whether the next commit fixes the misfit, by ``target.evolve``."""
     return misfit.change is None or misfit.change in _ALLOWED[pipeline.target.evolve]
