@@ -127,7 +127,7 @@ fuzz: install ## Fuzz the decoders of Avro, Protobuf and JSON for MINUTES=5
 
 .PHONY: bench
 ifdef SIZE
-bench: install peers ## The figures of docs/performance.md; beside other programs: make bench SIZE=500000 TARGET="empty half"
+bench: install peers ## The figures of docs/performance.md; beside other programs, into benchmarks/README.md: make bench SIZE=500000 TARGET="empty half"
 	@$(BIN)/python -m benchmarks.peers --size $(SIZE) $(if $(WIDTH),--width $(WIDTH)) $(if $(TARGET),--target $(TARGET)) \
 		$(if $(ONLY),--only "$(ONLY)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RESUME),--resume)
 else

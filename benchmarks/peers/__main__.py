@@ -4,9 +4,9 @@
         [--rounds 3] [--timeout SECONDS] [--resume] [--home FOLDER]
     python -m benchmarks.peers --render
 
-Each trial is kept in benchmarks/peers/results.json at once; in the end the tables and plots of docs/performance.md are
-made of that file. ``--resume`` measures only what the file lacks. ``--home`` keeps servers' data, topics and answers
-for the next run; without it they are in a temporary folder and removed.
+Each trial is kept in benchmarks/peers/results.json at once; in the end the tables of benchmarks/README.md and
+their plots are made of that file. ``--resume`` measures only what the file lacks. ``--home`` keeps servers' data,
+topics and answers for the next run; without it they are in a temporary folder and removed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from benchmarks.peers.workload import Target, Width, Workload
 
 FOLDER = Path("benchmarks/peers")
 RESULTS = FOLDER / "results.json"
-PAGE = Path("docs/performance.md")
+PAGE = Path("benchmarks/README.md")
+PLOTS = Path("docs")
 
 
 def say(line: str) -> None:
@@ -127,7 +128,7 @@ def main() -> None:
             if not arguments.home:
                 shutil.rmtree(home, ignore_errors=True)
     write_page(results, arguments.page)
-    plots = [str(PEERS_PYTHON), "-m", "benchmarks.peers.plots", str(arguments.results), str(arguments.page.parent)]
+    plots = [str(PEERS_PYTHON), "-m", "benchmarks.peers.plots", str(arguments.results), str(PLOTS)]
     subprocess.run(plots, check=True, stdout=sys.stderr)
 
 

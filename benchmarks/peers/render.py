@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md, made of the results between two markers."""
+"""The tables of benchmarks/README.md, made of the results between two markers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def write_page(results: Results, page: Path) -> None:
 def _plots(results: Results) -> str:
     kinds = dict.fromkeys((w.width, w.target) for w in results.workloads())
     return "".join(
-        f"![Records/s by contender and size: {width} records, {target} target](pictures/peers-{width}-{target}.svg)\n\n"
+        f"![Records/s by contender and size: {width} records, {target} target]"
+        f"(../docs/pictures/peers-{width}-{target}.svg)\n\n"
         for width, target in kinds
     )
 

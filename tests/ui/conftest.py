@@ -1,4 +1,7 @@
-"""One stack with Airflow and ten pipelines for all tests of the UI, and pages of Chromium that are logged in."""
+"""One stack with Airflow and ten pipelines for all tests of the UI, and pages of Chromium that are logged in.
+
+By Playwright, whose click waits until a user could click: a script's own `click()` presses what is hidden or covered.
+"""
 
 from __future__ import annotations
 

@@ -130,7 +130,6 @@ def test_a_truncated_log_is_read_on_from_where_it_agrees_after_an_approval(
     (log,) = {log for log, *_ in batches(world, "truncated")}
     page = logged_in(USER)
     said = open_question(page, world, "The log of topic truncated was truncated")
-    shot(page, "required-action-truncated")
     ((open_batch,),) = world.rows(
         "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = 'truncated' AND state = 'planned'"
     )

@@ -71,7 +71,8 @@ def test_every_decision_has_its_number_and_its_title_in_the_index() -> None:
     assert [number for _, number, _ in rows] == numbers
     replaced = re.findall(r"^- (\d{4}), by \[(\d{4})\]", by_subject, re.M)
     assert {by for _, by in replaced} <= set(numbers)
-    every = sorted([*numbers, *(number for number, _ in replaced)])
+    comments = re.findall(r"^- (\d{4}), in \[[\w.]+\]\(\.\./\.\./\S+\): ", by_subject, re.M)
+    every = sorted([*numbers, *(number for number, _ in replaced), *comments])
     assert every == [f"{n:04}" for n in range(1, len(every) + 1)]
 
 

@@ -7,14 +7,14 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from offset_ledger.decoding.column_groups import GROUPS, against_unsent, sent_flags, with_groups
 from offset_ledger.decoding.decoder import Decoder
-from offset_ledger.decoding.elsewhere import Elsewhere, columns_elsewhere, wanted_by_headers
 from offset_ledger.decoding.envelope import are_null
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.kafka_columns import TIMESTAMP, KafkaColumns, kafka_fields, take, timestamp_of
+from offset_ledger.decoding.key_and_headers import Elsewhere, columns_elsewhere, wanted_by_headers
 from offset_ledger.decoding.kinds import as_texts, event_ids, kinds, listed, moments, staged, staged_type, valid_flags
 from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Proven, Reason, Refusal, Skip, printable
-from offset_ledger.decoding.presence import GROUPS, against_unsent, sent_flags, with_groups
 from offset_ledger.decoding.texts import utf8, with_uuid_texts
 from offset_ledger.pipeline_file.pipeline import RecordShape
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 from functools import partial
 
 from offset_ledger.base.extras import require
+from offset_ledger.decoding.by_schema import FramedDecoder, FramedKeys, OtherKind, ReadKey
+from offset_ledger.decoding.column_groups import given_by
 from offset_ledger.decoding.decoder import Decoder
-from offset_ledger.decoding.elsewhere import check_defaults
-from offset_ledger.decoding.frame import KEY_HEADER, VALUE_HEADER
-from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, OtherKind, ReadKey
 from offset_ledger.decoding.json.decoder import JsonDecoder
+from offset_ledger.decoding.key_and_headers import check_defaults
 from offset_ledger.decoding.outcome import SchemaProblem
-from offset_ledger.decoding.presence import given_by
 from offset_ledger.decoding.schemas import HeaderFrames, Lookup, NamedByHeader, ReadIndexes, Remembered, Schema
 from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema, is_of_others
+from offset_ledger.decoding.wire_format import KEY_HEADER, VALUE_HEADER
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
 from offset_ledger.pipeline_file.pipeline import Limits, RecordShape, Tombstone

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from offset_ledger.base.without_pandas import without_pandas
 from offset_ledger.decoding import outcome
 from offset_ledger.decoding.decoder import Keys
-from offset_ledger.decoding.frame import NO_SCHEMA, schema_ids
 from offset_ledger.decoding.headers import headers_json, wrong_names
 from offset_ledger.decoding.kinds import EPOCH, MOMENT, check_event_id
 from offset_ledger.decoding.outcome import Code, DecodedRow, Key, Mismatch, Outcome, Places, Reason, Refusal, Timestamp
 from offset_ledger.decoding.schemas import HeaderFrames
+from offset_ledger.decoding.wire_format import NO_SCHEMA, schema_ids
 from offset_ledger.pipeline_file.pipeline import Limits, RecordShape, Tombstone
 
 without_pandas()

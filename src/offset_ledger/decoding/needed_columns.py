@@ -12,7 +12,7 @@ import msgspec
 from offset_ledger.decoding.inferred import column_name, column_type, decimal_digits, schema_columns
 from offset_ledger.decoding.kinds import INTEGER_BITS, ColumnKind, kind_of
 from offset_ledger.decoding.outcome import printable
-from offset_ledger.decoding.shape import places
+from offset_ledger.decoding.paths import places
 from offset_ledger.decoding.typed.conversions import refusal
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 from offset_ledger.model.followed_columns import widens

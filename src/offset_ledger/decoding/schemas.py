@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding import frame, outcome
+from offset_ledger.decoding import outcome, wire_format
 from offset_ledger.decoding.headers import last_values
 from offset_ledger.decoding.kinds import valid_flags
 from offset_ledger.decoding.outcome import Code, Mismatch, Reason, SchemaProblem
@@ -39,7 +39,7 @@ class Schemas(Generic[T]):
         """Return the decoder or reason for each id, which the lookup is asked for once."""
         wanted = frozenset(ids)
         if new := wanted - self._known.keys():
-            possible = frozenset(id_ for id_ in new if id_ <= frame.LAST_ID)
+            possible = frozenset(id_ for id_ in new if id_ <= wire_format.LAST_ID)
             schemas = self._lookup(possible) if possible else {}
             for id_ in new:
                 detail = f"expected a schema of the registry, got id {id_}, which it does not know"
@@ -116,7 +116,7 @@ class NamedByHeader:
             schema = ref if isinstance(ref, int) else schemas.get(ref)
             if isinstance(schema, int | WriterSchema):
                 schema_id = schema if isinstance(schema, int) else schema.schema_id
-                self._frames[name] = frame.frame_of(schema_id, indexes)
+                self._frames[name] = wire_format.frame_of(schema_id, indexes)
             elif schema:
                 self._frames[name] = Reason(self._path, Code.SCHEMA, f"schema GUID {ref}: {schema}")
             else:
@@ -127,7 +127,7 @@ class NamedByHeader:
         """The schema that is named, and the message indexes; raises Mismatch."""
         if self._lookup is None:
             raise Mismatch(Code.FRAME, "expected a key that is text, its schema is named here; add source.key_format")
-        ref, indexes = frame.named_schema(name)
+        ref, indexes = wire_format.named_schema(name)
         end = self._read_indexes(indexes)[1] if self._read_indexes else 0
         if end < len(indexes):
             whole = len(name) - len(indexes) + end

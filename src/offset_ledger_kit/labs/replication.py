@@ -185,7 +185,10 @@ def _lose_the_leader(lab: _Lab, producers: Mapping[str, KafkaProducer]) -> Pendi
 
 
 def _lose_the_last(lab: _Lab) -> None:
-    """Kill the only copy in sync and let an older one lead: what an operator does if it will not come back."""
+    """Kill the only copy in sync and let an older one lead: what an operator does if it will not come back.
+
+    It does not come back before: it would bring its log along, and nothing would be lost.
+    """
     first, second, third = lab.plan.order
     lab.kafka.broker(third).kill()
     lab.kafka.broker(second).start()

@@ -32,6 +32,7 @@ USER = "admin"
 VIEWER = "viewer"
 _READY_SECONDS = 180
 _MUST_BE_HEALTHY = ("metadatabase", "scheduler", "dag_processor")
+# Not `airflow standalone`, which starts log servers on every interface, and chooses login and number of workers itself.
 _COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "api-server": ("--workers", "1"),
     "scheduler": ("--skip-serve-logs",),

@@ -9,8 +9,8 @@ import pytest
 
 from offset_ledger.base import extras
 from offset_ledger.decoding import formats
+from offset_ledger.decoding.by_schema import FramedDecoder
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.framed import FramedDecoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.decoding.subjects import LANGUAGES

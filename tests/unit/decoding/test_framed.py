@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.decoding import frame
+from offset_ledger.decoding import wire_format
 from offset_ledger.decoding.arrow import decode_batch, refusal_schema, staging_schema
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
@@ -232,8 +232,10 @@ def test_keys_in_the_wire_format_name_events(tombstone: bool) -> None:
 def test_ids_of_a_column_are_those_of_its_values(values: list[bytes | None], skip: int) -> None:
     column = pa.array(values, pa.binary())[skip:]
     expected = [
-        int.from_bytes(value[1:5], "big") if value and len(value) >= 5 and not value[0] else frame.NO_SCHEMA
+        int.from_bytes(value[1:5], "big") if value and len(value) >= 5 and not value[0] else wire_format.NO_SCHEMA
         for value in values[skip:]
     ]
-    assert frame.schema_ids(column).tolist() == expected
-    assert frame.without_head(column).to_pylist() == [None if value is None else value[5:] for value in values[skip:]]
+    assert wire_format.schema_ids(column).tolist() == expected
+    assert wire_format.without_head(column).to_pylist() == [
+        None if value is None else value[5:] for value in values[skip:]
+    ]

@@ -31,11 +31,11 @@ from offset_ledger.decoding.avro.schema import (
     shown,
 )
 from offset_ledger.decoding.avro.steps import ABSENT, Fields, Parts, ReadMap, Step, TakeBranch, read_scalar
+from offset_ledger.decoding.by_schema import HeadedDecoder, OtherKind
 from offset_ledger.decoding.decoder import Decoder
-from offset_ledger.decoding.framed import HeadedDecoder, OtherKind
 from offset_ledger.decoding.kinds import EVENT_ID_KIND
 from offset_ledger.decoding.outcome import Code, Flags, Mismatch, Proven, Reason, RecordRefused, SchemaProblem, step_of
-from offset_ledger.decoding.shape import Node
+from offset_ledger.decoding.paths import Node
 from offset_ledger.decoding.typed.conversions import Convert, conversion
 from offset_ledger.decoding.typed.decoder import Found, Malformed, TypedDecoder
 from offset_ledger.decoding.typed.types import TypeName

@@ -19,7 +19,7 @@ from offset_ledger.decoding.avro.steps import Parts, Step
 from offset_ledger.decoding.kinds import content, staged, staged_type, valid_flags
 from offset_ledger.decoding.lockstep import Cursors, masked
 from offset_ledger.decoding.outcome import Flags, Mismatch, Proven
-from offset_ledger.decoding.shape import Leaf, Node
+from offset_ledger.decoding.paths import Leaf, Node
 from offset_ledger.decoding.typed.conversions import Build, Convert, conversion
 from offset_ledger.decoding.typed.types import TypeName
 

@@ -21,7 +21,7 @@ from offset_ledger.decoding.json.wire import FAILURES, Wire
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, row_of, slot_count, tombstone_outcome
 from offset_ledger.decoding.kinds import kinds
 from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Timestamp
-from offset_ledger.decoding.shape import Node, places, tree, tree_at
+from offset_ledger.decoding.paths import Node, places, tree, tree_at
 from offset_ledger.pipeline_file.json_path import format_path
 from offset_ledger.pipeline_file.pipeline import FieldCondition, JsonPath, Limits, RecordShape
 

@@ -22,7 +22,7 @@ from offset_ledger.decoding.json.unique import UniqueNames, duplicate_path
 from offset_ledger.decoding.jsonb import MAX_DEPTH
 from offset_ledger.decoding.kinds import ColumnKind, kinds, valid_flags
 from offset_ledger.decoding.outcome import Flags, Places, Proven
-from offset_ledger.decoding.shape import Node, are_equal, compared, tree_of
+from offset_ledger.decoding.paths import Node, are_equal, compared, tree_of
 from offset_ledger.decoding.texts import is_utf8
 from offset_ledger.pipeline_file.pipeline import FieldCondition, RecordShape
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from offset_ledger.decoding.by_schema import HeadedDecoder, OtherKind
 from offset_ledger.decoding.decoder import Decoder
-from offset_ledger.decoding.framed import HeadedDecoder, OtherKind
 from offset_ledger.decoding.kinds import EVENT_ID_KIND
 from offset_ledger.decoding.outcome import Code, Flags, Mismatch, Proven, Reason, RecordRefused, SchemaProblem
+from offset_ledger.decoding.paths import Leaf, Node
 from offset_ledger.decoding.protobuf.lockstep import LockstepReader, Unprovable
 from offset_ledger.decoding.protobuf.parse import Parsed, Parser
 from offset_ledger.decoding.protobuf.schema import (
@@ -28,7 +29,6 @@ from offset_ledger.decoding.protobuf.schema import (
     message_named,
 )
 from offset_ledger.decoding.protobuf.values import Get, Values, is_plain_message
-from offset_ledger.decoding.shape import Leaf, Node
 from offset_ledger.decoding.typed.conversions import Convert, conversion
 from offset_ledger.decoding.typed.decoder import Found, Malformed, TypedDecoder
 from offset_ledger.decoding.typed.types import MAX_NESTED, SchemaField, TypeName, at_most

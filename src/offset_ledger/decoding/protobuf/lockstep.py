@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from offset_ledger.decoding.kinds import staged, staged_type, valid_flags
 from offset_ledger.decoding.lockstep import Cursors, masked
 from offset_ledger.decoding.outcome import Flags, Mismatch, Places, Proven
+from offset_ledger.decoding.paths import Leaf, Node
 from offset_ledger.decoding.protobuf.parse import Parser
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
 from offset_ledger.decoding.protobuf.values import (
@@ -28,7 +29,6 @@ from offset_ledger.decoding.protobuf.values import (
     is_plain_message,
 )
 from offset_ledger.decoding.protobuf.wire import Wire
-from offset_ledger.decoding.shape import Leaf, Node
 from offset_ledger.decoding.typed.conversions import Build, conversion
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 

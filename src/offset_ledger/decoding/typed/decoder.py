@@ -14,7 +14,7 @@ from offset_ledger.decoding.envelope import have_rows, without_row
 from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, outcome_unread, row_of, slot_count
 from offset_ledger.decoding.outcome import Code, Flags, Key, Mismatch, Outcome, Proven, Reason, Refusal, Timestamp
-from offset_ledger.decoding.shape import Has, Node, add_condition, holds, tree, tree_of
+from offset_ledger.decoding.paths import Has, Node, add_condition, holds, tree, tree_of
 from offset_ledger.decoding.typed.conversions import json_text
 from offset_ledger.pipeline_file.json_path import format_path
 from offset_ledger.pipeline_file.pipeline import FieldCondition, Limits, RecordShape

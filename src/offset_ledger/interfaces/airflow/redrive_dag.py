@@ -41,6 +41,8 @@ With the action `dismiss` the run instead marks records as never to be loaded, w
 CHOICE = "Which records"
 RECORDS = "Records to dismiss (actions dismiss, undo_dismissal)"
 
+# Dismissing is an action of this DAG: a route of the ledger page would need rights, CSRF tokens and an audit log of its
+# own, and users of the page have no shell.
 PARAMS = {
     "action": Param(
         QuarantineAction.REDRIVE.value,

@@ -157,7 +157,7 @@ def run_check(arguments: Namespace) -> Outcome:
     if instead is not None:
         topics = Topics.TOGETHER if instead is check_system else Topics.EACH
         return run_verb(Namespace(**{**vars(arguments), "run": instead, "topics": topics}))
-    from offset_ledger.decoding.elsewhere import check_defaults
+    from offset_ledger.decoding.key_and_headers import check_defaults
     from offset_ledger.interfaces.airflow.notify import wrong_notifiers
     from offset_ledger.operations.check.diff import check_topic, compare_table
     from offset_ledger.pipeline_file.envelope import notes_on
@@ -181,7 +181,7 @@ def run_check(arguments: Namespace) -> Outcome:
 
 def _check_folder(folder: Path) -> Outcome:
     """Check the files of a folder, also against each other, and their suites, without servers."""
-    from offset_ledger.decoding.elsewhere import check_defaults
+    from offset_ledger.decoding.key_and_headers import check_defaults
     from offset_ledger.pipeline_file.parse import parse_all
     from offset_ledger.steps.validate.step import read_suite
 

@@ -1,4 +1,7 @@
-"""Verbs: their declaration, the arguments that several share, and the outcome of running one."""
+"""Verbs: their declaration, the arguments that several share, and the outcome of running one.
+
+With argparse, as Airflow's own command line: the parser of all verbs is there before anything heavy is imported.
+"""
 
 import argparse
 import os

@@ -39,6 +39,8 @@ class OffsetLedgerPlugin(AirflowPlugin):
     """Navigation entries for ledger and audits, and a tab of the ledger on each DAG and each DAG run."""
 
     name = "offset_ledger"
+    # No react_apps: their module shares React and Chakra with the UI, so that the UI's next version can break it. No
+    # route writes: the buttons call Airflow's REST API as the user, with its permissions and its audit log.
     fastapi_apps = [{"app": ledger_page, "url_prefix": "/offset-ledger", "name": "Offset ledger"}]
     external_views = [
         _view("offset-ledger", "nav"),

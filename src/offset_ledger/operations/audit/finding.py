@@ -89,7 +89,7 @@ class Change:
 
 
 def changes(before: Mapping[str, Severity] | None, after: Mapping[str, Severity]) -> tuple[Change, ...]:
-    """Return each rule that is or was not ok (not checked: ok); nothing if there was no audit before."""
+    """Return each rule that is or was not ok (not checked: ok); nothing if there was no audit before. Not stored."""
     if before is None:
         return ()
     pairs = [Change(r, before.get(r, Severity.OK), after.get(r, Severity.OK)) for r in {**after, **before}]

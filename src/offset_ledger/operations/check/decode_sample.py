@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, with_texts
+from offset_ledger.decoding.column_groups import GROUPS
 from offset_ledger.decoding.connect_schema import null_as_default
 from offset_ledger.decoding.envelope import connector_of
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
-from offset_ledger.decoding.presence import GROUPS
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetExpired, TerminalError
 from offset_ledger.model.followed_columns import effective
 from offset_ledger.model.overlap import fair_shares

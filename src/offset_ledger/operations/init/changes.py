@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace as replace_struct
 
+from offset_ledger.decoding.column_groups import Placeholders
 from offset_ledger.decoding.connect_schema import PAYLOAD, VARIABLE_SCALE, ConnectSchema, connect_schema
 from offset_ledger.decoding.envelope import is_null, unwrapped
 from offset_ledger.decoding.inferred import Inferred, schema_columns
 from offset_ledger.decoding.json.conversions import list_elements
 from offset_ledger.decoding.outcome import SchemaProblem
-from offset_ledger.decoding.presence import Placeholders
 from offset_ledger.decoding.subjects import fields_of
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema

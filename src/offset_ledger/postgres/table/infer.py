@@ -17,15 +17,15 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from offset_ledger.decoding import frame
+from offset_ledger.decoding import wire_format
 from offset_ledger.decoding.decimals import NOT_FINITE
-from offset_ledger.decoding.elsewhere import wanted_by_headers
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.inferred import Inferred, column_name, limited, named, schema_columns
 from offset_ledger.decoding.json.conversions import conversion, json_kind, list_elements
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kafka_columns import timestamp_of
+from offset_ledger.decoding.key_and_headers import wanted_by_headers
 from offset_ledger.decoding.kinds import EPOCH, ColumnKind
 from offset_ledger.decoding.outcome import Mismatch, Reason, Refusal, SchemaProblem, Skip
 from offset_ledger.decoding.subjects import LANGUAGES, ReadKind, fields_of, is_value_schema, kind_names, kind_reader
@@ -163,9 +163,11 @@ def schema_inferred(
         raise UnusableSchema(f"topic {source.topic}: {unreadable[0]}; register a valid one")
     by_schema = schema_columns(fields)
     if source.format is Format.JSON_SCHEMA:
-        begins = {b"\0" + schema.schema_id.to_bytes(frame.SIZE - 1, "big") for schema in schemas}
+        begins = {b"\0" + schema.schema_id.to_bytes(wire_format.SIZE - 1, "big") for schema in schemas}
         values = kinds.sample.values
-        documents = json_documents([value[frame.SIZE :] for value in values if value[: frame.SIZE] in begins])
+        documents = json_documents(
+            [value[wire_format.SIZE :] for value in values if value[: wire_format.SIZE] in begins]
+        )
         by_schema = refined(by_schema, json_columns(documents))
     return by_schema, tuple(unreadable)
 
@@ -321,9 +323,9 @@ def _kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> tuple[list[tuple[
     for record in sample.records:
         kinds.append(None)
         with suppress(Mismatch):
-            id_ = frame.schema_id(record.value or b"")
+            id_ = wire_format.schema_id(record.value or b"")
             if record.value and (read := readers.get(id_)):
-                kinds[-1] = id_, read(record.value[frame.SIZE :])[0]
+                kinds[-1] = id_, read(record.value[wire_format.SIZE :])[0]
     return kinds, {id_ for id_, read in readers.items() if read is None}
 
 
@@ -398,11 +400,11 @@ def framed_sample(sample: Sample, registry: Registry) -> Sample:
     @cache
     def frame_by(header: bytes) -> bytes:
         try:
-            ref, indexes = frame.named_schema(header)
+            ref, indexes = wire_format.named_schema(header)
         except Mismatch:
             return b""
         schema = schema_or_problem(registry, ref)
-        return frame.frame_of(schema.schema_id, indexes) if isinstance(schema, WriterSchema) else b""
+        return wire_format.frame_of(schema.schema_id, indexes) if isinstance(schema, WriterSchema) else b""
 
     def framed(payload: bytes | None, header: bytes | None) -> bytes | None:
         return payload if payload is None or header is None else frame_by(header) + payload
@@ -410,12 +412,15 @@ def framed_sample(sample: Sample, registry: Registry) -> Sample:
     records = []
     for each in sample.records:
         named = dict(each.headers)  # the last ones of their names
-        key, value = framed(each.key, named.get(frame.KEY_HEADER)), framed(each.value, named.get(frame.VALUE_HEADER))
+        key, value = (
+            framed(each.key, named.get(wire_format.KEY_HEADER)),
+            framed(each.value, named.get(wire_format.VALUE_HEADER)),
+        )
         records.append(replace(each, key=key, value=value))
     return replace(sample, records=tuple(records))
 
 
 def sampled_ids(framed: Iterable[bytes]) -> list[int]:
     """Return the schema ids of these values, ascending; a value that names none has none."""
-    ids = frame.schema_ids(pa.array([*framed], pa.binary()))
-    return sorted({*ids.tolist()} - {frame.NO_SCHEMA})
+    ids = wire_format.schema_ids(pa.array([*framed], pa.binary()))
+    return sorted({*ids.tolist()} - {wire_format.NO_SCHEMA})

@@ -147,7 +147,8 @@ class SliceWriter:
             decoded = kept_awake(session, _decode_all(task, tally, batches))
             first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
             with transaction(session) as cursor:
-                # A crash empties the UNLOGGED rows anyway; the seal waits for all.
+                # No wait for disk or standbys: a crash empties the UNLOGGED rows anyway, and the seal, later in the
+                # write-ahead log, makes every slice durable.
                 set_local(cursor, "synchronous_commit", "off")
                 claim = {**asdict(tables.attempt), "claimed_at": tables.claimed_at}
                 cursor.run("staging/begin_slice", **claim, slice_no=slice_no)

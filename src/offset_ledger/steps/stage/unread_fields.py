@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding import frame
-from offset_ledger.decoding.framed import by_head
+from offset_ledger.decoding import wire_format
+from offset_ledger.decoding.by_schema import by_head
 from offset_ledger.decoding.needed_columns import UnreadMembers, unread
 from offset_ledger.decoding.outcome import SchemaProblem, printable
 from offset_ledger.decoding.schemas import Schema
@@ -72,7 +72,7 @@ class Documents:
         return UnreadCounts.of(self._records, len(looked_at), _named(counts), self._more)
 
     def _look(self, values: pa.BinaryArray) -> Iterator[tuple[JsonPath, ...]]:
-        for document in (frame.without_head(values) if self._framed else values).to_pylist():
+        for document in (wire_format.without_head(values) if self._framed else values).to_pylist():
             yield tuple(filter(self._is_known, self._members.of(document)))
 
     def _is_known(self, path: JsonPath) -> bool:
@@ -90,18 +90,18 @@ class OfSchemas:
     def __init__(self, source: Source, record: RecordShape, schemas: Schemas) -> None:
         self._source, self._record, self._schemas = source, record, schemas
         if source.schema is not None:
-            self._schemas = {frame.NO_SCHEMA: WriterSchema(0, LANGUAGES[source.format], source.schema.text)}
+            self._schemas = {wire_format.NO_SCHEMA: WriterSchema(0, LANGUAGES[source.format], source.schema.text)}
         self._readers: dict[int, ReadKind] = {}
         self._counts = Counter[tuple[int, str]]()
 
     def add(self, values: pa.BinaryArray) -> None:
         """Count the fields of these records, all of which became rows."""
         if self._source.schema is not None:
-            self._add(frame.NO_SCHEMA, values)
+            self._add(wire_format.NO_SCHEMA, values)
             return
-        ids = frame.schema_ids(values)
+        ids = wire_format.schema_ids(values)
         for id_ in np.unique(ids).tolist():
-            self._add(id_, frame.without_head(values.filter(pa.array(ids == id_))))
+            self._add(id_, wire_format.without_head(values.filter(pa.array(ids == id_))))
 
     def result(self) -> UnreadCounts:
         """Return the counts."""

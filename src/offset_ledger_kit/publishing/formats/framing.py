@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from offset_ledger.decoding.frame import SIZE, frame_of, header_of
+from offset_ledger.decoding.wire_format import SIZE, frame_of, header_of
 from offset_ledger.errors import ConfigurationError, UnserializableValue
 from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger_kit.publishing.formats.exact import Misfit

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 
 from offset_ledger.base.extras import require
-from offset_ledger.decoding.frame import KEY_HEADER, VALUE_HEADER
 from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.decoding.subjects import record_names
+from offset_ledger.decoding.wire_format import KEY_HEADER, VALUE_HEADER
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.outside.schema_registry.client import Reference, Registry

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.decoding.framed import MAX_KINDS
+from offset_ledger.decoding.by_schema import MAX_KINDS
 from offset_ledger.decoding.needed_columns import UnreadMembers, unread
 from offset_ledger.model.unread import MAX_FIELDS, UnreadCounts, together
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema

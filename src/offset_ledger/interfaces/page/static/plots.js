@@ -1,5 +1,5 @@
 // Charts with axes, units and limits, drawn by uPlot. A chart is kept from one reading to the next, so that what the
-// pointer shows stays.
+// pointer shows stays. uPlot needs no build, and sets styles through the DOM, which the content security policy allows.
 
 import { h } from "./dom.js";
 import { compact, moment, tick, timeZone } from "./format.js";

@@ -23,7 +23,7 @@ from offset_ledger.decoding.outcome import (
     printable,
     step_of,
 )
-from offset_ledger.decoding.shape import compared, holds
+from offset_ledger.decoding.paths import compared, holds
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.pipeline_file.pipeline import Column, FieldCondition, RecordShape
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding import frame
+from offset_ledger.decoding import wire_format
 from offset_ledger.decoding.decoder import Given, GivenBy
 from offset_ledger.decoding.envelope import is_null, unwrapped
 from offset_ledger.decoding.kinds import EPOCH, valid_flags
@@ -45,8 +45,8 @@ def given_by(source: Source, record: RecordShape) -> GivenBy:
         return lambda _: [None] * len(in_group(record))
     if source.format is Format.AVRO:
         return lambda values: [np.ones(len(values), np.bool_)] * len(in_group(record))
-    start = frame.SIZE if source.format is Format.JSON_SCHEMA and source.schema is None else 0
-    return lambda values: given_by_json(record, frame.without_head(values, start) if start else values)
+    start = wire_format.SIZE if source.format is Format.JSON_SCHEMA and source.schema is None else 0
+    return lambda values: given_by_json(record, wire_format.without_head(values, start) if start else values)
 
 
 def given_by_json(record: RecordShape, documents: pa.BinaryArray) -> Given:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding import frame, outcome
+from offset_ledger.decoding import outcome, wire_format
 from offset_ledger.decoding.decoder import Decoder, GivenBy
 from offset_ledger.decoding.kafka_columns import outcome_unread, tombstone_outcome
 from offset_ledger.decoding.outcome import Flags, Key, Mismatch, Outcome, Proven, Reason, Refusal, Skip, Timestamp
@@ -27,16 +27,16 @@ class FramedKeys:
 
     def look_up(self, keys: pa.BinaryArray) -> None:
         """Ask for the schemas of all these keys at once."""
-        ids = frame.schema_ids(keys)
-        self._schemas.of(np.unique(ids[ids != frame.NO_SCHEMA]).tolist())
+        ids = wire_format.schema_ids(keys)
+        self._schemas.of(np.unique(ids[ids != wire_format.NO_SCHEMA]).tolist())
 
     def read(self, key: bytes | None) -> Key:
         """Return the text in the key as UTF-8, or why there is none."""
         if key is None:
             return None
         try:
-            reader = self._schemas.one(frame.schema_id(key))
-            return reader if isinstance(reader, Reason) else reader(key[frame.SIZE :]).encode()
+            reader = self._schemas.one(wire_format.schema_id(key))
+            return reader if isinstance(reader, Reason) else reader(key[wire_format.SIZE :]).encode()
         except Mismatch as mismatch:
             return mismatch.at(outcome.KEY_PATH)
 
@@ -73,26 +73,26 @@ class FramedDecoder:
             return unread
         decoder: Decoder | Reason
         try:
-            schema_id = frame.schema_id(value)
+            schema_id = wire_format.schema_id(value)
         except Mismatch as mismatch:
             decoder = mismatch.at(outcome.WHOLE)
         else:
             decoder = self._batch.get(schema_id) or self._schemas.one(schema_id)
-        if unread and (isinstance(decoder, Reason) or not is_other(decoder, value[frame.SIZE :])):
+        if unread and (isinstance(decoder, Reason) or not is_other(decoder, value[wire_format.SIZE :])):
             return unread
         if isinstance(decoder, Reason):
             return Refusal((decoder,))
-        return decoder.decode(value[frame.SIZE :], key, timestamp)
+        return decoder.decode(value[wire_format.SIZE :], key, timestamp)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The records of each schema that its decoder proves."""
-        ids = frame.schema_ids(values)
+        ids = wire_format.schema_ids(values)
         ids[pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False) > self._limits.value_bytes] = (
-            frame.NO_SCHEMA
+            wire_format.NO_SCHEMA
         )
-        self._batch = self._schemas.of(np.unique(ids[ids != frame.NO_SCHEMA]).tolist())
+        self._batch = self._schemas.of(np.unique(ids[ids != wire_format.NO_SCHEMA]).tolist())
         parts = [
-            prove_at(decoder, values, np.flatnonzero(ids == id_), frame.SIZE)
+            prove_at(decoder, values, np.flatnonzero(ids == id_), wire_format.SIZE)
             for id_, decoder in self._batch.items()
             if not isinstance(decoder, Reason)
         ]
@@ -184,7 +184,7 @@ def by_head(
 def prove_at(decoder: Decoder, values: pa.BinaryArray, places: outcome.Places, start: int) -> Proven:
     """Return what the decoder proves of the records at these places, which begin at ``start``."""
     some = values if len(places) == len(values) else values.take(pa.array(places))
-    proven = decoder.prove(frame.without_head(some, start))
+    proven = decoder.prove(wire_format.without_head(some, start))
     return Proven() if proven is None else proven.at(places)
 
 
