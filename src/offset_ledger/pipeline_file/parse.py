@@ -87,7 +87,7 @@ def parse_all(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
 def parse_good(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
     """Return the pipelines of the files without a mistake, by name; of two with one name, that of the first file.
 
-    A bad file so leaves the DAGs of the others; ``parse_all`` tells what is wrong.
+    So a bad file does not take away the DAGs of the others; ``parse_all`` tells what is wrong.
     """
     parsed, _ = _parse_each(folder)
     by_name = {pipeline.name: pipeline for pipeline in reversed(parsed)}

@@ -49,8 +49,8 @@ def write_order(cursor: Cursor, pipeline: Pipeline, moment: str) -> None:
 def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bool:
     """Return whether a table of unknown order has rows that the moment of the pipeline file cannot order.
 
-    The order is unknown if only tombstones made delete markers then, so the rows had Kafka's timestamp. Markers alone
-    do not show which rows they replaced.
+    Tables of unknown order are from a time when only tombstones made delete markers, which so had Kafka's timestamp.
+    Markers alone do not show which rows they replaced.
     """
     if record.publish_at or record.publish_at_header:
         return _any(cursor, table, "_deleted")

@@ -14,7 +14,7 @@ _SUFFIXES = {Period.DAY: "YYYYMMDD", Period.WEEK: "YYYYMMDD", Period.MONTH: "YYY
 def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable | None = None) -> list[Misfit]:
     """Return the partitions that the next commit creates: for the staged rows, and ahead of today.
 
-    If other partitions have a part of a period, they take the rest. A table that is not partitioned as
+    If other partitions have a part of a period, the new ones cover the rest. A table that is not partitioned as
     ``target.partitions`` says is left to the fit of the table.
 
     Raises:
