@@ -1,4 +1,4 @@
-"""Every error that users meet: one line that says what was expected, what was found and what to do.
+"""The errors that users meet: one line that says what was expected, what was found and what to do.
 
 A ``TerminalError`` stays until somebody changes something, so Airflow must not retry it. A ``TransientError`` may go
 away by itself: retry it.
@@ -15,16 +15,16 @@ class OffsetLedgerError(Exception):
 
     @property
     def named(self) -> str:
-        """The line behind the name of the class, which is a heading of docs/runbook.md."""
+        """The error's line after the name of its class, which is a heading of docs/runbook.md."""
         return f"{type(self).__name__}: {self}"
 
 
 class TerminalError(OffsetLedgerError):
-    """Retrying cannot help; somebody has to change something."""
+    """An error that retrying cannot mend; somebody has to change something."""
 
 
 class TransientError(OffsetLedgerError):
-    """May go away by itself: retry. Nothing is lost and nothing is half done."""
+    """An error that may go away by itself: retry. Nothing is lost and nothing is half done."""
 
     exit_code = 75  # EX_TEMPFAIL of sysexits.h
 
@@ -69,7 +69,7 @@ def _is_error(value: object) -> TypeGuard[type[OffsetLedgerError]]:
 
 
 class _Problems:
-    """What an error of several mistakes has besides its text."""
+    """The attributes of an error of several mistakes besides its text."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))  # type: ignore[call-arg]
@@ -112,7 +112,7 @@ class TargetMismatch(TerminalError):
 
 
 class TargetLocked(TransientError):
-    """Others hold the target table, which has to be changed before rows can be merged."""
+    """Other sessions hold the target table, which has to be changed before rows can be merged."""
 
 
 class BrokerUnavailable(TransientError):
@@ -144,7 +144,7 @@ class UnknownOutcome(TransientError):
 
 
 class StackError(TerminalError):
-    """The local stack could not be started, or a part of it is half up."""
+    """The local stack could not be started, or only a part of it is up."""
 
 
 class SparkFailed(TransientError):
@@ -218,7 +218,7 @@ class SchemaChanged(TerminalError):
 
 
 class UndecidedSchema(TerminalError):
-    """Records have a schema that the columns do not fit, and only a person can decide what becomes of these."""
+    """Records have a schema that the columns do not fit, and only a person can decide what becomes of them."""
 
 
 class UnreadableRecords(TerminalError):
@@ -245,7 +245,7 @@ class UnserializableValue(TerminalError):
 
 
 class RecordFileError(_Problems, TerminalError):
-    """A file of records has lines that cannot be published; nothing of it was sent."""
+    """A file of records has lines that cannot be published; none of it was sent."""
 
 
 class JournalMismatch(TerminalError):

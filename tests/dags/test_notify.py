@@ -48,7 +48,7 @@ def test_every_task_has_the_callbacks_and_parsing_it_again_changes_nothing(tmp_p
     first, second = (answer_of(PROGRAM, tmp_path / "home", str(folder)) for _ in range(2))
     assert first["hash"] == second["hash"]
     assert first["imported"] == []  # the client behind it takes each task a quarter of a second
-    assert first["called"] == [["failed", "retried", "went_well", "skipped"]] * 8
+    assert first["called"] == [["failed", "retried", "on_success", "skipped"]] * 8
     known = outline(parse_pipeline(folder / "orders.yaml"))
     assert first["late"] == {"pipeline": "orders", "seconds": 3600, "known": known}
     assert first["said"] == [

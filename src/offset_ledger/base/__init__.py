@@ -1,1 +1,1 @@
-"""The ground that everything stands on: failpoints, retries, progress, units, ids, the extras that are installed."""
+"""The common ground: failpoints, retries, progress, units, ids, the extras that are installed."""

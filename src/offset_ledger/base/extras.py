@@ -24,7 +24,7 @@ MODULES: Mapping[str, str] = {
 
 
 def require(extra: str, what: str, where: str = "") -> None:
-    """Return if the extra is installed; ``what`` needs it, perhaps ``where`` else too.
+    """Check that the extra is installed; ``what`` needs it, perhaps ``where`` else too.
 
     Raises:
         ConfigurationError: it is not; the line has the command that installs it.

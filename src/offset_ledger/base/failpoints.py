@@ -1,4 +1,4 @@
-"""Named points at which a test can kill, pause or fail the process. Off unless the environment names them.
+"""Named points at which a test can kill, pause or fail the process: off unless the environment names them.
 
 ``OFFSET_LEDGER_FAILPOINTS`` is a list such as ``after_claim=kill;slice_copied=stop``. The actions: ``kill`` (SIGKILL to
 this process), ``stop`` (SIGSTOP, until a SIGCONT), ``sleep:SECONDS``, ``fail`` (a TransientError).

@@ -10,7 +10,7 @@ _RARELY = (50_000, 20, 50)
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Let the cycle collector run seldom: a million records make no cycles, and searching for them takes a fifth."""
+    """Run the cycle collector rarely: a million records make no cycles, and a search takes a fifth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(*_RARELY)
     try:
@@ -20,9 +20,9 @@ def rare_collections() -> Iterator[None]:
 
 
 def collect_rarely() -> None:
-    """Let the collector of this program run seldom, and not at its end.
+    """Run the cycle collector of this program rarely, and not at exit.
 
-    What a program imports stays: to look for garbage in it, at last once more, takes a third of a start.
+    Imported modules stay: collecting them at exit takes a third of the start-up time.
     """
     gc.set_threshold(*_RARELY)
     atexit.register(gc.freeze)

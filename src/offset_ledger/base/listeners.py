@@ -1,4 +1,4 @@
-"""What listens at an address: asked only after a connection has failed, to name the cause at once."""
+"""The kind of server at an address: asked only after a connection has failed, to name the cause at once."""
 
 import socket
 import ssl
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from offset_ledger.errors import UnknownHost
 
 _SECONDS = 2.0  # for each exchange
-# Not the error of a DNS server that is away.
+# Not the error of a DNS server that is unavailable.
 _UNKNOWN = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
 
 _SASL_HANDSHAKE, _ILLEGAL_SASL_STATE, _CORRELATION = 17, 34, 0x6F6C6564
@@ -28,7 +28,7 @@ POSTGRES, TLS, HTTP = Listener("Postgres"), Listener("a server that speaks TLS")
 
 
 def listener_at(where: str, host: str, port: int) -> Listener | None:
-    """What listens there by its answer to Kafka's SaslHandshake; None if that is not known. ``where`` is for the error.
+    """Return what listens there, judging by its answer to Kafka's SaslHandshake, or None; ``where`` is for the error.
 
     Raises:
         UnknownHost: the name of the host does not resolve.
@@ -56,7 +56,7 @@ def listener_at(where: str, host: str, port: int) -> Listener | None:
 
 
 def _ask(server: socket.socket) -> bytes:
-    """The first bytes of the answer; none where the server closes. One that waits for more is none of those known."""
+    """Return the first bytes of the answer; none if the server closes. One that waits for more is unknown."""
     try:
         server.sendall(_FRAMED)
         return server.recv(4096)

@@ -1,4 +1,4 @@
-"""Files of this machine: those with secrets, for their owner alone, and the folder of what is made once for it."""
+"""Files of this machine: those with secrets, for their owner alone, and the folder of files made once for it."""
 
 import fcntl
 import os
@@ -32,7 +32,7 @@ def cache_root() -> Path:
 
 @contextmanager
 def only_one(what: str) -> Iterator[None]:
-    """Do what is done once for a machine in one process at a time."""
+    """Run the block in one process of this machine at a time."""
     cache_root().mkdir(parents=True, exist_ok=True)
     with (cache_root() / f".{what}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

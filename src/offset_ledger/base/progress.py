@@ -27,7 +27,7 @@ _CLEAR = "\r\x1b[K"
 
 
 def live(line: str) -> None:
-    """Show what a run does now: at a terminal in place of the line before, elsewhere as a line; on standard error."""
+    """Show what a run does now: at a terminal in place of the last line, elsewhere as a line; on standard error."""
     if rewrites(sys.stderr):
         print(f"{_CLEAR}{line[: get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
     else:
@@ -35,7 +35,7 @@ def live(line: str) -> None:
 
 
 def clear() -> None:
-    """Take the live line away, before anything that stays is printed."""
+    """Remove the live line before anything that stays is printed."""
     if rewrites(sys.stderr):
         print(_CLEAR, end="", file=sys.stderr, flush=True)
 
@@ -95,6 +95,7 @@ class PlainLines:
         self._began = self._said = clock()
 
     def __call__(self, done: int) -> None:
+        """Add ``done`` records, and log the total if the last line is old enough."""
         self._done += done
         now = self._clock()
         if now - self._said >= PLAIN_SECONDS:

@@ -1,4 +1,4 @@
-"""Retrying what fails while a server is away, for a bounded time and with a line that counts."""
+"""Retries while a server is unavailable, for a bounded time and with a line that counts."""
 
 import logging
 import os
@@ -21,8 +21,7 @@ _asked_for: ContextVar[float | None] = ContextVar("_asked_for", default=None)
 
 
 def retry_seconds() -> float:
-    """The seconds to retry while a server is away: as :func:`retrying_for` says, or ``$OFFSET_LEDGER_RETRY_SECONDS``,
-    else 30.
+    """Return the seconds to retry: those of :func:`retrying_for`, else ``$OFFSET_LEDGER_RETRY_SECONDS``, else 30.
 
     Raises:
         ConfigurationError: the variable holds no number of seconds.
@@ -41,7 +40,7 @@ def retry_seconds() -> float:
 
 @contextmanager
 def retrying_for(seconds: float) -> Iterator[None]:
-    """Let :func:`retry_seconds` be so many in the block, whatever the environment of this process says."""
+    """Set what :func:`retry_seconds` returns inside the block, whatever the environment says."""
     before = _asked_for.set(seconds)
     try:
         yield

@@ -77,7 +77,7 @@ def show_span(span: timedelta) -> str:
 
 
 def show_number(value: float) -> str:
-    """In three digits, of which none is an exponent's: ``0.00012``, ``12.3`` or ``12,345``."""
+    """Return the number with three significant digits and no exponent: ``0.00012``, ``12.3`` or ``12,345``."""
     if value and abs(value) < 1:
         return f"{Decimal(f'{value:.3g}'):f}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,6 +1,6 @@
 """pyarrow without pandas, which it imports with its first array wherever pandas is installed: 0.7 s of CPU.
 
-A process that goes without must be one of this package: pyarrow does not know a Series for what it is there.
+Only for our own processes: without pandas, pyarrow does not recognise a Series.
 """
 
 import sys
@@ -20,13 +20,13 @@ _ours = False
 
 
 def this_process_is_ours() -> None:
-    """Let :func:`without_pandas` have its effect."""
+    """Allow :func:`without_pandas` to act: this process is one of our own programs."""
     global _ours
     _ours = True
 
 
 def without_pandas() -> None:
-    """Let pyarrow make its first array now, without pandas, unless that is there or the process is another's."""
+    """Make pyarrow's first array now without pandas, unless pandas is loaded or the process is not ours."""
     if not _ours or "pandas" in sys.modules:
         return
     import pyarrow as pa

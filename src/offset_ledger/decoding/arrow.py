@@ -36,7 +36,7 @@ class DecodedColumns:
 
 
 def staging_schema(record: RecordShape) -> pa.Schema:
-    """Return the columns of the staged rows, of types that hold every value exactly."""
+    """Return the columns of the staged rows, whose types hold every value exactly."""
     key, columns = ([column.name for column in each] for each in (record.key_columns, record.columns))
     names = [*key, "publish_at", *columns]
     declared = [(name, staged_type(kind)) for name, kind in zip(names, kinds(record), strict=True)]
@@ -129,7 +129,7 @@ def _elsewhere(decoder: Decoder, kafka: KafkaColumns, batch: pa.RecordBatch) -> 
 
 
 def with_too_large(refusals: pa.Table, refused: Iterable[tuple[pa.Table, str]]) -> pa.Table:
-    """Return the refusals, and each row that Postgres cannot hold, with what it says of that."""
+    """Return the refusals, and each row that Postgres cannot hold with the reason."""
     parts = [refusals]
     for row, message in refused:
         reason = Reason(WHOLE, Code.TOO_LARGE, f"expected a row that Postgres can hold, got: {printable(message, 200)}")

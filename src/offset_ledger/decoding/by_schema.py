@@ -1,4 +1,4 @@
-"""Records that say by their first bytes what they are, by a schema or by a kind: each goes to a decoder of its own."""
+"""Records whose first bytes name a schema or a kind: each goes to a decoder of its own."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -20,7 +20,7 @@ ReadKey = Callable[[bytes], str]
 
 
 class FramedKeys:
-    """Reads event ids from keys in Confluent's wire format; raises what the lookup of a schema raises."""
+    """The reader of event ids from keys in Confluent's wire format; raises what the lookup of a schema raises."""
 
     def __init__(self, compile_: Callable[[WriterSchema], ReadKey], lookup: Lookup) -> None:
         self._schemas = Schemas(compile_, lookup, outcome.KEY_PATH)
@@ -31,7 +31,7 @@ class FramedKeys:
         self._schemas.of(np.unique(ids[ids != wire_format.NO_SCHEMA]).tolist())
 
     def read(self, key: bytes | None) -> Key:
-        """The text in the key as UTF-8, or why there is none."""
+        """Return the text in the key as UTF-8, or why there is none."""
         if key is None:
             return None
         try:
@@ -42,7 +42,7 @@ class FramedKeys:
 
 
 class FramedDecoder:
-    """Decodes records in Confluent's wire format; see :class:`~offset_ledger.decoding.decoder.Decoder`.
+    """The decoder of records in Confluent's wire format; see :class:`~offset_ledger.decoding.decoder.Decoder`.
 
     Both methods raise what the lookup of a schema raises.
     """
@@ -107,7 +107,7 @@ ReadHead = Callable[[bytes], tuple[Decoder, int]]
 
 
 class OtherKind:
-    """Skips the records of a kind that is none of the pipeline's, without looking into them."""
+    """The decoder that skips records of a kind that is not the pipeline's, without looking into them."""
 
     keys = frames = None
     key_columns: Decoder | None = None
@@ -117,7 +117,7 @@ class OtherKind:
         self.record = record
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
-        """Skips all but a tombstone, which has no kind."""
+        """Skip every record but a tombstone, which has no kind."""
         return tombstone_outcome(self.record, key, timestamp) if value is None else Skip()
 
     def prove(self, values: pa.BinaryArray) -> Proven:
@@ -126,7 +126,7 @@ class OtherKind:
 
 
 class HeadedDecoder:
-    """Reads the head of each payload, and lets the decoder of its kind read what follows.
+    """The decoder that reads the head of each payload, and lets the decoder of its kind read the rest.
 
     See :class:`~offset_ledger.decoding.decoder.Decoder`.
     """
@@ -163,7 +163,7 @@ class HeadedDecoder:
 def by_head(
     values: pa.BinaryArray, flags: Flags, head: Callable[[bytes], tuple[Said, int]]
 ) -> Iterator[tuple[Said, outcome.Places, int]]:
-    """What the heads of the flagged values say, the places of those with the same one, and where what follows begins.
+    """Yield each head of the flagged values, the places of those that have it, and the offset at which the rest begins.
 
     The flags of these are cleared; they stay with those of more than MAX_KINDS different heads.
     """
@@ -182,14 +182,14 @@ def by_head(
 
 
 def prove_at(decoder: Decoder, values: pa.BinaryArray, places: outcome.Places, start: int) -> Proven:
-    """Return what the decoder proves of the records at these places, which begin after so many bytes."""
+    """Return what the decoder proves of the records at these places, which begin at ``start``."""
     some = values if len(places) == len(values) else values.take(pa.array(places))
     proven = decoder.prove(wire_format.without_head(some, start))
     return Proven() if proven is None else proven.at(places)
 
 
 def is_other(decoder: Decoder, payload: bytes) -> bool:
-    """Return whether the payload is certainly of a kind that is none of the pipeline's."""
+    """Return whether the payload is surely of a kind that is not the pipeline's."""
     try:
         while isinstance(decoder, HeadedDecoder):
             decoder, at = decoder.head(payload)

@@ -37,7 +37,7 @@ def in_group(record: RecordShape) -> list[Column]:
 
 
 def given_by(source: Source, record: RecordShape) -> GivenBy:
-    """What says which columns the values of the pipeline give.
+    """Return the function that tells which columns each value of the pipeline gives.
 
     Members that JSON lacks are absent, and fields of Protobuf that are not set. A field of Avro always has a value.
     """
@@ -50,7 +50,7 @@ def given_by(source: Source, record: RecordShape) -> GivenBy:
 
 
 def given_by_json(record: RecordShape, documents: pa.BinaryArray) -> Given:
-    """Which JSON objects have a member at the path of each column, or at an alias; one inside null is null too.
+    """Return which JSON objects have a member at a column's path or alias; one inside null counts as null.
 
     A tombstone, which has no object, gives none.
     """
@@ -75,9 +75,9 @@ def _has(members: dict[str, msgspec.Raw], path: JsonPath) -> bool:
 
 
 def with_groups(record: RecordShape, rows: pa.Table, given: Given) -> pa.Table:
-    """The rows with the names of the groups that each record gives; a delete is about all of them.
+    """Return the rows with the names of the groups that each record gives; a delete is about all of them.
 
-    What stands for a value that was not sent is NULL.
+    A placeholder for a value that was not sent is NULL.
     """
     flags = {group: rows.column("_deleted").to_numpy().copy() for group in record.groups}
     for column, of_column in zip(in_group(record), given, strict=True):
@@ -96,7 +96,7 @@ def with_groups(record: RecordShape, rows: pa.Table, given: Given) -> pa.Table:
 
 
 def unsent(record: RecordShape, values: pa.Array) -> Flags | None:
-    """Which values of a column stand for one that was not sent; None where none does."""
+    """Return which values of a column are placeholders for a value that was not sent; None if none can be."""
     if record.unavailable is None:
         return None
     forms = Placeholders.of(record.unavailable)
@@ -113,7 +113,7 @@ def unsent(record: RecordShape, values: pa.Array) -> Flags | None:
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """What Debezium writes for a value that the database did not log, by the type of its column.
+    """Debezium's placeholder for a value that the database did not log, by the type of its column.
 
     It is the connector's word, as text or bytes, or as one element of an array, which is a JSON text where the elements
     are documents; in arrays of numbers and dates each is the code of a byte of it, in those of UUIDs there is one that
@@ -143,7 +143,7 @@ class Placeholders:
         return frozenset((*(each.encode() for each in self.texts[1:]), _encode(base64), _encode(self.texts[2])))
 
     def lists_of(self, values: pa.ListArray) -> Flags:
-        """Which lists stand for one that was not sent."""
+        """Return which lists are placeholders for a value that was not sent."""
         type_ = values.type.value_type
         if pa.types.is_string(type_):
             forms: list[Sequence[object]] = [[self.word], [self.texts[1]]]
@@ -159,7 +159,7 @@ class Placeholders:
         return flags
 
     def __contains__(self, value: object) -> bool:
-        """Return whether a decoded value stands for one that was not sent."""
+        """Return whether a decoded value is a placeholder for one that was not sent."""
         if isinstance(value, list):
             dates = [EPOCH.date() + timedelta(days=code) for code in self.codes]
             forms = [[each] for each in (self.word, self.texts[1], self.binary, self.uuid)]
@@ -168,7 +168,7 @@ class Placeholders:
 
 
 def _equal_to(lists: pa.ListArray, wanted: pa.Array) -> Flags:
-    """Which lists have exactly these elements; few have as many, and fewer the same first one."""
+    """Return which lists have exactly these elements; few share the length, and fewer the first element."""
     flags = np.zeros(len(lists), np.bool_)
     places = np.flatnonzero(pc.fill_null(pc.equal(pc.list_value_length(lists), len(wanted)), False))
     first = pc.list_element(lists.take(pa.array(places)), 0)
@@ -178,7 +178,7 @@ def _equal_to(lists: pa.ListArray, wanted: pa.Array) -> Flags:
 
 
 def sent_flags(record: RecordShape, proven: Proven) -> Flags:
-    """Which proven records were sent the values of all columns without a group."""
+    """Return which proven records were sent a value for every column that is in no group."""
     sent = np.ones(len(proven.places), np.bool_)
     for column, values in zip(record.columns, proven.columns[record.key_width + 1 :], strict=False):
         if not column.group and values is not None and (missing := unsent(record, values)) is not None:

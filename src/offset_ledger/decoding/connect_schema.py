@@ -27,7 +27,7 @@ class ConnectSchema(msgspec.Struct, frozen=True):
     parameters: dict[str, str] = {}
 
     def along(self, path: JsonPath) -> list[ConnectSchema]:
-        """Return the schemas of the members that the path leads through, as far as there are any."""
+        """Return the schemas of the members that the path leads through, until one is missing."""
         members = list[ConnectSchema]()
         for name in path:
             fields = members[-1].fields if members else self.fields
@@ -61,7 +61,7 @@ def connect_schema(value: bytes) -> ConnectSchema | None:
 
 
 def null_as_default(value: bytes, columns: Iterable[Column]) -> list[str]:
-    """Return a line on the columns of which NULL may have become the default of a nullable field; none without such."""
+    """Return a line on columns whose NULL may have become the default of a nullable field; None if there are none."""
     schema = connect_schema(value) or ConnectSchema()
     fields = [
         (each.name, schema.at(each.path[1:] if each.path[0] == PAYLOAD else each.path)) for each in columns if each.path

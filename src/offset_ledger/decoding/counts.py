@@ -1,4 +1,4 @@
-"""Counts, as other systems write days, times, moments and intervals: so many units since 1970, since midnight, or long.
+"""Counts, as other systems write days, times, moments and intervals: units since 1970 or midnight, or of a duration.
 
 One count becomes a value exactly, or rounded where the file says so, or not at all.
 """
@@ -17,10 +17,10 @@ MIDNIGHT = "24:00:00"
 """The end of a day, which Postgres has as a time, and Python has not."""
 _LAST_MICROSECOND = 86_399_999_999
 _ENDS = (-(2**63), 2**63 - 1)
-"""What a source writes for all that 64 bits cannot hold."""
+"""A source writes this for all that 64 bits cannot hold."""
 INFINITE = ("infinity", "-infinity")
 _INFINITE_COUNTS = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
-"""What the JDBC driver of Postgres, and so Debezium, gives for an infinite timestamp, whatever the unit."""
+"""The JDBC driver of Postgres, and so Debezium, gives this for an infinite timestamp, whatever the unit."""
 _FAR_DAYS = range(-2_440_588, 2_145_042_906)
 _FAR_MOMENTS = range(-210_866_803_200_000_000, 9_224_318_016_000_000_000)
 """Days and microseconds since 1970 that Postgres holds: from 4714 BC to the years 5874897 and 294276."""
@@ -29,7 +29,7 @@ ALL_YEARS = "a column with years: all takes all that Postgres holds"
 
 
 def reader(kind: ColumnKind, nanoseconds: int = 0) -> Callable[[int], Any]:
-    """Return how a count becomes a value of the kind, in units of so many ``nanoseconds`` or of its encoding."""
+    """Return the function that makes a value of the kind of a count of ``nanoseconds``, or of its encoding's unit."""
     unit = nanoseconds or kind.unit
     match kind.name:
         case "date":
@@ -43,7 +43,7 @@ def reader(kind: ColumnKind, nanoseconds: int = 0) -> Callable[[int], Any]:
 
 
 def day(days: int, far: bool = False) -> date | str:
-    """Return the day so many days after 1970-01-01; as a text one that only Postgres has, where it may be ``far``."""
+    """Return the day ``days`` days after 1970-01-01; as text if only Postgres has it and ``far``."""
     if kinds.FIRST_DAY <= days <= kinds.LAST_DAY:
         return kinds.EPOCH.date() + timedelta(days=days)
     if far and days in _FAR_DAYS:
@@ -52,7 +52,7 @@ def day(days: int, far: bool = False) -> date | str:
 
 
 def time_of_day(count: int, nanoseconds: int, rounds: bool = False) -> time | str:
-    """Return the time so many units of ``nanoseconds`` after midnight."""
+    """Return the time ``count`` units of ``nanoseconds`` after midnight."""
     microseconds = whole(count * nanoseconds, 1000, rounds, f"{count * nanoseconds} ns")
     if not 0 <= count * nanoseconds <= NANOSECONDS_PER_DAY:
         raise late(count * nanoseconds)
@@ -62,9 +62,7 @@ def time_of_day(count: int, nanoseconds: int, rounds: bool = False) -> time | st
 
 
 def moment(count: int, nanoseconds: int, rounds: bool = False, far: bool = False) -> datetime | str:
-    """Return the moment so many units of ``nanoseconds`` after 1970; as a text one that only Postgres has, where it may
-    be ``far``.
-    """
+    """Return the moment ``count`` units of ``nanoseconds`` after 1970; as text if only Postgres has it and ``far``."""
     got = f"{count * nanoseconds} ns since 1970"
     microseconds = whole(count * nanoseconds, 1000, rounds, f"{count * nanoseconds} ns")
     if kinds.FIRST_MOMENT <= microseconds <= kinds.LAST_MOMENT:
@@ -81,7 +79,7 @@ def moment(count: int, nanoseconds: int, rounds: bool = False, far: bool = False
 
 
 def interval(count: int, kind: ColumnKind) -> str:
-    """Return the interval of so many units of the kind's encoding, as Postgres writes and reads it."""
+    """Return the interval of ``count`` units of the kind's encoding, as Postgres writes and reads it."""
     if count in _ENDS:
         raise Mismatch(Code.RANGE, f"expected an interval, got {count}, which is written for all that is longer")
     microseconds = whole(count * kind.unit, 1000, kind.round, f"{count * kind.unit} ns")
@@ -101,7 +99,7 @@ def days_of(year: int, month: int, day_: int) -> int:
 
 
 def _written(days: int) -> tuple[str, str]:
-    """A day of any year, so many days after 1970, and its era, as Postgres writes them."""
+    """Return any day, ``days`` days after 1970, and its era, as Postgres writes them."""
     cycles, rest = divmod(days - (_IN_2000 - kinds.EPOCH.date()).days, CYCLE_DAYS)
     in_cycle = _IN_2000 + timedelta(days=rest)
     year = in_cycle.year + cycles * CYCLE_YEARS
@@ -118,12 +116,12 @@ def whole(numerator: int, divisor: int, rounds: bool, shown: str) -> int:
 
 
 def late(nanoseconds: int) -> Mismatch:
-    """Return what is wrong with a time so many nanoseconds after midnight."""
+    """Return what is wrong with a time that many nanoseconds after midnight."""
     return Mismatch(Code.RANGE, f"expected a time up to 24:00:00, got {nanoseconds} ns since midnight")
 
 
 def beyond(what: str, got: str, far: bool) -> Mismatch:
-    """Return what is wrong with a day or a moment that Python, or where it may be ``far`` Postgres, has not."""
+    """Return what is wrong with a day or a moment that Python, or if it may be ``far`` Postgres, does not have."""
     if far:
         return Mismatch(Code.RANGE, f"expected {what} that Postgres holds, got {got}")
     return Mismatch(Code.RANGE, f"expected {what} in the years 1 to 9999, got {got}; {ALL_YEARS}")

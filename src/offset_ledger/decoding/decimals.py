@@ -18,7 +18,7 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def numeric(value: Decimal, shown: Callable[[], str], precision: int | None = None, scale: int = 0) -> Decimal:
-    """The decimal, if it fits ``numeric(precision, scale)``, or Postgres's own limits, without rounding.
+    """Return the decimal if it fits ``numeric(precision, scale)``, or Postgres's own limits, without rounding.
 
     ``shown`` gives the number as a reason has it.
     """

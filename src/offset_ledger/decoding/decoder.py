@@ -13,24 +13,24 @@ from offset_ledger.pipeline_file.pipeline import RecordShape
 
 
 class Keys(Protocol):
-    """Reads event ids from keys."""
+    """The reader of event ids from keys."""
 
     def look_up(self, keys: pa.BinaryArray) -> None:
         """Prepare to read these keys."""
 
     def read(self, key: bytes | None) -> Key:
-        """The event id as UTF-8, or why there is none; None where there is no key."""
+        """Return the event id as UTF-8, or why there is none; None without a key."""
 
 
 Given = Sequence[Flags | None]
-"""For each column that has a group the flags of the values that give it; None: of those in which it is not NULL."""
+"""The flags of the values that give each column with a group; None: they give it where it is not NULL."""
 GivenBy = Callable[[pa.BinaryArray], Given]
 
 
 class Decoder(Protocol):
-    """A format, compiled for one pipeline; ``key_columns`` reads the columns that are in keys, of keys as values.
+    """A format, compiled for one pipeline; ``key_columns`` reads the columns that are in keys, given keys as values.
 
-    ``given`` says which columns of groups are in values that have become rows.
+    ``given`` tells which columns of groups are in values that have become rows.
     """
 
     key_columns: Decoder | None
@@ -42,16 +42,14 @@ class Decoder(Protocol):
 
     @property
     def keys(self) -> Keys | None:
-        """Return what reads event ids from keys that are more than a text."""
+        """The reader of event ids from keys that are more than a text."""
 
     @property
     def frames(self) -> HeaderFrames | None:
-        """Return what adds the frames that it decodes, where headers stand for them."""
+        """The frames that it decodes, for payloads with headers in their place."""
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
-        """Return what becomes of one record but for its columns elsewhere; never raises."""
+        """Return what becomes of one record, leaving out columns that are not in its value; never raises."""
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """Those of the values that certainly decode, as columns, and those that certainly are none of the pipeline's;
-        None where the format has no such way.
-        """
+        """Return the values that surely decode, and those that are surely not the pipeline's; None if not provable."""

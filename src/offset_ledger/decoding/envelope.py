@@ -1,4 +1,4 @@
-"""Change events of Debezium: what each operation means, and the payload inside the wrapper of Kafka Connect."""
+"""Change events of Debezium: the meaning of each operation, and the payload inside Kafka Connect's wrapper."""
 
 import re
 
@@ -33,7 +33,7 @@ class _Source(msgspec.Struct):
 
 
 def without_row(op: object) -> Refusal | Skip | None:
-    """What becomes of a record that has no row, by its operation; None of one that has, or that deletes one."""
+    """Return what becomes of a record without a row, by its operation; None if it has one, or deletes one."""
     match op:
         case "c" | "r" | "u" | "d":
             return None
@@ -49,7 +49,7 @@ def without_row(op: object) -> Refusal | Skip | None:
 
 
 def have_rows(ops: pa.Array) -> Flags:
-    """Which operations have a row after them."""
+    """Return which operations have a row after them."""
     flags: Flags = pc.is_in(ops, pa.array(ROWS)).to_numpy(zero_copy_only=False)
     return flags
 
@@ -75,18 +75,18 @@ def unwrapped(document: bytes) -> bytes:
 
 
 def is_null(document: bytes, in_wrapper: bool = True) -> bool:
-    """Return whether it is what JsonConverter writes for null that has a schema: null, alone or in its wrapper."""
+    """Return whether JsonConverter writes this for a null with a schema: null, alone or in its wrapper."""
     in_wrapper = in_wrapper and document.startswith(_WRAPPED) and document.endswith(_NULL_PAYLOAD)
     return document == _NULL or (in_wrapper and unwrapped(document) == _NULL)
 
 
 def are_null(documents: pa.BinaryArray) -> pa.BooleanArray:
-    """Which are certainly not anything but null, without one or for :func:`is_null`."""
+    """Return which documents may be null, in a wrapper or not; :func:`is_null` decides."""
     return pc.fill_null(pc.or_(pc.equal(documents, _NULL), pc.ends_with(documents, _NULL_PAYLOAD.decode())), True)
 
 
 def all_unwrapped(documents: pa.BinaryArray, most: int) -> pa.BinaryArray:
-    """Those that have so many bytes at most as :func:`unwrapped` gives them; the others as they are."""
+    """Return the documents unwrapped as by :func:`unwrapped` if they have at most ``most`` bytes, else unchanged."""
     of_size = pc.less_equal(pc.binary_length(documents), most)
     differ = pc.or_(pc.starts_with(documents, _WRAPPED), pc.match_substring_regex(documents, _TEXT_ROW.pattern))
     wrapped = pc.fill_null(pc.and_(differ, of_size), False).to_numpy(zero_copy_only=False)

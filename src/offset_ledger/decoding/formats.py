@@ -82,7 +82,7 @@ def _of_values(source: Source, record: RecordShape, limits: Limits, lookup: Look
 
 
 def _header_frames(source: Source, record: RecordShape, lookup: Lookup) -> HeaderFrames:
-    """What puts frames in the place of headers; before keys only where they are read, and not before those in JSON."""
+    """Return how headers become frames: in keys only if they are read and not JSON."""
     values = NamedByHeader(VALUE_HEADER, lookup, _read_indexes(source.format))
     are_read = any(column.key is not None for column in record.all_columns)
     if not are_read or source.key_format is KeyFormat.JSON:

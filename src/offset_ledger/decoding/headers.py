@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def headers_json(headers: pa.Array) -> pa.StringArray:
-    """One text a record; null where it has no headers."""
+    """Return one text a record, null if it has no headers."""
     if headers.null_count == len(headers) or not len(headers.flatten()):
         return pa.nulls(len(headers), pa.string())
     pairs = headers.flatten()
@@ -38,7 +38,7 @@ def headers_json(headers: pa.Array) -> pa.StringArray:
 
 
 def wrong_names(headers: pa.Array) -> dict[int, Reason]:
-    """The records, by place, of which a header has a name that is not UTF-8, each with the reason against it."""
+    """Return by place the reasons against records with a header name that is not UTF-8."""
     _, flags = utf8(pc.struct_field(headers.flatten(), 0))
     names = {} if flags is None else _first_names(headers, pa.array(~flags))
     shown = {place: printable(name.decode(errors="backslashreplace")) for place, name in names.items()}
@@ -47,7 +47,7 @@ def wrong_names(headers: pa.Array) -> dict[int, Reason]:
 
 
 def last_values(headers: pa.Array, name: str) -> pa.BinaryArray:
-    """The value of the last header of this name of each record; null where there is none."""
+    """Return the value of the last header of this name of each record; null if there is none."""
     return last_headers(headers, name)[0]
 
 
@@ -71,7 +71,7 @@ def _first_names(headers: pa.Array, marked: pa.BooleanArray) -> dict[int, bytes]
 
 
 def _json_texts(column: pa.BinaryArray, texts: pa.StringArray, odd: pa.BooleanArray) -> pa.StringArray:
-    """The JSON of each name or value, one by one of those that are no texts, or odd ones."""
+    """Return the JSON of each name or value; those that are no texts, or odd ones, one by one."""
     odd = pc.fill_null(odd, True)
     each = column.filter(odd).dictionary_encode()
     encoded = pa.array([_encode(_text(value)).decode() for value in each.dictionary.to_pylist()], pa.string())

@@ -1,4 +1,4 @@
-"""The columns that records, or the fields of schemas, call for: where each value is, what type takes it, and a name."""
+"""The columns that records, or the fields of schemas, suggest: where each value is, what type takes it, and a name."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -33,14 +33,14 @@ class Inferred:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A column of the proposed file, and what is unsure of it."""
+    """A column of the proposed file, and the doubts about it."""
 
     column: Column
     doubt: str
 
 
 def limited(inferred: Sequence[Inferred]) -> tuple[Inferred, ...]:
-    """Those that a table has room for: whole objects where their members are too many, then the first columns."""
+    """Return the columns that a table has room for: objects stay whole if they have too many members."""
     if len(inferred) <= MAX_COLUMNS:
         return tuple(inferred)
     by_root = {each.path[0]: replace(each) for each in reversed(inferred)}
@@ -130,7 +130,7 @@ def schema_columns(schemas: Sequence[Sequence[SchemaField]]) -> tuple[Inferred, 
 
 
 def _names(schemas: Sequence[Sequence[SchemaField]]) -> dict[JsonPath, JsonPath]:
-    """The latest name of each earlier one, as far as the schemas say it and no field of theirs has both."""
+    """Return the latest name of each earlier one, if the schemas say it and no field of theirs has both."""
     names: dict[JsonPath, JsonPath] = {}
     for fields in reversed(schemas):
         here = {field.path for field in fields}
@@ -143,7 +143,7 @@ def _names(schemas: Sequence[Sequence[SchemaField]]) -> dict[JsonPath, JsonPath]
 
 
 def _column_type(field: SchemaField) -> tuple[str, str]:
-    """The type of the column for a field, empty where none takes it, and what is unsure."""
+    """Return the type of the column for a field, empty if none takes it, and the doubts about it."""
     type_ = field.type
     if type_ is None and field.shown == _REFUSED:
         return "", f"{_REFUSED}, whose type the schema does not say"
@@ -158,7 +158,7 @@ def _column_type(field: SchemaField) -> tuple[str, str]:
 
 
 def column_type(type_: ValueType) -> str:
-    """The column type that takes each value of the schema's type exactly, as far as one does."""
+    """Return the column type that takes each value of the schema's type exactly, if there is one."""
     if type_.name is TypeName.FLOAT:
         return "real" if type_.bits == 32 else "double precision"
     if type_.name is TypeName.INTEGER and not type_.signed and type_.bits == 64:

@@ -10,7 +10,7 @@ from offset_ledger.decoding.outcome import Code, Mismatch, printable
 MAX_DEPTH = 500  # far from Python's own limit, so that the same record is refused wherever it is decoded
 TOO_DEEP = f"expected at most {MAX_DEPTH} nested arrays and objects, got more"
 MAX_BYTES = 1 << 25
-"""Of a text: whatever is in it, Postgres holds it, which takes at most 2**24 items and 2**28 bytes of them."""
+"""The longest text that surely fits: Postgres takes at most 2**24 items and 2**28 bytes of them."""
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 _BRACKET = re.compile(rb"[][{}]")
 _ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -21,7 +21,7 @@ _EXPONENT_DIGITS = 6
 
 
 def document(raw: bytes) -> str:
-    """A JSON text that Postgres can hold as jsonb."""
+    """Return a JSON text that Postgres can hold as jsonb."""
     check_size(raw)
     if b"\\u0000" in raw and _ESCAPED_NUL.search(raw):
         raise Mismatch(Code.NUL, "expected jsonb without NUL, which Postgres cannot hold")

@@ -1,4 +1,4 @@
-"""What a row takes from Kafka itself, whatever the format: columns, and where the file says so event id and moment."""
+"""Columns that every format takes from Kafka itself, the event id and the moment among them if the file says so."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KAFKA = [
     ("_headers", pa.string()),
 ]
 TIMESTAMP = pa.timestamp("ms", "UTC")
-"""As Kafka counts, which takes any timestamp of Kafka."""
+"""Kafka's own unit, which takes any timestamp of Kafka."""
 TIMESTAMP_PATH = "_timestamp"
 NO_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.MISSING, "expected a record timestamp, Kafka has none (-1)")
 FAR_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.RANGE, "expected a moment in the years 1 to 9999")
@@ -68,7 +68,7 @@ class KafkaColumns:
         self.columns = [batch.column("partition"), batch.column("offset"), self.timestamps, self.keys, headers]
 
     def read_keys(self, keys: Keys) -> None:
-        """Let ``keys`` name the events."""
+        """Take the event ids from ``keys``."""
         keys.look_up(self.framed_keys)
         read = [keys.read(key) for key in self.framed_keys.to_pylist()]
         self.wrong_keys = {place: key for place, key in enumerate(read) if isinstance(key, Reason)}
@@ -76,7 +76,7 @@ class KafkaColumns:
         self.event_keys = pa.array([None if isinstance(key, Reason) else key for key in read], pa.binary())
 
     def frame(self, frames: HeaderFrames, headers: pa.ListArray) -> None:
-        """Put the frames before values and keys of which headers name the schema."""
+        """Put the frames before values and keys whose schema a header names."""
         self.framed_values, self.unframed = frames.values.framed(self.values, headers)
         self._refuse(self.unframed)
         if frames.keys:
@@ -109,7 +109,7 @@ class KafkaColumns:
 
 
 def timestamps(batch: pa.RecordBatch) -> pa.TimestampArray:
-    """The record timestamps; null where Kafka has none, or one that Postgres cannot hold."""
+    """Return the record timestamps; null if Kafka has none, or one that Postgres cannot hold."""
     milliseconds = _milliseconds(batch)
     known = pc.and_(_held(milliseconds), pc.not_equal(milliseconds, _NONE))
     return pc.if_else(known, milliseconds, None).cast(TIMESTAMP).cast(MOMENT)
@@ -129,12 +129,12 @@ def take(column: pa.Array, places: Places) -> pa.Array:
 
 
 def timestamp_of(microseconds: int | None) -> Timestamp:
-    """The timestamp of a record; the reason against it where Kafka has none, or one that no datetime can hold."""
+    """Return the timestamp of a record; the reason against it if Kafka has none, or one that no datetime can hold."""
     return NO_TIMESTAMP if microseconds is None else moment_of(microseconds) or FAR_TIMESTAMP
 
 
 def moment_of(microseconds: int) -> datetime | None:
-    """The moment so many microseconds after 1970; None where no datetime can hold it."""
+    """Return the moment ``microseconds`` after 1970; None if no datetime can hold it."""
     try:
         return EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
@@ -168,7 +168,7 @@ def tombstone_outcome(record: RecordShape, key: Key, timestamp: Timestamp) -> Ou
 def outcome_unread(
     record: RecordShape, limits: Limits, value: bytes | None, key: Key, timestamp: Timestamp
 ) -> Outcome | None:
-    """Return what becomes of a record whose value is not read: there is none, or it is too long. None of any other."""
+    """Return what becomes of a record whose value is not read, as it is missing or too long; None for any other."""
     if value is None:
         return tombstone_outcome(record, key, timestamp)
     if len(value) > limits.value_bytes:

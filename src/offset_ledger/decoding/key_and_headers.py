@@ -1,6 +1,4 @@
-"""What is not in the value of a record: columns of its key, of a header, or the same in every row, what stands instead
-of NULL, and moments and conditions of headers.
-"""
+"""Columns from keys, headers or constants; moments and conditions of headers; replacements for NULL."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -64,7 +62,7 @@ class Elsewhere:
 def columns_elsewhere(
     record: RecordShape, keys: pa.BinaryArray, headers: pa.ListArray, in_keys: tuple[pa.Table, pa.Table] | None
 ) -> Elsewhere:
-    """What keys, headers and the pipeline file itself give the records of a batch.
+    """Return the columns that keys, headers and the pipeline file itself give the records of a batch.
 
     ``in_keys`` are rows and refusals of a batch that has the keys as values, and their places as offsets.
     """
@@ -107,8 +105,7 @@ def columns_elsewhere(
 def wanted_by_headers(
     conditions: Sequence[FieldCondition], headers: pa.ListArray, is_tombstone: Flags
 ) -> tuple[Flags, dict[int, tuple[Reason, ...]]]:
-    """Which records no condition on a header certainly skips; and of some of them, numbered without the others, why
-    that is not known.
+    """Return which records no header condition surely skips, and by number among these why some are in doubt.
 
     A tombstone without the header is not skipped: what writes tombstones need not give them headers.
     """
@@ -126,7 +123,7 @@ def wanted_by_headers(
 
 
 def check_defaults(record: RecordShape) -> None:
-    """Check that what the file writes instead of NULL is a value of each column; raises ConfigurationError."""
+    """Check that each replacement for NULL in the file is a value of its column; raises ConfigurationError."""
     for column in record.all_columns:
         if column.default is not None:
             _default(column)
@@ -163,7 +160,7 @@ def _empty(kind: ColumnKind, what: str) -> str:
 
 
 def _of_texts(kind: ColumnKind, raw: pa.BinaryArray, path: str, what: str) -> tuple[pa.Array, dict[int, Reason]]:
-    """The column that bytes are as text, null where they are none of its values, and the reasons against these."""
+    """Return the column of bytes as text, null if they are not a value of it, and the reasons against these."""
     read, values, wrong = from_text(kind), list[Any](), dict[int, Reason]()
     for place, each in enumerate(raw.to_pylist()):
         try:

@@ -67,7 +67,7 @@ class ColumnKind:
 
     @property
     def plain(self) -> "ColumnKind":
-        """The kind of the values without what is done to texts."""
+        """The kind of the values without the changes to texts."""
         return replace(self, transform=(), split=None, coerce=False)
 
     @property
@@ -77,12 +77,12 @@ class ColumnKind:
 
     @property
     def judged(self) -> bool:
-        """Return whether the values are texts, of which Postgres says later whether they are values of the type."""
+        """Return whether the values are texts that Postgres checks later."""
         return not self.item and is_judged(self.name)
 
     @property
     def item(self) -> "ColumnKind | None":
-        """The kind of the elements of an array, with what is done to them where they are texts; None of any other."""
+        """The kind of an array's elements, with the changes to them if they are texts; None for any other kind."""
         name, brackets, _ = self.name.partition("[]")
         return replace(self, name=name, split=None) if brackets else None
 
@@ -109,7 +109,7 @@ def _kind(type_: ColumnType, encoding: str) -> ColumnKind:
 
 
 def unitless(kind: ColumnKind, got: str) -> str:
-    """Why a number is no value of a type that Postgres reads from text, and what to write in the file."""
+    """Return why a number is no value of a type that Postgres reads from text, and what to write in the file."""
     if kind.name == "interval":
         return f"expected a text for interval, got {got} of an unknown unit: write its encoding (s, ms, us or ns)"
     return f"expected a text for {kind.name}, got {got}: write encoding: number to let Postgres read it as it is"
@@ -197,7 +197,7 @@ def listed(elements: pa.Array, lists: Lists) -> pa.ListArray:
 
 
 def list_of(elements: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
-    """Read the elements of one list, None being NULL; the reason against one says which it is."""
+    """Read the elements of one list, None being NULL; the reason against one names it."""
     values = list[Any]()
     for number, element in enumerate(elements, start=1):
         try:
@@ -252,6 +252,6 @@ def as_flags(flags: pa.Array) -> Flags | None:
 
 
 def kept(column: pa.Array, fits: pa.Array) -> Built:
-    """Return the column with null for what does not fit, and the flags."""
+    """Return the column with null for values that do not fit, and the flags."""
     flags = as_flags(fits)
     return (column if flags is None else pc.if_else(pa.array(flags), column, None)), flags

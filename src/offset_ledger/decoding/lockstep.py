@@ -1,4 +1,4 @@
-"""Many binary records read at the same time: a cursor in each, and every step is taken by all of them in numpy.
+"""Binary records read in lockstep: one cursor a record, and numpy takes each step for all of them.
 
 A record that a step does not fit (it ends too early, a length is negative, a varint has more bytes than it needs) is
 no longer ``good``: it stays where it is, and another way of reading has to say what is in it.
@@ -21,7 +21,7 @@ _PAD = 16
 _ALL = slice(None)
 _STOPS, _PAYLOADS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 _ONE = np.uint64(1)
-_MERGES = (  # neighbours that become one: what keeps its place, and by how many bits the rest moves
+_MERGES = (  # neighbours that become one: the bits that keep their place, and the shift of the others
     (np.uint64(0x007F007F007F007F), np.uint64(1)),
     (np.uint64(0x00003FFF00003FFF), np.uint64(2)),
     (np.uint64(0x000000000FFFFFFF), np.uint64(4)),
@@ -50,7 +50,7 @@ class Cursors:
         self.good = candidates & values.is_valid().to_numpy(zero_copy_only=False)
 
     def check(self, flags: Flags, where: Flags | None) -> None:
-        """Of the records that take a step only those with a flag stay good."""
+        """Mark records that take the step without a flag as not good."""
         self.good &= flags if where is None else flags | ~where
 
     def at_end(self) -> Flags:
@@ -64,7 +64,7 @@ class Cursors:
         return self.good & unread
 
     def varints(self, where: Flags | None = None) -> Words:
-        """Numbers of at most 64 bits, seven bits a byte, the lowest first; a form longer than needed is not good."""
+        """Read numbers of at most 64 bits, seven bits a byte, the lowest first; longer forms are not good."""
         rows = self._rows(where)
         at = self._at[rows]
         values = self._bytes[at].astype(np.uint64)
@@ -78,12 +78,12 @@ class Cursors:
         return self._step(rows, sizes, wrong, values)
 
     def zigzags(self, where: Flags | None = None) -> npt.NDArray[np.int64]:
-        """Signed numbers of at most 64 bits, as varints of which the lowest bit is the sign."""
+        """Read signed numbers of at most 64 bits, as varints whose lowest bit is the sign."""
         coded = self.varints(where)
         return (coded >> _ONE).view(np.int64) ^ -(coded & _ONE).view(np.int64)
 
     def booleans(self, where: Flags | None = None) -> Flags:
-        """One byte each, 0 or 1."""
+        """Read a byte each, 0 or 1."""
         rows = self._rows(where)
         at = self._at[rows]
         values = self._bytes[at]
@@ -91,7 +91,7 @@ class Cursors:
         return self._step(rows, np.ones(len(at), np.int64), wrong, values > 0)
 
     def fixed(self, size: int, where: Flags | None = None) -> npt.NDArray[np.uint8]:
-        """The next so many bytes of each record, a row each."""
+        """Read the next ``size`` bytes of each record, a row each."""
         result = np.zeros((len(self.good), size), np.uint8)
         rows, at = self._pass(np.full(len(self.good), size), where)
         if len(at) and size == 8:
@@ -101,7 +101,7 @@ class Cursors:
         return result
 
     def spans(self, lengths: npt.NDArray[Any], where: Flags | None = None) -> pa.BinaryArray:
-        """The next so many bytes of each record; null where it takes no such step."""
+        """Read the next ``lengths`` bytes of each record; null where it takes no such step."""
         bounds = np.repeat(self._at.astype(np.int32), 2)
         rows, _ = self._pass(lengths, where)
         bounds[1::2] = self._at
@@ -110,14 +110,14 @@ class Cursors:
         return _every_second(bounds, self._bytes, absent)
 
     def texts(self, spans: pa.BinaryArray) -> pa.StringArray:
-        """The bytes of each record as text; one that is not UTF-8 is not good."""
+        """Read the bytes of each record as text; one that is not UTF-8 is not good."""
         column, flags = utf8(spans)
         if flags is not None:
             self.good &= flags
         return column
 
     def skip(self, lengths: npt.NDArray[Any], where: Flags | None = None) -> None:
-        """Pass over the next so many bytes of each record."""
+        """Skip the next ``lengths`` bytes of each record."""
         self._pass(lengths, where)
 
     def places(self) -> Places:
@@ -129,7 +129,7 @@ class Cursors:
         return self.between(places, self._at, where)
 
     def between(self, starts: Places, ends: Places, where: Flags | None = None) -> pa.BinaryArray:
-        """The bytes between such places, likewise; where a record is not good its places may be none of its own."""
+        """Return the bytes between such places, likewise; the places of a record that is not good may be another's."""
         absent: Flags = ~(self.good if where is None else self.good & where)
         own = [np.where(absent, self._at, places) if absent.any() else places for places in (starts, ends)]
         bounds = np.stack(own, axis=1).astype(np.int32).reshape(-1)
@@ -141,8 +141,8 @@ class Cursors:
         return _ALL if takes.all() else np.flatnonzero(takes)
 
     def _pass(self, lengths: npt.NDArray[Any], where: Flags | None) -> tuple[Rows, Places]:
-        """Move over so many bytes; gives the records that have them, and where these bytes start."""
-        lengths = lengths.astype(np.int64, copy=False)  # what is too large for int64 becomes negative
+        """Move over ``lengths`` bytes; return the records that have them, and where these bytes start."""
+        lengths = lengths.astype(np.int64, copy=False)  # lengths too large for int64 become negative
         rows = self._rows(where)
         wrong = (lengths[rows] < 0) | (lengths[rows] > self._end[rows] - self._at[rows])
         if wrong.any():
@@ -153,7 +153,7 @@ class Cursors:
         return rows, at
 
     def _step(self, rows: Rows, sizes: Places, wrong: Flags, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Move over values that were read, unless they are wrong; gives a value for every record."""
+        """Move over values that were read, unless they are wrong; return a value for every record."""
         if wrong.any():
             self.good[rows] &= ~wrong
             sizes = np.where(wrong, 0, sizes)

@@ -26,12 +26,12 @@ Fields = tuple[SchemaField, ...]
 _OF_TEXTS = ("text", "varchar", "jsonb")
 _MIXED = "values of another type are quarantined"
 _EXACT = {"real": 24, "double precision": 53}
-"""How many bits of an integer a float has."""
+"""The bits of an integer that a float holds."""
 _NUMBERS = {*INTEGER_BITS, *_EXACT, "numeric", "jsonb"}
 
 
 def unfit(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, nullable: bool, form: Format) -> list[str]:
-    """What differs between a schema and the column that reads the path, in words; nothing where all values fit."""
+    """Return how a schema differs from the column that reads the path, in words; an empty list if all values fit."""
     for field in fields:
         if field.path == path:
             misfit = refused(field, kind, form) or limited(field, kind, form)
@@ -47,7 +47,7 @@ def unfit(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, nul
 
 
 def elsewhere(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, form: Format) -> str | None:
-    """What is wrong with a path to a record, or into a field, if anything; None where the schema has nothing there."""
+    """Return what is wrong with a path to a record or into a field, empty if nothing; None if the schema lacks it."""
     if any(field.path[: len(path)] == path for field in fields):
         takes_records = kind.name == "jsonb" or kind.encoding == "unscaled"
         return "" if takes_records else f"a record in the schema, {kind.name} in the file: {_WHOLE}"
@@ -65,7 +65,7 @@ _NO_NUMBER = "records are quarantined; write numeric"
 
 
 def refused(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
-    """Return what becomes of the field's records where no value of it can stand in a column of that kind."""
+    """Return what becomes of the field's records if no value of it can stand in a column of that kind."""
     source = field.type or (field.array if kind.item else None)
     if source is None:
         may_be_single = is_union(field) or field.shown in ("any value", "null", "array" if kind.item else "")
@@ -78,7 +78,7 @@ def refused(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
 
 
 def limited(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
-    """Which values of the field a column of that kind refuses, where it takes others, and what to write instead."""
+    """Return which values of a field a column of that kind refuses while it takes others, and what to write."""
     if field.type is None or refused(field, kind, form):
         return None
     source = field.type
@@ -140,7 +140,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """The columns that are new or wider, and what is to be asked; without either the schema fits."""
+    """The columns that are new or wider, and the open questions; without either the schema fits."""
 
     columns: tuple[Column, ...] = ()
     questions: tuple[Difference, ...] = ()
@@ -151,8 +151,10 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """How a pipeline follows schemas: its format, what it may change, the names of the columns that its file declares
-    and of those in the table that are not its own, and the differences that a person has accepted.
+    """The rules by which a pipeline follows schemas.
+
+    ``declared`` are the columns of its file, ``foreign`` those of the table that are not its own, ``accepted`` the
+    differences that a person has accepted.
     """
 
     form: Format
@@ -172,7 +174,7 @@ class Follower:
         return Needed(columns, tuple(asked))
 
     def _of_keys(self, record: RecordShape, fields: Fields) -> Iterator[Difference]:
-        """The key and its moment, which every row has to have."""
+        """Return what the schema needs of the key and its moment, which every row must have."""
         for place in filter(lambda each: each.leaf.slot <= record.key_width, places(record)):
             path, kind = _place(place.paths, fields), place.leaf.kind
             if text := self._misfit(fields, path, kind, place.leaf.nullable):
@@ -191,7 +193,7 @@ class Follower:
                     yield replace(need, path=declared.path) if isinstance(need, Column) else need
 
     def _changed(self, column: Column, fields: Fields) -> str | None:
-        """What a schema has by now where one before it made the column; a file may say, say, that texts are dates."""
+        """Return what a schema has now where an earlier one made the column; a file may say that texts are dates."""
         if column.name in self.declared:
             return None
         for field in fields:
@@ -203,7 +205,7 @@ class Follower:
         return None
 
     def _misfit(self, fields: Fields, path: JsonPath, kind: ColumnKind, nullable: bool) -> str | None:
-        """Why no record of the schema has a value for a column that needs one, or none that it takes."""
+        """Return why no record of the schema has a value that the column takes, or a value at all if it needs one."""
         for field in fields:
             if field.path == path:
                 mixed = _MIXED if is_union(field) and kind.name != "jsonb" else None
@@ -279,7 +281,7 @@ Read = dict[str, "Read"]
 
 
 def read_paths(record: RecordShape) -> tuple[JsonPath, ...]:
-    """Every path that the file reads: those of columns with their aliases, of the key, publish_at and conditions."""
+    """Return every path that the file reads: of columns and their aliases, of the key, publish_at and conditions."""
     conditions = [each.path for each in (*record.where_in_values, record.delete_when) if each]
     return (*(path for place in places(record) for path in place.paths), *conditions)
 
@@ -293,7 +295,7 @@ def unread(paths: Iterable[JsonPath], record: RecordShape) -> tuple[JsonPath, ..
 
 
 class UnreadMembers:
-    """Finds the members of JSON documents that nothing reads: at the top, and in objects that a path leads into."""
+    """The search for unread members of JSON documents: at the top, and in objects that a path leads into."""
 
     def __init__(self, record: RecordShape) -> None:
         self._read: Read = {}
@@ -304,7 +306,7 @@ class UnreadMembers:
             node[path[-1]] = {}  # a shorter path reads all that longer ones lead into
 
     def of(self, document: bytes) -> list[JsonPath]:
-        """Their paths; the document is a valid JSON object."""
+        """Return their paths; the document is a valid JSON object."""
         unread_paths: list[JsonPath] = []
         _find(self._read, document, (), unread_paths)
         return unread_paths

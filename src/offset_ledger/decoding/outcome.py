@@ -1,4 +1,4 @@
-"""What becomes of records, one by one and many at once."""
+"""The fate of records, one by one and many at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHOLE = "$"
 
 
 class Code(StrEnum):
-    """Why a value was refused; stable, for people's queries on the quarantine."""
+    """The reason code of a refusal; stable, for people's queries on the quarantine."""
 
     TOO_LARGE = "too_large"
     ENCODING = "encoding"
@@ -73,16 +73,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A record that is none of the pipeline's, or a tombstone of a pipeline that skips them."""
+    """A record that is not the pipeline's, or a tombstone of a pipeline that skips them."""
 
 
 Outcome = DecodedRow | Refusal | Skip
 
 
 def unless_all(conditions: Iterable[bool | Reason]) -> Refusal | Skip | None:
-    """Return what becomes of a record of which one condition does not hold, or none is known not to hold but one may
-    not, with why; None of any other record.
-    """
+    """Return a Skip if a condition fails, a Refusal with the reasons if some are in doubt, None if all hold."""
     reasons = list[Reason]()
     for each in conditions:
         if isinstance(each, Reason):
@@ -111,11 +109,11 @@ class Mismatch(Exception):
 
 
 class SchemaProblem(Exception):
-    """A writer's schema that no record can be read with; its text is one line that says why."""
+    """A writer's schema by which no record can be read; its text is one line that says why."""
 
 
 class RecordRefused(Exception):
-    """The reason against a whole record, or against what is left of it where its columns have taken theirs."""
+    """The reason against a whole record, or against its extra fields."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -123,7 +121,7 @@ class RecordRefused(Exception):
 
 
 EMPTY = '""'
-"""What messages show of an empty text."""
+"""The form of an empty text in messages."""
 
 
 def printable(text: str, limit: int = 80) -> str:
@@ -167,7 +165,7 @@ class Proven:
         return Proven(self.places[flags], columns, self.skipped)
 
     def at(self, places: Places) -> Proven:
-        """Return the records at their places in the batch, of which these were read."""
+        """Return the records at their places in the batch, from which these were read."""
         return Proven(places[self.places], self.columns, places[self.skipped])
 
 
@@ -189,9 +187,9 @@ def joined(parts: Sequence[Proven]) -> Proven:
 
 
 def with_rest(values: pa.BinaryArray, proven: Proven, slot: int, text_of: Callable[[bytes], str | None]) -> Proven:
-    """Return those of the proven records whose rest is JSON that a jsonb can hold, with that in the slot.
+    """Return the proven records whose extra fields are JSON that a jsonb can hold, with that in the slot.
 
-    ``text_of`` gives the JSON of what is left of a value, None where nothing is, and raises RecordRefused.
+    ``text_of`` gives the JSON of the extra fields of a value, None if there are none, and raises RecordRefused.
     """
     if not proven.columns:
         return proven

@@ -1,4 +1,4 @@
-"""The declared paths of a record as a tree, which lead to the values of the row and to what conditions compare."""
+"""The declared paths of a record as a tree; they lead to the values of the row and of conditions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from offset_ledger.pipeline_file.json_path import format_path
 from offset_ledger.pipeline_file.pipeline import FieldCondition, JsonPath, RecordShape
 
 Has = Callable[[JsonPath], bool]
-"""Whether a record, or the schema that it was written with, has a path."""
+"""A function that tells whether a record, or its writer's schema, has a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Node:
     leaves: list[Leaf] = field(default_factory=list)
 
     def descendants(self) -> Iterator[Leaf]:
-        """Every leaf here and below."""
+        """Yield every leaf here and below."""
         yield from self.leaves
         for member in self.members.values():
             yield from member.descendants()
@@ -72,7 +72,7 @@ class Place:
     paths: tuple[JsonPath, ...]
 
     def path(self, has: Has) -> JsonPath:
-        """Return where the value is in such a record; the path of the file, where it has none of them."""
+        """Return where the value is in such a record; the path of the file if it is nowhere."""
         path, *aliases = self.paths
         return next(filter(has, self.paths), path) if aliases else path
 
@@ -92,7 +92,7 @@ def places(record: RecordShape) -> tuple[Place, ...]:
 
 
 def tree(record: RecordShape, has: Has | None = None) -> Node:
-    """The tree of the record's paths; with ``has``, of those that it reads where it has these."""
+    """Return the tree of the record's paths; with ``has``, of the aliases that it has."""
     value_places = places(record)
     if has is not None:
         return tree_at(value_places, [place.path(has) for place in value_places])
@@ -119,7 +119,7 @@ def compared(condition: FieldCondition) -> ColumnKind:
 
 
 def add_condition(root: Node, condition: FieldCondition, slot: int) -> None:
-    """Let the tree lead to the value that is compared; a record may do without it."""
+    """Add the leaf of the value that is compared; a record may lack it."""
     root.add(condition.path, Leaf(slot, compared(condition), nullable=True))
 
 
@@ -131,13 +131,13 @@ def tree_of(condition: FieldCondition) -> Node:
 
 
 def holds(condition: FieldCondition, column: pa.Array) -> Flags:
-    """Of which records, by the column of their values or of the texts of these, the condition holds."""
+    """Return for which records the condition holds; the column has their values or the texts of these."""
     flags = are_equal(condition, column)
     return ~flags if condition.negated else flags
 
 
 def are_equal(condition: FieldCondition, column: pa.Array) -> Flags:
-    """Which values, or texts of these, are equal to that of the condition."""
+    """Return which values, or their texts, equal that of the condition."""
     equals = str(condition.equals) if pa.types.is_string(column.type) else condition.equals
     equal = pc.fill_null(pc.equal(column, pa.scalar(equals, column.type)), False)
     flags: Flags = equal.to_numpy(zero_copy_only=False)

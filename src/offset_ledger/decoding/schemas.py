@@ -36,7 +36,7 @@ class Schemas(Generic[T]):
         self._known: dict[int, T | Reason] = {}
 
     def of(self, ids: Iterable[int]) -> dict[int, T | Reason]:
-        """Return what there is for each id, which the lookup is asked for once."""
+        """Return the decoder or reason for each id, which the lookup is asked for once."""
         wanted = frozenset(ids)
         if new := wanted - self._known.keys():
             possible = frozenset(id_ for id_ in new if id_ <= wire_format.LAST_ID)
@@ -54,13 +54,13 @@ class Schemas(Generic[T]):
         return {id_: self._known[id_] for id_ in wanted}
 
     def one(self, schema_id: int) -> T | Reason:
-        """Return what there is for this id."""
+        """Return the decoder or reason for this id."""
         return self._known.get(schema_id) or self.of([schema_id])[schema_id]
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A lookup that asks for a schema once, by its id or its GUID; what the registry does not know is asked again."""
+    """A lookup that asks for a schema once, by its id or its GUID, but again for one that the registry lacks."""
 
     lookup: Lookup
     schemas: dict[SchemaRef, Schema] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Remembered:
 
 
 class NamedByHeader:
-    """Gives payloads the frame of the schema that the last header of this name names, as Confluent's clients do.
+    """The frames of schemas that the last header of this name names, as Confluent's clients do.
 
     ``read_indexes`` reads what follows the schema, Protobuf's message indexes. Without a lookup no payload may have
     such a header: they are texts. It raises what the lookup raises.
@@ -88,7 +88,7 @@ class NamedByHeader:
         self._frames: dict[bytes, bytes | Reason] = {}
 
     def framed(self, payloads: pa.BinaryArray, headers: pa.ListArray) -> tuple[pa.BinaryArray, dict[int, Reason]]:
-        """The payloads with frames, null where there can be none, and by place the reasons why."""
+        """Return the payloads with frames, null where there can be none, and by place the reasons why."""
         named = last_values(headers, self._header)
         if named.null_count == len(named):
             return payloads, {}
@@ -136,7 +136,7 @@ class NamedByHeader:
 
 
 class HeaderFrames(NamedTuple):
-    """What gives values their frames, and keys that are read."""
+    """The frames of values, and of keys that are read."""
 
     values: NamedByHeader
     keys: NamedByHeader | None

@@ -1,4 +1,4 @@
-"""The schemas of a topic: which can be one of it, and the kinds of records that a schema has."""
+"""The schemas of a topic: whether one can be its schema, and the kinds of records that a schema has."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -74,8 +74,7 @@ def _check(source: Source, expected: SchemaLanguage, schema: WriterSchema, side:
 
 
 def record_names(schema: WriterSchema) -> set[str]:
-    """The full names of the records that a schema describes: of an Avro record, a JSON Schema's title, or each message
-    of a Protobuf file.
+    """The full names of the records a schema describes: an Avro record, a JSON Schema's title, each Protobuf message.
 
     Raises:
         SchemaProblem: it has no name.
@@ -93,9 +92,9 @@ def record_names(schema: WriterSchema) -> set[str]:
 
 
 def is_of_others(schema: WriterSchema, names: Sequence[str]) -> bool:
-    """Return whether the schema says by itself that none of its records is of a kind with one of these names.
+    """Return whether the schema shows that none of its records is of a kind with one of these names.
 
-    The records of an Avro union or of a .proto file say it one by one.
+    Records of an Avro union or of a .proto file show it one by one.
 
     Raises:
         SchemaProblem: it is a JSON Schema without a name.
@@ -159,7 +158,7 @@ def kind_names(schema: WriterSchema) -> tuple[str, ...]:
 
 
 def kind_reader(schema: WriterSchema) -> ReadKind:
-    """Return what reads the kind of a payload: a JSON Schema's title before its $id.
+    """Return the reader of a payload's kind: a JSON Schema's title before its $id.
 
     Raises:
         SchemaProblem: as :func:`kind_names`.

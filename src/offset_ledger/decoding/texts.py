@@ -27,7 +27,7 @@ _BEYOND = re.compile(r"-?infinity|([+-][0-9]{4,7}|0000|[0-9]{5,7})(-[0-9]{2}-[0-
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _UUID_DIGITS = [place for place in range(36) if place not in (8, 13, 18, 23)]
 
-# Within these every moment that the calendar has is one that Python, Arrow and Postgres all have.
+# Python, Arrow and Postgres all have every calendar moment between these.
 _SURE_DAY = r"[12][0-9]{3}-[01][0-9]-[0-3][0-9]"
 _SURE_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
 _SURE_MOMENT = rf"{_SURE_DAY}T{_SURE_TIME}(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])"
@@ -36,7 +36,7 @@ _SURE_UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """How texts are values of a kind: ``read`` defines it, and ``build`` takes the column, as far as it is sure."""
+    """The text form of a kind's values: ``read`` defines it, ``build`` takes a column as far as it is sure."""
 
     wanted: str
     read: Callable[[str], Any]
@@ -66,7 +66,7 @@ def _with_options(kind: ColumnKind) -> Callable[[str], Any]:
 
 
 def text(value: str, limit: int | None = None) -> str:
-    """Return a text that Postgres can hold."""
+    """Check that Postgres can hold the text, and return it."""
     if "\0" in value:
         raise Mismatch(Code.NUL, "expected text without NUL, which Postgres cannot hold")
     if limit is not None and len(value) > limit:

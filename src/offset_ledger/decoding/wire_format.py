@@ -18,7 +18,7 @@ from offset_ledger.model.writer_schema import SchemaRef
 SIZE = 5
 NO_SCHEMA = -1
 LAST_ID = 2**31 - 1
-"""Of a registry, whose ids are Java's integers; the four bytes of a record can name more."""
+"""The largest id of a registry, a Java integer; the four bytes of a record can name more."""
 _END = 2**31 - 1  # without an end, Arrow fails on short values: "Negative buffer resize"
 VALUE_HEADER, KEY_HEADER = "__value_schema_id", "__key_schema_id"
 GUID_SIZE = 17
@@ -38,7 +38,7 @@ def schema_id(framed: bytes) -> int:
 
 
 def named_schema(header: bytes) -> tuple[SchemaRef, bytes]:
-    """The schema that a header names by this value, and what follows: the message indexes of Protobuf.
+    """Return the schema that a header names by this value, and the rest: the message indexes of Protobuf.
 
     Raises:
         Mismatch: it names none.
@@ -61,7 +61,7 @@ def header_of(guid: UUID, indexes: bytes) -> bytes:
 
 
 def schema_ids(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
-    """The id of the schema of each value; NO_SCHEMA where there is none."""
+    """Return the schema id of each value; NO_SCHEMA if there is none."""
     length = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
     ids = np.full(len(column), NO_SCHEMA, np.int64)
     framed = np.flatnonzero(length >= SIZE)
@@ -76,5 +76,5 @@ def schema_ids(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
 
 
 def without_head(column: pa.BinaryArray, size: int = SIZE) -> pa.BinaryArray:
-    """The values without their frames, or without so many bytes."""
+    """Return the values without their frames, or without the first ``size`` bytes."""
     return pc.binary_slice(column, size, _END)

@@ -1,4 +1,4 @@
-"""What the verbs of the command line do, as functions: they return values, or Arrow tables, and print nothing.
+"""The verbs of the command line as functions: they return values, or Arrow tables, and print nothing.
 
 Each takes a pipeline, or the name or path of its file, and finds its connections as the command line does: inside
 Airflow from Airflow, elsewhere in ``AIRFLOW_CONN_<ID>`` variables.
@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What :func:`verify` found: one line for each violation, none where every invariant holds."""
+    """The findings of :func:`verify`: one line for each violation, none if every invariant holds."""
 
     violations: tuple[str, ...]
     checked: int
@@ -44,12 +44,12 @@ class Verified:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is violated."""
+        """Return whether nothing is violated."""
         return not self.violations
 
 
 def check(pipeline: AnyPipeline) -> str:
-    """Check a pipeline file, its suite, and as far as the servers answer topic and table; a line about each of the two.
+    """Check a pipeline file, its suite, and if the servers answer topic and table; return a line about each of the two.
 
     Raises:
         PipelineFileError: the file has mistakes; ``problems`` has all of them, each with its line.
@@ -82,7 +82,7 @@ def ingest(
         BatchInUse: another run has the open batch, and is alive.
         BatchRejected: the quality gate rejected the batch; nothing of it was merged.
         LostRange: offsets that are needed are gone; nothing was changed.
-        TransientError: a server is away; call again.
+        TransientError: a server is unavailable; call again.
     """
     return tuple(_ingest.ingest(_pipeline(pipeline), current_origin(), until_drained, say, limit, take_over))
 
@@ -92,7 +92,7 @@ def pipelines_of(pipeline: AnyPipeline) -> tuple[Pipeline, ...]:
 
     Raises:
         ConfigurationError: no topic matches the pattern of the file.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     return find_pipelines(_pipeline(pipeline))
 
@@ -181,10 +181,10 @@ def _zoned(since: datetime | None) -> datetime | None:
 
 
 def status(pipeline: AnyPipeline) -> PipelineStatus:
-    """Cursors, lag, and the open batch with what it waits for.
+    """Return cursors, lag, and the open batch with what it waits for.
 
     Raises:
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     return _status(_one(pipeline))
 
@@ -193,7 +193,7 @@ def verify(pipeline: AnyPipeline, *, against_topic: bool = False) -> Verified:
     """Check every invariant of the ledger; with ``against_topic`` also every row against what the topic still holds.
 
     Raises:
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     known = _one(pipeline)
     violations, checked = _verify.verify(known)

@@ -1,6 +1,4 @@
-"""The manifest of an epoch: whether its slices are the records of the planned ranges, each offset at most once. And the
-balance sheet: per range, where every offset went.
-"""
+"""The manifest of an epoch, checked against the planned ranges; the balance sheet: where every offset went."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -73,7 +71,7 @@ class StagedCounts:
         return StagedCounts(self.rows + other.rows, self.refused + other.refused, self.skipped + other.skipped)
 
     def move(self, quarantined: int) -> "StagedCounts":
-        """The counts after the quality gate moved so many rows to the refusals."""
+        """Return the counts after the quality gate moved ``quarantined`` rows to the refusals."""
         return StagedCounts(self.rows - quarantined, self.refused + quarantined, self.skipped)
 
 
@@ -111,7 +109,7 @@ def by_partition(slices: Iterable[Slice]) -> dict[int, StagedCounts]:
 
 
 def flaws(ranges: Sequence[OffsetRange], slices: Sequence[Slice]) -> Iterator[str]:
-    """Why these slices are not records of the ranges, each at most once.
+    """Yield why these slices are not records of the ranges, each at most once.
 
     Without a flaw, slices that have as many records as the ranges have offsets are every offset once.
     """
@@ -139,7 +137,7 @@ def redriven_flaws(ranges: Sequence[OffsetRange], slices: Sequence[Slice]) -> It
 
 
 def gap_reason(compacted: bool, transactional: bool) -> str | None:
-    """Why offsets of the topic may lack a record; None where they may not."""
+    """Return why offsets of the topic may lack a record; None if they may not."""
     reasons = [name for name, holds in (("compaction", compacted), ("transaction", transactional)) if holds]
     return " or ".join(reasons) or None
 

@@ -53,7 +53,7 @@ class Batch:
 
     @property
     def reasons(self) -> str:
-        """Why the gate rejected it, in one line; empty where it did not."""
+        """The gate's reasons for the rejection, in one line; empty if there was none."""
         return "; ".join((self.verdict or {}).get("reasons", []))
 
     @property
@@ -78,7 +78,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who runs a step: kept with the batch and with each of its events."""
+    """The origin of a step, kept with the batch and with each of its events."""
 
     who: str
     dag_id: str | None = None

@@ -8,7 +8,7 @@ from offset_ledger.pipeline_file.pipeline import StageEngine
 
 
 class Engine(StrEnum):
-    """Who reads the slices of a batch and copies them into staging; both run the same code for a slice."""
+    """The process that reads the slices of a batch and copies them into staging; both run the same code for a slice."""
 
     SPARK = "spark"
     PROCESS = "process"
@@ -29,7 +29,7 @@ FROM_QUARANTINE = EngineChoice(Engine.PROCESS, "a redrive reads quarantine, not 
 
 
 def choose(asked: StageEngine, offsets: int, can: bool, below: int) -> EngineChoice:
-    """The engine for a batch of so many offsets, given what the pipeline file asks for.
+    """Return the engine for a batch of ``offsets``, given what the pipeline file asks for.
 
     ``can``: whether Spark is installed. Where the file asks for Spark, it is chosen even if not, so that its absence is
     an error and not a surprise. ``below``: a batch of fewer offsets is not worth a Spark job.

@@ -1,4 +1,4 @@
-"""The columns that a pipeline has by its records or their schemas, besides those of its file, and what widens."""
+"""The columns that a pipeline has by its records or their schemas besides those of its file, and their widening."""
 
 import re
 from collections.abc import Iterable
@@ -20,12 +20,12 @@ class FollowedColumn:
 
     @property
     def origin(self) -> str:
-        """Where it comes from, in words."""
+        """The origin of the column, in words."""
         return f"by schema id {self.schema_id}, with batch {self.batch_id}" if self.batch_id else SAMPLED
 
 
 def effective(record: RecordShape, followed: Iterable[Column]) -> RecordShape:
-    """The record with these columns, oldest first, as far as the pipeline file leaves room for them.
+    """Return the record with these columns, oldest first, where the pipeline file leaves room for them.
 
     The file decides about a name and about a place in the record; a column of it can only have got a wider type.
     """

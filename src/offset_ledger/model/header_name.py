@@ -4,7 +4,7 @@ from typing import Self
 
 
 class HeaderName(str):
-    """A name whose bytes are not UTF-8: those that are none are lone surrogates, and :meth:`encode` restores them."""
+    """A name whose bytes are not UTF-8: invalid bytes are lone surrogates, and :meth:`encode` restores them."""
 
     @classmethod
     def of(cls, name: bytes) -> Self:

@@ -86,7 +86,7 @@ EpochEnds = Mapping[tuple[int, int], int]  # (partition, leader epoch) -> where 
 
 
 def agrees(known: Boundary, ends: Mapping[int, int], epoch_ends: EpochEnds) -> bool:
-    """Return whether the log, which ends at ``ends``, still has below the boundary what it had then.
+    """Return whether the log, which ends at ``ends``, is still the same below the boundary.
 
     A partition that is not in ``ends`` says nothing: Kafka never removes one.
     """
@@ -98,7 +98,7 @@ def agrees(known: Boundary, ends: Mapping[int, int], epoch_ends: EpochEnds) -> b
 
 
 def last_agreed(history: Iterable[Boundary], ends: Mapping[int, int], epoch_ends: EpochEnds) -> dict[int, Boundary]:
-    """Per partition the highest boundary that the log still agrees with; absent where it agrees with none."""
+    """Return per partition the highest boundary that the log still agrees with; absent if it agrees with none."""
     agreed: dict[int, Boundary] = {}
     for known in sorted(history, key=lambda b: b.offset):
         if agrees(known, ends, epoch_ends):

@@ -1,4 +1,4 @@
-"""Moments: Kafka's record timestamps, and what people write."""
+"""Moments: Kafka's record timestamps, and those that people write."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ def known_timestamp(added: int | None) -> int | None:
     """A timestamp of kafka-python, in milliseconds; None where Kafka has none: -1, or a record of the oldest format."""
     if added is None:
         return None
-    # As Kafka has the sum: kafka-python adds to the first timestamp of a record batch without an overflow.
+    # Overflow as in Kafka: kafka-python adds to the first timestamp of a record batch without one.
     timestamp = (added + 2**63) % 2**64 - 2**63
     return None if timestamp == -1 else timestamp
 

@@ -16,10 +16,10 @@ _LINE = 600
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A thing that happened. While ``key`` of this cause is the same and it has not ended, it is the same thing.
+    """An event to notify of. While ``key`` of this cause is the same and it has not ended, it is the same event.
 
     Whoever is notified of the cause ``covers`` knows already. ``within`` is the time left, for those who want to know
-    so long before.
+    that long before.
     """
 
     pipeline: str
@@ -33,7 +33,7 @@ class Notice:
 
     @property
     def body(self) -> str:
-        """The lines, without what cannot be seen; values of records may stand in them."""
+        """The lines without invisible characters; values of records may be in them."""
         return "\n".join(visible(line, _LINE) for line in self.lines)
 
 
@@ -127,9 +127,9 @@ def server_away(pipeline: str, task: str, error: str, link: str) -> Notice | Non
 
 
 def run_failed(pipeline: str, task: str, error: str, link: str, run_id: str = "") -> Notice:
-    """A task has failed and is not tried again; with ``run_id``, of each run it is another failure.
+    """Return the notice of a task that failed for good; with ``run_id``, each run is another failure.
 
-    That a server was away is a notice of its own, for those who want that one.
+    An unavailable server has a notice of its own, for those who want that one.
     """
     name, colon, _ = error.partition(":")
     known = bool(colon) and name in errors.names()

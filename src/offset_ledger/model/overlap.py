@@ -16,9 +16,7 @@ class Overlap:
 
 
 def overlaps(wanted: Iterable[OffsetRange], committed: Sequence[tuple[int, OffsetRange]]) -> tuple[Overlap, ...]:
-    """Each wanted range with what was committed of it, given ranges and their batches; an offset that several batches
-    committed counts once.
-    """
+    """Return each wanted range with what was committed of it; an offset that several batches committed counts once."""
     parts = []
     for each in wanted:
         overlapping = [(batch_id, offsets) for batch_id, offsets in committed if offsets.overlaps(each)]

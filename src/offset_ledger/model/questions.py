@@ -24,7 +24,7 @@ def code(text: str, limit: int = 2000) -> str:
 
 
 def visible(text: str, limit: int) -> str:
-    """The text in one line, cut to ``limit`` characters; line ends and what cannot be seen are escaped."""
+    """Return the text in one line, cut to ``limit`` characters; line ends and invisible characters are escaped."""
     cut = text if len(text) <= limit else text[:limit] + "…"
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
 
@@ -106,7 +106,7 @@ class Question:
         return visible(self.text, 300)
 
     def body(self, page: str = "") -> str:
-        """The numbers, and what each answer does, as Markdown to be shown below the text.
+        """Return the numbers, and the effect of each answer, as Markdown to be shown below the text.
 
         ``page``: the address of the run's tab Ledger, which shows the batch.
         """
@@ -114,7 +114,7 @@ class Question:
         samples = details.pop("samples", ())
         cells = {name: _cell(name, value) for name, value in details.items()}
         shown = {name: cell for name, cell in cells.items() if name not in _OF_RECORDS or cell not in self.subject()}
-        # What would end a cell of a Markdown table, or begin emphasis, is shown as it is written.
+        # Characters that would end a cell of a Markdown table, or begin emphasis, are shown as they are written.
         plain = {ord("|"): "\\|", ord("*"): "\\*", ord("\n"): " "}
         cells = {name: code(cell) if name in _OF_RECORDS else cell.translate(plain) for name, cell in shown.items()}
         lines = [f"| {_LABELS.get(name, name.replace('_', ' '))} | {cell} |" for name, cell in cells.items()]

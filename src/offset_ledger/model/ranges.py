@@ -26,7 +26,7 @@ class OffsetRange:
 
     @property
     def in_words(self) -> str:
-        """The range for people who answer a question: its first and its last offset."""
+        """Return the range for people who answer a question: its first and its last offset."""
         last = self.until_offset - 1
         offsets = f"offset {last}" if self.from_offset == last else f"offsets {self.from_offset} to {last}"
         return f"partition {self.partition}, {offsets}"
@@ -51,7 +51,7 @@ def total_width(ranges: Iterable[OffsetRange]) -> int:
 
 
 class GapCause(StrEnum):
-    """Why a reader of committed data gets no record for an offset."""
+    """The cause of a gap: why a reader of committed data gets no record for an offset."""
 
     ABORTED = "aborted transaction"
     CONTROL = "control record"

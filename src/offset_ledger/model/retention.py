@@ -1,4 +1,4 @@
-"""When the broker deletes records: what a topic's settings say, and when the oldest unread record goes. Pure."""
+"""Retention: when the broker deletes records by a topic's settings, and when the oldest unread record goes. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _LATEST = timedelta(days=36_500)
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """When the broker deletes records; None is without limit. ``tombstones``: how long compaction keeps them."""
+    """The time until the broker deletes records; None: never. ``tombstones``: how long compaction keeps them."""
 
     age: timedelta | None = None
     bytes: int | None = None
@@ -23,7 +23,7 @@ class Retention:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str]) -> Self:
-        """From ``cleanup.policy``, ``retention.ms``, ``retention.bytes`` and ``delete.retention.ms`` of the topic."""
+        """Return the retention by ``cleanup.policy`` and the topic's settings of time, size and tombstones."""
         policy, size = settings["cleanup.policy"], int(settings["retention.bytes"])
         tombstones = kept_for(settings.get("delete.retention.ms", _TOMBSTONES_MS)) if "compact" in policy else None
         if "delete" not in policy:
@@ -38,7 +38,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """When the oldest unread record may be deleted, and the setting of the topic by which it is."""
+    """The time when the oldest unread record may be deleted, and the setting of the topic by which it is."""
 
     at: datetime
     setting: str
@@ -65,7 +65,7 @@ class UnreadLog:
 
 
 def earliest(logs: Iterable[UnreadLog], kept: Retention, now: datetime) -> Deadline | None:
-    """The first deadline of these partitions, by ``retention.ms`` or by ``retention.bytes``."""
+    """Return the first deadline of these partitions, by ``retention.ms`` or by ``retention.bytes``."""
     deadlines = []
     for unread in logs:
         if unread.unread_at and kept.age is not None:
@@ -73,7 +73,7 @@ def earliest(logs: Iterable[UnreadLog], kept: Retention, now: datetime) -> Deadl
         size, first_at = unread.log.size, unread.log.first_at
         if first_at and size and kept.bytes is not None:
             room = max(0.0, kept.bytes - size * unread.unread_share)
-            # Until the log has grown by that room, if it grows as it did since its first record.
+            # The time until the log has grown by that much, at its average rate since the first record.
             seconds = max(_SOONEST, now - first_at).total_seconds() * (room / size)
             until = timedelta(seconds=min(seconds, _LATEST.total_seconds()))
             deadlines.append(Deadline(now + until, "retention.bytes"))

@@ -30,7 +30,7 @@ class TopicSnapshot:
 
     @property
     def bounds(self) -> dict[int, tuple[int, int]]:
-        """For each partition the offsets that can be read now: from its log start to its last stable offset."""
+        """The offsets of each partition that can be read now: from its log start to its last stable offset."""
         return {p.partition: (p.log_start, p.last_stable) for p in self.partitions}
 
 

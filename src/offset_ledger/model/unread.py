@@ -12,9 +12,7 @@ MAX_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class UnreadCounts:
-    """Of ``records`` rows ``sampled`` were looked at, and so many of these had each of the fields, the most frequent
-    first; ``more`` is whether there were others.
-    """
+    """Counts of unread fields in ``sampled`` of ``records`` rows, the most frequent first; ``more``: others exist."""
 
     records: int = 0
     sampled: int = 0
@@ -33,12 +31,12 @@ class UnreadCounts:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Self:
-        """As the ledger keeps it; in pairs, because jsonb does not keep the order of members."""
+        """Read the ledger's form, in pairs because jsonb does not keep the order of members."""
         return cls(kept["records"], kept["sampled"], dict(kept["fields"]), kept["more"])
 
 
 def together(parts: Iterable[UnreadCounts]) -> UnreadCounts | None:
-    """The fields of all slices of a batch together; None where none of them counted."""
+    """Return the fields of all slices of a batch together; None if none of them counted."""
     counted = list(parts)
     if not counted:
         return None

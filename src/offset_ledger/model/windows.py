@@ -1,4 +1,4 @@
-"""A window of record timestamps as offset ranges, and which part of it the log no longer has; pure."""
+"""A window of record timestamps as offset ranges, and the part of it that the log no longer has; pure."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class EarlierRead:
 
 @dataclass(frozen=True, slots=True)
 class LostOffsets:
-    """The loss of one partition within a window. ``certain`` when the ledger knows that records of it were there."""
+    """The loss of one partition within a window; ``certain`` if the ledger knows that records of it were there."""
 
     offsets: OffsetRange
     until: datetime  # the window is whole from here on
@@ -131,7 +131,7 @@ def _behind(
 
 
 def _whole_from(p: PartitionSnapshot, start: FirstAt | None, since: datetime, until: datetime) -> datetime | None:
-    """From when on the log surely has all of the window; None where it has all of it."""
+    """Return from when on the log surely has all of the window; None if it has all of it."""
     if p.log_start == 0:
         return None
     if start is None:

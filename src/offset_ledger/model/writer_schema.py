@@ -6,7 +6,7 @@ from hashlib import sha256
 from uuid import UUID
 
 SchemaRef = int | UUID
-"""What names a schema: its id, which is of one registry, or its GUID, which is the same in all of them."""
+"""A name of a schema: its id in one registry, or its GUID, which is the same in all of them."""
 
 
 class SchemaLanguage(StrEnum):

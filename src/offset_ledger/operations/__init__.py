@@ -1,1 +1,1 @@
-"""What people do beside the runs: check, init, doctor, status, audit, verify, prune, rename."""
+"""Operations beside the runs: check, init, doctor, status, audit, verify, prune, rename."""

@@ -41,7 +41,7 @@ def rename_pipeline(session: Session, old: str, new: str, origin: Origin, why: s
 def forget_pipeline(
     session: Session, name: str, origin: Origin, why: str, with_quarantine: bool = False, folder: Path = FOLDER
 ) -> str:
-    """Let the next pipeline have the name and the table of this one; returns the name that its history has now.
+    """Free the name and the table of this pipeline for the next one; return the name that its history has now.
 
     Raises:
         ConfigurationError: the ledger does not know the name, or its file is still in the folder, with that table.

@@ -1,5 +1,4 @@
-"""Connections by id; for their translation see :mod:`offset_ledger.postgres.connection` and, for Kafka,
-:mod:`offset_ledger.outside.kafka.connection`.
+"""Connections by id; ``postgres.connection`` and ``outside.kafka.connection`` translate them.
 
 A connection comes from ``AIRFLOW_CONN_<ID>`` (Airflow's JSON or URI form), else from Airflow where this runs inside one
 of its tasks or :data:`FROM_AIRFLOW` asks for it. For Kafka, ``extra`` holds the client configuration with dotted names,
@@ -21,7 +20,7 @@ from offset_ledger.errors import ConfigurationError, one_line
 
 FROM_AIRFLOW = "OFFSET_LEDGER_CONNECTIONS_FROM_AIRFLOW"
 """The variable that says whether a process that is no task of Airflow looks connections up as one would."""
-# What clouds read stays: the file systems of Spark and Hadoop look there for their credentials.
+# Variables of clouds stay: the file systems of Spark and Hadoop look there for their credentials.
 _SECRET_NAME = re.compile(
     r"AIRFLOW_(CONN_|VAR_|_)|(?!AWS_|AZURE_|GOOGLE_).*(PASSW|SECRET|TOKEN|CREDENTIAL|PRIVATE_?KEY|API_?KEY)",
     re.IGNORECASE,
@@ -145,7 +144,7 @@ def _texts(extra: Mapping[str, Any]) -> dict[str, str]:
 
 
 def task_connection(conn_id: str) -> Connection:
-    """The connection as Airflow gives it to the task that runs here.
+    """Return the connection as Airflow gives it to the task that runs here.
 
     Raises:
         ConfigurationError: Airflow has none with that id.

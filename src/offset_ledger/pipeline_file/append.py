@@ -1,4 +1,4 @@
-"""A pipeline file that appends each record as a row: what it cannot say, for such rows have no key and no order."""
+"""A pipeline file that appends each record as a row, and what it cannot have: such rows have no key and no order."""
 
 from offset_ledger.pipeline_file.located import Refused, Value
 from offset_ledger.pipeline_file.pipeline import OnConflict, Pipeline, Tombstone
@@ -9,7 +9,7 @@ _KEEP = "write merge: newest_wins"
 
 
 def check_append(file: Value, pipeline: Pipeline) -> None:
-    """Note what is about keys, deletes or rows that change."""
+    """Note everything in the file about keys, deletes or rows that change."""
     record, target = pipeline.record, pipeline.target
     never: dict[tuple[str, ...], tuple[str, str]] = {
         ("record", "event_id"): _NO_KEY,

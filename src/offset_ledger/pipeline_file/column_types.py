@@ -42,7 +42,7 @@ ENCODINGS |= {f"{name}[]": encodings for name, encodings in ENCODINGS.items()}
 
 
 def encodings_of(type_name: str) -> tuple[str, ...]:
-    """The encodings of a type, first the one where the file says none; one of the database has those of JUDGED."""
+    """Return the encodings of a type, first the one that needs no key; one of the database has those of JUDGED."""
     return ENCODINGS.get(type_name) or (("", "number") if "." in type_name else ("",))
 
 
@@ -89,7 +89,7 @@ _REFUSED = {
 
 
 def parse_type(text: str) -> ColumnType:
-    """The column type under its canonical name; refuses what Postgres or exactness does not allow."""
+    """Return the column type under its canonical name; refuse what Postgres or exactness does not allow."""
     if text.endswith("[]"):
         if "[" in (item := text[:-2].rstrip()):
             raise Refused(f"an array has one dimension here, and {text} more", "write one [], or jsonb")
@@ -133,7 +133,7 @@ def parse_type(text: str) -> ColumnType:
 
 
 def _unknown(text: str) -> Refused:
-    """What to write instead is never a type that is only spelled like it and would refuse the values."""
+    """Suggest a type, never one that is only spelled like it and would refuse the values."""
     if text.count("(") > text.count(")"):
         right = 'between { and } write it in quotes: "numeric(12,2)"'
         return Refused(f"{quoted(text)} ends inside its brackets", right)
@@ -199,7 +199,7 @@ NAMES = tuple(_BY_NAME)
 
 
 def native(text: str) -> str | None:
-    """Return what to write here for a type of another system; None where it is not known.
+    """Return what to write here for a type of another system; None if it is not known.
 
     Spark's classes (``LongType``) and sizes in brackets (``datetime64[ns]``) are understood.
     """

@@ -106,8 +106,8 @@ def _long_form(said: Section) -> Column | None:
 
 
 def _contradictions(column: Column, given: Mapping[str, Value]) -> Iterator[tuple[str, str, str]]:
-    """What the keys of a column cannot say together: the key, what is wrong with it, and what would be right."""
-    name, brackets, _ = column.type.name.partition("[]")  # what is said of texts is said of those in a list
+    """Yield what the keys of a column cannot say together: the key, what is wrong with it, and what would be right."""
+    name, brackets, _ = column.type.name.partition("[]")  # a rule about texts holds for lists of them
     is_literal = name in (*NUMBERS, "boolean") or is_count(column.encoding)
     first, *others = [key for key in PLACES if key in given] or ["path"]
     for key in others:

@@ -17,9 +17,9 @@ from offset_ledger.pipeline_file.pipeline import (
 from offset_ledger.pipeline_file.source import Format
 
 MEMBERS = ("before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction")
-"""Of the envelope: a path that begins with another name is one in the row, after the change."""
+"""The members of the envelope; other paths are in the row after the change."""
 UNAVAILABLE = b"__debezium_unavailable_value"
-"""What stands for a value that the database did not log, because the change left it as it was (unchanged TOAST)."""
+"""The placeholder for a value that the database did not log, because it did not change (unchanged TOAST)."""
 
 
 def in_envelope(record: RecordShape, says_tombstone: bool) -> RecordShape:
@@ -49,7 +49,7 @@ _DAYS = ("date[]", "epoch_days")
 
 
 def notes_on(record: RecordShape) -> list[str]:
-    """What a file cannot know of values that were not sent, in lines."""
+    """Return what a file cannot know of values that were not sent, in lines."""
     lost = [
         each.name
         for each in record.columns
@@ -82,7 +82,7 @@ _OF_STATEMENT = {
 
 
 def notes_on_order(record: RecordShape, connector: str = "") -> list[str]:
-    """What an order of change events that is not the log's gets wrong, in lines; of that connector, or of any."""
+    """Return what an order of change events other than the log's gets wrong, in lines; of that connector, or of any."""
     path = record.publish_at or ("",)
     clock = path[-1].removeprefix("__source_").split("_")[0]
     of_source = path[-1].startswith("__source_") or (record.envelope and path[0] == "source")

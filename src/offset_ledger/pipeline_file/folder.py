@@ -17,7 +17,7 @@ def is_pipeline_file(path: Path) -> bool:
 
 
 def with_defaults(path: Path, root: yaml.Node) -> yaml.Node:
-    """The document of a pipeline file with what its folder's defaults add to it; its own values win.
+    """Return the document of a pipeline file with its folder's defaults added; its own values win.
 
     Raises:
         PipelineFileError: the file of the defaults cannot be read, or has a key that no two pipelines share.
@@ -38,7 +38,7 @@ def with_defaults(path: Path, root: yaml.Node) -> yaml.Node:
     except Refused as refused:
         raise PipelineFileError([f"{file}:{refused.line or 1}: {refused}"]) from None
     given = {key.value for key, _ in root.value if is_text(key)}
-    # What a section of the defaults lacks is missing in the pipeline file.
+    # A key that a section of the defaults lacks is reported in the pipeline file.
     begun = [
         (_at(root, "str", key.value), _at(root, "map", []))
         for key, node in shared.value
@@ -53,7 +53,7 @@ def _at(place: yaml.Node, tag: str, value: object) -> yaml.Node:
 
 
 def _merged(own: yaml.Node, shared: yaml.Node) -> yaml.Node:
-    """Both mappings, key by key and in those of each other; anything else is taken whole from the first that has it."""
+    """Merge the mappings, key by key and in depth; anything else is taken whole from the first that has it."""
     if not (isinstance(own, yaml.MappingNode) and isinstance(shared, yaml.MappingNode)):
         return own
     others = {key.value: node for key, node in reversed(shared.value) if is_text(key)}

@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T_co]):
-    """A kind of value. ``read`` returns what it means or raises Refused; ``schema`` says the same to editors."""
+    """A kind of value. ``read`` returns its meaning or raises Refused; ``schema`` is the same for editors."""
 
     read: Callable[[Value], T_co]
     schema: Object
@@ -39,7 +39,7 @@ class Key:
     attribute: str = ""
 
     def schema(self, default: object) -> Object:
-        """The JSON Schema of the key; the default is the example where there is no other."""
+        """The JSON Schema of the key; the default is the example if there is no other."""
         kind = self.kind.schema
         # Whether a file may write the default: None and nothing can stand for a key that is left out.
         if default is None:
@@ -59,7 +59,7 @@ Keys = Mapping[str, Key | Kind[Any]]
 
 
 class Attributes(dict[str, Any]):
-    """The attributes of the model that one key says, where it says several."""
+    """The attributes of the model that one key sets, if it sets several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Section:
     given: Object
 
     def make(self, model: type[D], **more: Any) -> D:
-        """The model; None stands for what is missing or wrong, which is noted and raised in the end."""
+        """Return the model, with None for what is missing or wrong, which is noted and raised in the end."""
         needed = [field.name for field in fields(model) if field.default is field.default_factory is MISSING]
         return model(**dict.fromkeys(needed) | self.given | more)
 
@@ -84,7 +84,7 @@ def section(
     make: Callable[[Section], M] | None = None,
     also: Mapping[str, Any] = MappingProxyType({}),
 ) -> Kind[M]:
-    """A mapping with these keys alone, which ``make`` makes a value of, or else ``model``.
+    """Return the section: a mapping with these keys alone, of which ``make``, or else ``model``, makes a value.
 
     ``also`` stands in the JSON Schema too.
     """

@@ -1,6 +1,4 @@
-"""Documents with lines: YAML and JSON as composed nodes that know where they begin in the file, and a pipeline file as
-values that know their place in it, with every mistake.
-"""
+"""Documents with lines: YAML and JSON as nodes, a pipeline file as values; each knows its place, mistakes too."""
 
 import json
 import re
@@ -18,7 +16,7 @@ Place = tuple[str | int, ...]
 
 
 class Refused(Exception):
-    """A value is wrong: what is wrong with it, and what would be right."""
+    """An error about one value: what is wrong with it, and what would be right."""
 
     def __init__(self, wrong: str, right: str, line: int | None = None) -> None:
         self.wrong, self.right, self.line = wrong, right, line
@@ -45,7 +43,7 @@ for _tag, _pattern, _first in (
 
 
 def _composed(text: str, name: str) -> yaml.Node | None:
-    """The root node, by PyYAML's own parser: of an empty value libyaml has another line."""
+    """Return the root node, by PyYAML's own parser: libyaml gives an empty value another line."""
     loader = PlainLoader(text)
     loader.name = name
     root: yaml.Node | None = loader.get_single_node()
@@ -53,7 +51,7 @@ def _composed(text: str, name: str) -> yaml.Node | None:
 
 
 def read_file(path: Path) -> tuple[bytes, yaml.Node]:
-    """The bytes of a file and its root node, whose marks name it; refuses what is not one document of UTF-8 YAML."""
+    """Return a file's bytes and root node, whose marks name it; refuse anything but one YAML document in UTF-8."""
     try:
         text = _decoded(data := path.read_bytes())
     except FileNotFoundError:
@@ -138,7 +136,7 @@ def quoted(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """At most 60 characters of the text."""
+    """Return at most 60 characters of the text."""
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -225,7 +223,7 @@ class Value:
         return entries
 
     def at(self, *keys: str) -> "Value | None":
-        """The value under these keys, one inside the other, where the file gives one."""
+        """Return the value under these keys, one inside the other, if the file gives one."""
         value: Value | None = self
         for key in keys:
             value = value.entries().get(key) if value else None

@@ -1,4 +1,4 @@
-"""Names that a pipeline file may use: what Postgres, Kafka and Airflow accept."""
+"""Names that a pipeline file may use: those that Postgres, Kafka and Airflow accept."""
 
 import re
 from collections.abc import Collection
@@ -56,7 +56,7 @@ def check_identifier(name: str, what: str) -> str:
 
 
 def check_column_name(name: str, own: Collection[str] = OWN_COLUMNS) -> str:
-    """The name, if a column of the target table may have it beside the table's ``own``."""
+    """Return the name if a column of the target table may have it besides the table's ``own``."""
     if name.startswith("_"):
         raise Refused("names beginning with _ are reserved for offset-ledger's own columns", "drop the underscore")
     if name in own:

@@ -1,4 +1,4 @@
-"""The section ``notify`` of a pipeline file: who is notified, by which notifier, and of what."""
+"""The section ``notify`` of a pipeline file: the people and notifiers, and the causes to notify of."""
 
 import re
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def _webhook(said: Section) -> Notifier:
 
 
 def _marked(said: object) -> str:
-    """A mark that tells notifiers of one kind apart, without what may be a secret."""
+    """Return a mark that tells notifiers of one kind apart, without secrets."""
     return " " + sha256(repr(said).encode()).hexdigest()[:8] if said else ""
 
 

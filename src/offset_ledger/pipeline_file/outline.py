@@ -1,4 +1,4 @@
-"""The part of a pipeline file that is needed where the file is not: what it reads and writes, as values of JSON.
+"""The outline of a pipeline file for processes without the file: its topics and tables, as values of JSON.
 
 Airflow keeps it in the arguments of a trigger. The triggerer has no DAG bundle, and each worker has its own checkout.
 """

@@ -73,7 +73,7 @@ def parse_named(name_or_path: str, folder: Path = FOLDER) -> Pipeline:
 
 
 def parse_all(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
-    """All pipelines of a folder by name; no two may share a name or a target table.
+    """Return all pipelines of a folder by name; no two may share a name or a target table.
 
     Raises:
         PipelineFileError: the mistakes of all files.
@@ -85,9 +85,9 @@ def parse_all(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
 
 
 def parse_good(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
-    """The pipelines of the files without a mistake, by name; of two with one name, that of the first file.
+    """Return the pipelines of the files without a mistake, by name; of two with one name, that of the first file.
 
-    So that a bad file does not take the others' DAGs away; ``parse_all`` tells what is wrong.
+    So a bad file does not take away the DAGs of the others; ``parse_all`` tells what is wrong.
     """
     parsed, _ = _parse_each(folder)
     by_name = {pipeline.name: pipeline for pipeline in reversed(parsed)}
@@ -95,7 +95,7 @@ def parse_good(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
 
 
 def _parse_each(folder: Path) -> tuple[list[Pipeline], list[str]]:
-    """The pipelines in the order of their files, and the mistakes of the files that are none."""
+    """Return the pipelines in the order of their files, and the mistakes of the other files."""
     parsed: list[Pipeline] = []
     problems: list[str] = []
     for path in pipeline_files(folder):
@@ -264,7 +264,7 @@ def _hash(data: bytes) -> str:
 
 
 def _names(folder: Path) -> dict[Path, str]:
-    """The name of each file of the folder; a file that cannot be read goes by its own, so that its mistakes show."""
+    """Return the name of each file of the folder; an unreadable file goes by its own, so that its mistakes show."""
     if not folder.is_dir():
         return {}
     names = {path: _top_level(path).get("pipeline") for path in pipeline_files(folder)}

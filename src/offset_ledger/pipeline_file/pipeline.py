@@ -51,9 +51,7 @@ class NullBand:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Comparison with the committed head batches before: at most ``batches`` of them, and none with fewer than
-    ``min_batches``.
-    """
+    """The comparison with the ``batches`` committed head batches before, if there are ``min_batches``."""
 
     batches: int = 20
     min_batches: int = 5
@@ -63,10 +61,10 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """The gate: a Great Expectations suite under expectations/, the highest share of quarantined records, and the
-    comparison with recent batches. A rejected batch keeps its staging for ``keep_rejected_days``.
+    """The gate: a suite under expectations/, the highest quarantined share, a comparison with recent batches.
 
-    ``dead_letter_topic`` is where each quarantined record is published too; None for nowhere.
+    A rejected batch keeps its staging for ``keep_rejected_days``. Each quarantined record is also published to
+    ``dead_letter_topic``; None for nowhere.
     """
 
     suite: str | None = None
@@ -262,9 +260,9 @@ REST = Column("_rest", ColumnType("jsonb"), (), nullable=True)
 
 @dataclass(frozen=True, slots=True)
 class FieldCondition:
-    """Of a record whose value at ``path``, or in the ``header`` of that name, is ``equals`` it holds.
+    """A condition: it holds for records whose value at ``path``, or in that ``header``, equals ``equals``.
 
-    Where ``negated`` it holds of all others, also of those without a value there.
+    If ``negated`` it holds for all others, including those without a value there.
     """
 
     path: JsonPath
@@ -275,18 +273,19 @@ class FieldCondition:
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """The way from a record to a row. ``publish_at=None`` is the Kafka timestamp; with ``log_orders`` it orders only
-    records of different partitions, and those of one are ordered by their offsets. With ``publish_at_header`` it is the
-    moment in that header.
+    """The way from a record to a row.
+
+    ``publish_at=None`` is the Kafka timestamp; with ``log_orders`` it orders only records of different partitions, and
+    those of one are ordered by their offsets. With ``publish_at_header`` it is the moment in that header.
 
     A row is known by the columns of ``key``. Without any its key is the column ``event_id``: a text or an integer at
-    that path, or the Kafka key where that is None. With ``append`` it is one record, known by its coordinates.
+    that path, or the Kafka key if that is None. With ``append`` it is one record, known by its coordinates.
 
-    A record deletes its event if ``delete_when`` holds. It is none of the pipeline's unless all of ``where`` do and its
-    schema has one of the full names ``schemas``, where there are any. Rows have the id of their schema where
-    ``schema_ids``, and the name of their topic where ``topic_names``. Where ``sampled``, the ledger has more columns,
-    which the first plan has taken from a sample. ``unavailable`` stands for a value that was not sent.
-    In an ``envelope`` the row is that after the change, and what is deleted is that before it.
+    A record deletes its event if ``delete_when`` holds. It is the pipeline's if all of ``where`` hold and its schema
+    has one of the full names ``schemas``, if there are any. Rows have the id of their schema with ``schema_ids``, and
+    the name of their topic with ``topic_names``. If ``sampled``, the ledger has more columns, which the first plan took
+    from a sample. ``unavailable`` stands for a value that was not sent. In an ``envelope`` the row is the one after the
+    change, and a delete has the one before it.
     """
 
     event_id: JsonPath | None
@@ -343,11 +342,11 @@ class RecordShape:
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
-        """Return the columns of the key and those that are declared beside it."""
+        """Return the columns of the key and those declared besides it."""
         return (*self.key_columns, *self.columns)
 
     def of_deletes(self) -> Self:
-        """Return the shape of records that delete: they have no values, and in an envelope only what was before."""
+        """Return the shape of records that delete: they have no values, and in an envelope only those before."""
         if not self.envelope:
             return replace(self, columns=())
         return replace(
@@ -370,7 +369,7 @@ class RecordShape:
 
     @property
     def rest(self) -> bool:
-        """Return whether the last column is what no other reads."""
+        """Return whether the last column holds the extra fields that no other reads."""
         return self.columns[-1:] == (REST,)
 
     @property
@@ -427,9 +426,7 @@ class Partitions:
 
 
 class Deletes(StrEnum):
-    """The consequence of a record that deletes its event: the row becomes a delete marker, it goes, or the record is
-    refused.
-    """
+    """The effect of a record that deletes its event: the row is marked as deleted or goes, or the record is refused."""
 
     SOFT = "soft"
     HARD = "hard"
@@ -463,7 +460,7 @@ class Target:
         return in_sql(self.schema, self.table)
 
     def name_of(self, column: str) -> str | None:
-        """The name that a bookkeeping column has in the table; None where it is only beside it."""
+        """Return the name that a bookkeeping column has in the table; None if it is only beside it."""
         return dict(self.copied).get(column) if self.beside else column
 
 
@@ -477,7 +474,7 @@ class Limits:
 
 
 class StageEngine(StrEnum):
-    """Who stages a batch: Spark, the process of the step itself, or one of the two by the size of the batch."""
+    """The engine that stages a batch: Spark, the step's own process, or one of the two by the size of the batch."""
 
     AUTO = "auto"
     SPARK = "spark"

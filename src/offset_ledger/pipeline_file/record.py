@@ -19,7 +19,7 @@ from offset_ledger.pipeline_file.values import FLAG, PLAIN_VALUE, choice, filled
 def _path_or(
     only: str, longer: Kind[Attributes], words: Mapping[str, Attributes] = MappingProxyType({})
 ) -> Kind[Attributes | JsonPath | None]:
-    """A path, None for the word ``only``, what another one of ``words`` says, or a mapping with more of the path."""
+    """Read a path, None for the word ``only``, the meaning of another one of ``words``, or a mapping with more."""
     right = ", or ".join([only, *words])
 
     def read(value: Value) -> Attributes | JsonPath | None:
@@ -70,7 +70,7 @@ def _record(said: Section) -> RecordShape:
 
 
 def check_keyed(said: Value) -> None:
-    """Note what a section lacks whose rows are known by a key and have an order."""
+    """Note what a section lacks if its rows are known by a key and have an order."""
     for name, other in (("event_id", "key"), ("publish_at", "publish_at")):
         if not {name, other} & said.entries().keys():
             note_missing(said, RECORD.schema, name)
@@ -103,8 +103,8 @@ ReadPath = tuple[Value, JsonPath, str]
 def _check_paths(said: Section, record: RecordShape) -> None:
     """Note each path that cannot stand in one record with an earlier one: only jsonb has members inside it.
 
-    Those of one value of the file are never read of the same record; ``delete_when`` and ``where`` may read columns,
-    and the event id may be a column too.
+    Paths of one value of the file are exempt, as they are never read from the same record; ``delete_when`` and
+    ``where`` may read columns, and the event id may be a column too.
     """
     event_id = said.entries.get("event_id")
     columns = said.entries["columns"].entries() if record.columns else {}

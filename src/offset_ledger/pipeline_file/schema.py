@@ -1,5 +1,4 @@
-"""The keys of a pipeline file, and their JSON Schema (draft 2020-12); ``python -m offset_ledger.pipeline_file.schema``
-prints it.
+"""The keys of a pipeline file as a JSON Schema (draft 2020-12); run as a module, it prints the schema.
 
 Editors complete and check files with it. What a schema cannot say (paths inside other paths, cron dates that never
 come, a scale above its precision) the reader adds.
@@ -98,7 +97,7 @@ PIPELINE: Final[Object] = {
 
 
 def schema_text() -> str:
-    """The schema as docs/pipeline.schema.json holds it."""
+    """Return the text of docs/pipeline.schema.json."""
     return json.dumps(PIPELINE, indent=2, ensure_ascii=False) + "\n"
 
 

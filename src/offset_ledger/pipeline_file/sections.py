@@ -46,7 +46,7 @@ _MESSAGE = matching(
 
 
 def _schema(value: Value) -> SchemaFile:
-    """The file, which stands beside the pipeline file or is given from there."""
+    """Read the schema's file, which stands beside the pipeline file or is given from there."""
     given = text(value)
     folder = value.mistakes.file.parent
     # A driver on a cluster has its copies of both files in one folder.
@@ -405,7 +405,7 @@ ACTION = Key(choice(model.Unusual), "What a batch outside the band leads to.")
 
 
 def check_quality(quality: Value, pipeline: model.Pipeline) -> None:
-    """Note what contradicts the rest of the file: topics that are one, columns that are never NULL."""
+    """Note contradictions to the rest of the file: topics that are one, columns that are never NULL."""
     letters = pipeline.quality.dead_letter_topic
     if letters and pipeline.source.reads(letters) and (topic := quality.at("dead_letter_topic")):
         topic.note(Refused("the pipeline would read its own dead letters", "name another topic than source.topic"))

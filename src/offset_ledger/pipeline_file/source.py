@@ -32,7 +32,7 @@ class Format(StrEnum):
 
 
 class Envelope(StrEnum):
-    """What the value of a record is, where it is more than a row: a change event of Debezium."""
+    """The form of a record's value if it is more than a row: a change event of Debezium."""
 
     DEBEZIUM = "debezium"
 

@@ -1,4 +1,4 @@
-"""The section ``spark`` of a pipeline file: on which cluster Spark stages a batch, and with what."""
+"""The section ``spark`` of a pipeline file: the cluster on which Spark stages a batch, and its resources."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _RESOURCES = {
     "spark.cores.max": "total_executor_cores",
 }
 _SHIPPED = ("spark.jars", "spark.files", "spark.submit.pyFiles", "spark.yarn.dist.files", "spark.yarn.dist.jars")
-# What offset-ledger sets itself, and what to do instead.
+# Properties that offset-ledger sets itself, and what to do instead.
 OWN: Mapping[str, str] = {
     "spark.master": "write the master in the connection",
     "spark.submit.deployMode": "write spark.deploy_mode",

@@ -1,4 +1,4 @@
-"""Kinds of single values: each says what a value may be to the reader and to the JSON Schema."""
+"""Kinds of single values: each defines the allowed values for the reader and for the JSON Schema."""
 
 import os
 import re
@@ -20,7 +20,7 @@ MAX_INTEGER = 2**63 - 1
 
 
 def text(value: Value) -> str:
-    """Any text."""
+    """Return any text."""
     node = value.node
     if is_text(node):
         return str(node.value)
@@ -30,7 +30,7 @@ def text(value: Value) -> str:
 
 
 def filled_text(longest: int | None = None, what: str = "") -> Kind[str]:
-    """Text with something in it; ``what`` it is, where it has a longest form."""
+    """Read text that is not empty; ``what`` names it if its length is limited."""
 
     def read(value: Value) -> str:
         if not (given := text(value)).strip():
@@ -43,7 +43,7 @@ def filled_text(longest: int | None = None, what: str = "") -> Kind[str]:
 
 
 def matching(pattern: str, what: str, right: str) -> Kind[str]:
-    """Text of a form; ``what`` it names, and what to write where it has another form."""
+    """Read text of a form; ``what`` names it, and ``right`` says what to write for another one."""
 
     def read(value: Value) -> str:
         if not re.fullmatch(pattern[1:-1], given := text(value)):
@@ -60,12 +60,12 @@ def or_null(kind: Kind[T]) -> Kind[T | None]:
 
 
 def choice(kind: type[E]) -> Kind[E]:
-    """One of the words of an enum."""
+    """Return one of the words of an enum."""
     return Kind(lambda value: kind(one_of(text(value), tuple(kind))), {"enum": list(kind)})
 
 
 def word(*words: str) -> Kind[str]:
-    """One of these words."""
+    """Return one of these words."""
     return Kind(lambda value: one_of(text(value), words), {"enum": list(words)})
 
 
@@ -156,7 +156,7 @@ def from_environment(kind: Kind[T], written: Callable[[str], str] = str) -> Kind
 def different(
     kind: Kind[T], twice: str = "", expected: str = "a list", right: str = "write [one, two]", **schema: object
 ) -> Kind[tuple[T, ...]]:
-    """A list of different values, each written as text; ``twice`` is what one is called that is there already."""
+    """Read a list of different values, each written as text; ``twice`` begins the message about a repeated one."""
 
     def read(value: Value) -> tuple[T, ...]:
         if not isinstance(value.node, yaml.SequenceNode) or ("minItems" in schema and not value.node.value):
@@ -174,7 +174,7 @@ def different(
 
 
 def one_or_more(kind: Kind[str], what: str, right: str) -> Kind[tuple[str, ...]]:
-    """A text, or a list of different ones; ``what`` they are."""
+    """Read a text, or a list of different ones; ``what`` names them."""
     several = different(kind, expected=f"{what}, or a list of them", right=right, minItems=1)
 
     def read(value: Value) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ KEEPALIVE: Mapping[str, str | int] = {
     "tcp_user_timeout": 120_000,
 }
 
-# What Airflow's hook reads itself and libpq does not know.
+# Parameters that Airflow's hook reads itself and libpq does not know.
 _OF_THE_HOOK = {
     "iam",
     "redshift",

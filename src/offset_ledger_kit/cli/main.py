@@ -21,7 +21,7 @@ GROUPS: pipeline.Groups = {
 
 
 def build_parser(given: Collection[str] | None = None) -> Parser:
-    """All verbs with their arguments; with the words ``given`` those of them alone."""
+    """Return the parser of all verbs, or with the words ``given`` of those verbs alone."""
     return pipeline.build_parser(given, GROUPS)
 
 

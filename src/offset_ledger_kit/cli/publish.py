@@ -140,7 +140,7 @@ def _outcome(topic: str, summary: Summary, before: int) -> Outcome:
 def _unfinished(
     extra: Mapping[str, str], arguments: Namespace, total: int, advance: OnProgress
 ) -> Iterator[OnProgress]:
-    """Counts what is acknowledged; if the publication ends early, says how far it came and what the next run sends."""
+    """Count what is acknowledged; if the publication ends early, say how far it came and what the next run sends."""
     done = 0
 
     def count(more: int) -> None:

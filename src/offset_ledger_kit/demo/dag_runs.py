@@ -61,7 +61,7 @@ class DagRuns:
         return finished
 
     def once(self, **form: str) -> DagRun:
-        """Run the DAG once, beside whatever else runs, and wait for it; ``form``: what the trigger form says.
+        """Run the DAG once, whatever else runs, and wait for it; ``form`` are the values of the trigger form.
 
         Raises:
             DagRunFailed: it failed; the message names the task.

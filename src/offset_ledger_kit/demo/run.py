@@ -42,7 +42,7 @@ class Claim:
 
     @property
     def holds(self) -> bool:
-        """Return whether it does."""
+        """Return whether it is true."""
         return bool(self.expected == self.found)
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class DemoProof:
 
     @property
     def holds(self) -> bool:
-        """Return whether every claim does."""
+        """Return whether every claim is true."""
         return all(claim.holds for claim in self.claims)
 
     @property
@@ -162,7 +162,7 @@ def publish(stack: Stack, flights: int | None, answer: Expected, say: Say) -> No
 
 
 def drain(stack: Stack, runs: DagRuns, watch: Stopwatch, say: Say) -> None:
-    """Run the DAG until nothing is left to read, beside what its schedule runs."""
+    """Run the DAG until nothing is left to read, in addition to its scheduled runs."""
     finished = runs.settle()
     while _unread(stack):
         say(f"running the DAG {DAG}")

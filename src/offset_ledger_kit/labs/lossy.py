@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Proxy:
-    """Forwards every connection to ``port``; listens on ``self.port`` until closed."""
+    """A proxy that forwards every connection to ``port``; it listens on ``self.port`` until closed."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -31,7 +31,7 @@ class Proxy:
         self._flowing.clear()
 
     def release(self) -> None:
-        """Forward again, what was stalled included."""
+        """Forward again, including what was stalled."""
         self._flowing.set()
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class Loss(StrEnum):
 
 
 class LossyProxy(Proxy):
-    """Forwards whole Kafka frames; ``lose`` makes it lose one, ``lost`` says whether it has."""
+    """A proxy that forwards whole Kafka frames; ``lose`` makes it lose one, ``lost`` says whether it has."""
 
     def __init__(self, port: int) -> None:
         self.lost = False

@@ -139,7 +139,7 @@ def _case(
 def _through_loss(
     proxy: LossyProxy, extra: dict[str, str], topic: str, plan: OrderingPlan, idempotence: bool, loss: Loss, number: int
 ) -> frozenset[int]:
-    """Send while the proxy loses a frame; the numbers of those that were acknowledged."""
+    """Send while the proxy loses a frame; return the numbers of those that were acknowledged."""
     producer = KafkaProducer(
         bootstrap_servers=extra["bootstrap.servers"],
         acks="all",
@@ -168,7 +168,7 @@ def _through_loss(
 def _replaced(
     extra: dict[str, str], topic: str, plan: OrderingPlan, transactional_id: str | None, number: int
 ) -> frozenset[int]:
-    """Let a producer write some, another one everything, and then the first one end; the second one's numbers.
+    """Have a producer write some, another one everything, and then end the first one; return the second one's numbers.
 
     Raises:
         UnexpectedError: the first one could commit its transaction all the same.

@@ -37,7 +37,7 @@ _SECONDS = 60.0
 # A broker is out of sync 5 s after its last heartbeat, and that may be 1 s old.
 _FROZEN_SECONDS = 2.5
 _ATTEMPTS = 5
-# What can still be acknowledged is waited for; with 3 in sync of 2 nothing can.
+# Records that can still be acknowledged are waited for; with 3 in sync of 2 none can.
 _ANSWER_SECONDS = {1: 60.0, 2: 60.0, 3: 10.0}
 # Behind a record that expired between two attempts kafka-python, which forgets its producer id then, may not answer.
 _SILENT_SECONDS = 5.0
@@ -67,7 +67,7 @@ class _Lab:
         return KafkaProducer(bootstrap_servers=servers, acks=acks, retry_backoff_ms=200, **settings)
 
     def settle(self, wanted: Callable[[Mapping[str, Any]], bool], nudge: Callable[[Any], object] | None = None) -> None:
-        """Return when every topic's partition is as wanted; ``nudge`` is called with a client until then.
+        """Wait until every topic's partition is as wanted; ``nudge`` is called with a client until then.
 
         Raises:
             StackError: that was not so within a minute.
@@ -140,7 +140,7 @@ def _run(lab: _Lab) -> None:
 def _send_in_sync(lab: _Lab, producers: Mapping[str, KafkaProducer]) -> None:
     """Return when every copy has them, also those that nobody acknowledged."""
     topics = [trial.topic for trial in lab.trials]
-    read_ends(lab.extra, topics)  # their leaders answer: what came before, acks=0 would lose
+    read_ends(lab.extra, topics)  # their leaders answer: acks=0 would lose records sent before
     for trial in lab.trials:
         trial.record_answers(TrialStep.IN_SYNC, _send(producers[trial.topic], lab, trial, TrialStep.IN_SYNC), _SECONDS)
     wanted, deadline = {len(lab.plan.values[TrialStep.IN_SYNC])}, time.monotonic() + _SECONDS
@@ -161,7 +161,7 @@ def _lose_the_leader(lab: _Lab, producers: Mapping[str, KafkaProducer]) -> Pendi
         for attempt in range(_ATTEMPTS):
             with _frozen(lab.kafka, followers):
                 began = time.monotonic()
-                # A follower's fetch that waits at the leader still takes along what comes next: let that be these.
+                # A follower's fetch that waits at the leader takes along the next records: these.
                 for number in range(2):
                     flush.send(_FLUSH, b"%d" % number, partition=0).get(_SECONDS)
                 mark = f" again {attempt}" if attempt else ""

@@ -1,4 +1,4 @@
-"""One topic of the replication lab: what was sent at each step, the answers, what became of it, and the report."""
+"""One topic of the replication lab: the records sent at each step, the answers, their fate, and the report."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,7 +66,7 @@ class Fate:
 
     @property
     def sent(self) -> frozenset[str]:
-        """All of them."""
+        """Return all of them."""
         return self.acknowledged | self.refused | self.unanswered
 
     def counts(self) -> dict[str, int]:
@@ -99,11 +99,11 @@ class Trial:
 
     @property
     def topic(self) -> str:
-        """Its topic."""
+        """The name of its topic."""
         return f"acks-{self.acks}-min-{self.min_insync}"
 
     def record_answers(self, step: TrialStep, sent: Sent, seconds: float) -> None:
-        """Wait at most so long for the answers to these records; without one a record is unanswered."""
+        """Wait at most ``seconds`` for the answers to these records; without one a record is unanswered."""
         deadline = time.monotonic() + seconds
         for value, future in sent:
             try:

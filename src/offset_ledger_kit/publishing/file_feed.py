@@ -1,4 +1,4 @@
-"""Publishing a checked file of records; with a transactional id a rerun goes on where the last run ended."""
+"""The publication of a checked file of records; with a transactional id a rerun continues where the last run ended."""
 
 import hashlib
 import logging

@@ -179,7 +179,7 @@ def elapsed(dep_time: int, arr_time: int, air_time: int | None) -> int:
 
 
 def at(minute: int) -> datetime:
-    """The instant so many minutes after 1970."""
+    """Return the instant ``minute`` minutes after 1970."""
     return _EPOCH + timedelta(minutes=minute)
 
 

@@ -88,7 +88,7 @@ class Form:
 
     @property
     def identity(self) -> str:
-        """A text that changes with whatever decides the bytes of a record beside its line; empty without a schema."""
+        """Return a text that changes with all that decides a record's bytes beside its line; empty without schema."""
         parts = (("key", self.key), ("value", self.value))
         return "".join(f"{side} {each.identity}\n" for side, each in parts if isinstance(each, SchemaSerializer))
 

@@ -1,4 +1,4 @@
-"""Read, process, produce: the records written and how far was read change in one transaction, or not at all."""
+"""The loop of read, process, produce: records written and position read change in one transaction, or not at all."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping

@@ -51,7 +51,7 @@ class Lines:
         try:
             with self.path.open("rb") as file:
                 for self.number, line in enumerate(file, start=1):
-                    # As it will be when the file has grown: else it would be another record then.
+                    # As it will be when the file has grown, so that it stays the same record.
                     whole = line if line.endswith(b"\n") else line + b"\n"
                     if self._digest is not None:
                         self._digest.update(whole)
@@ -61,7 +61,7 @@ class Lines:
             raise RecordFileError([f"{self.path} cannot be read ({error.strerror})"]) from None
 
     def json_documents(self, exact: bool = False) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
-        """Each line's number and object, or what is wrong with it.
+        """Yield each line's number and object, or what is wrong with it.
 
         ``exact``: a number with a fraction or an exponent becomes a Decimal, and a name that is there twice is wrong.
         """
@@ -77,7 +77,7 @@ class Lines:
                 yield self.number, document if one else BadLine("should be one JSON object in one line")
 
     def csv_documents(self) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
-        """Each row's line number and the row by names, or what is wrong with it."""
+        """Yield each row's line number and the row by names, or what is wrong with it."""
         csv.field_size_limit(_LONGEST_FIELD)
         rows = csv.reader((_text(line) for line in self), strict=True)
         try:
@@ -151,7 +151,7 @@ class RecordFile:
             yield record
 
     def _read(self, digest: Digest | None) -> Iterator[tuple[int, Record | str]]:
-        """Each line's number with its record, or with what is wrong."""
+        """Yield each line's number with its record, or with what is wrong."""
         lines = Lines(self.path, digest)
         exact = bool(self.form.identity)
         for number, document in lines.csv_documents() if self.format == "csv" else lines.json_documents(exact):
@@ -171,7 +171,7 @@ class RecordFile:
         return form.record(key, self._typed(form.value, value))
 
     def _whole(self, number: int, key: Any, document: dict[str, Any], line: bytes) -> Record:
-        """The object itself, byte for byte where nothing has to be added to its value."""
+        """Return the object itself, byte for byte if nothing has to be added to its value."""
         given = document.get(EVENT_ID), document.get(PUBLISH_AT)
         if not all(each is None or type(each) in (str, int) for each in given):
             raise BadLine(f"{EVENT_ID} and {PUBLISH_AT} should be texts or whole numbers, found {given!r}")

@@ -49,11 +49,11 @@ class Serializer:
 
 @dataclass(frozen=True, slots=True)
 class SchemaSerializer(Serializer):
-    """One that writes documents by a schema of a registry; their numbers may be Decimals.
+    """A serializer of documents by a schema of a registry; their numbers may be Decimals.
 
-    ``identity`` names what decides the bytes beside the document. ``stamps``: the members, of event id and publish_at,
-    that a missing one is added to. ``row`` makes a document of the texts of a CSV row. ``header`` is what names the
-    schema, where no frame does.
+    ``identity`` names what decides the bytes besides the document. ``stamps``: the members, of event id and publish_at,
+    that are added if missing. ``row`` makes a document of the texts of a CSV row. ``header`` names the schema, if no
+    frame does.
     """
 
     identity: str

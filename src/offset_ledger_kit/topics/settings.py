@@ -1,4 +1,4 @@
-"""The settings of a topic: planned from what it is for, what follows from them, and what each gives. Pure."""
+"""The settings of a topic: planned from its purpose, with their consequences and the effect of each. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class TopicSettings:
 
     @property
     def away_for_writing(self) -> int:
-        """The number of brokers that may be away while acks=all is still acknowledged; below 0 there are too few."""
+        """The number of brokers that may be unavailable while acks=all is acknowledged; below 0 there are too few."""
         return self.replication_factor - self.min_insync
 
     @property
@@ -143,7 +143,7 @@ def plan(requirements: TopicRequirements) -> TopicSettings:
     factor = 1 if requirements.durability is Durability.DEVELOPMENT else min(_USUAL_COPIES, requirements.brokers)
     segment_bytes, segment_time, retention = _SEGMENT, 7 * DAY, requirements.retention
     if retention is not None:
-        # A tenth of what a partition keeps, between 16 MiB and 1 GiB, so that records go about when their time is over,
+        # A tenth of a partition's retained bytes, between 16 MiB and 1 GiB, so that records go soon after their time,
         # and a tenth of the retention, between an hour and a week: it bounds the stay where little is written.
         tenth = requirements.bytes_a_day * (retention / DAY) / requirements.partitions / 10
         segment_bytes = min(_SEGMENT, max(_SMALLEST_SEGMENT, int(tenth // _MEBIBYTE) * _MEBIBYTE))
@@ -166,7 +166,7 @@ def plan(requirements: TopicRequirements) -> TopicSettings:
 
 
 def explain(topic: TopicSettings) -> list[tuple[str, str, str]]:
-    """Every setting, its value and what it gives: what survives, how long it stays, how large it may be."""
+    """Explain every setting, its value and what it gives: what survives, how long it stays, how large it may be."""
     counts = {"partitions": str(topic.partitions), "replication.factor": str(topic.replication_factor)}
     values = counts | topic.configs()
     largest = show_size(topic.max_message_bytes)

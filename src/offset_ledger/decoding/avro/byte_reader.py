@@ -11,14 +11,14 @@ from struct import Struct
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.typed.decoder import Found, Malformed
 
-MAX_DEPTH = 500  # as of JSON; each level is one frame of Python's
+MAX_DEPTH = 500  # as for JSON; each level is one frame of Python's
 TOO_DEEP = f"expected at most {MAX_DEPTH} nested records, arrays, maps and unions, got more"
 VALUES_PER_BYTE, SPARE_VALUES = 16, 10_000
 _FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
 
 
 class ByteReader:
-    """Reads one record, up to the byte ``at``; ``against`` is the first value that no jsonb can hold.
+    """A reader of one record, up to the byte ``at``; ``against`` is the first value that no jsonb can hold.
 
     Values that take no bytes could be without number: all records, their fields and the items of arrays and maps
     together are at most ``VALUES_PER_BYTE`` for each byte, and ``SPARE_VALUES`` more.
@@ -33,7 +33,7 @@ class ByteReader:
         self._left = self._most = SPARE_VALUES + VALUES_PER_BYTE * len(data)
 
     def enter(self, values: int) -> None:
-        """Step into a record, an array, a map or a union with so many values."""
+        """Step into a record, an array, a map or a union with this many values."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise Malformed(TOO_DEEP, Code.DEPTH)
@@ -57,10 +57,10 @@ class ByteReader:
             raise Malformed(f"expected the end of the record at byte {self.at}, got {_bytes(rest)} more")
 
     def read_null(self) -> None:
-        """Nothing is written."""
+        """Read a null, which has no bytes."""
 
     def read_boolean(self) -> bool:
-        """One byte, 0 or 1."""
+        """Read one byte, 0 or 1."""
         byte = self.span(1)[0]
         if byte > 1:
             raise Malformed(f"expected boolean as 0 or 1, got byte {byte:#04x}")
@@ -85,11 +85,11 @@ class ByteReader:
         return value
 
     def read_bytes(self) -> bytes:
-        """A length and so many bytes."""
+        """Read a length and that many bytes."""
         return self.span(self.read_long())
 
     def read_string(self) -> str:
-        """A length and so many bytes of UTF-8."""
+        """Read a length and that many bytes of UTF-8."""
         data = self.read_bytes()
         try:
             return data.decode()
@@ -98,14 +98,14 @@ class ByteReader:
             raise Malformed(detail, Code.ENCODING) from None
 
     def read_index(self, count: int, of: str) -> int:
-        """The index of a symbol or of a branch, of so many."""
+        """Read the index of one of ``count`` symbols or branches."""
         index = self.read_int()
         if not 0 <= index < count:
             raise Malformed(f"expected an index below {count} in {of}, got {index}")
         return index
 
     def read_key(self, seen: set[str]) -> str:
-        """The key of a map, which none of those seen repeats."""
+        """Read the key of a map, which must not be among those seen."""
         key = self.read_string()
         if key in seen:
             raise Malformed(f"expected each key once, got {printable(key)} again", Code.DUPLICATE_KEY)
@@ -113,7 +113,7 @@ class ByteReader:
         return key
 
     def items(self) -> Iterator[None]:
-        """Once for each item of an array or a map, which the caller reads."""
+        """Yield once for each item of an array or a map; the caller reads the item."""
         while count := self.read_long():
             start, size = self.at, None
             if count < 0:
@@ -126,13 +126,13 @@ class ByteReader:
                 raise Malformed(f"expected a block of {_bytes(size)}, got {self.at - start}")
 
     def span(self, size: int) -> bytes:
-        """The next so many bytes."""
+        """Read the next ``size`` bytes."""
         start = self.at
         self.at = start + self._length(size)
         return self.data[start : self.at]
 
     def skip(self, size: int) -> None:
-        """Step over so many bytes."""
+        """Skip the next ``size`` bytes."""
         self.at += self._length(size)
 
     def _length(self, size: int) -> int:

@@ -46,7 +46,7 @@ from offset_ledger.pipeline_file.pipeline import Limits, RecordShape
 def avro_decoder(schema: WriterSchema, record: RecordShape, limits: Limits) -> Decoder:
     """Return the decoder of the records that a schema wrote.
 
-    Of a union each branch is read by itself, and one that is none of ``record.schemas`` is skipped.
+    Each branch of a union is read by itself, and one that is not among ``record.schemas`` is skipped.
 
     Raises:
         SchemaProblem: the schema is not valid, or neither a record nor a union with one.
@@ -57,7 +57,7 @@ def avro_decoder(schema: WriterSchema, record: RecordShape, limits: Limits) -> D
     union = written
 
     def of_branch(branch: AvroType) -> Decoder | str:
-        """The decoder of a branch, or what it is instead of a record."""
+        """Return the decoder of a branch, or the branch itself if it is not a record."""
         if record.schemas and full_name(branch) not in record.schemas:
             return OtherKind(record)
         return _of_record(branch, record, limits) if isinstance(branch, Record) else shown(branch)
@@ -89,8 +89,7 @@ def branch_at(union: Union, payload: bytes) -> tuple[int, int]:
 
 
 def branch_reader(schema: WriterSchema) -> Callable[[bytes], tuple[str, int]]:
-    """Return what reads the full name of the record, or branch, that a payload is, and where it begins, or raises
-    Mismatch.
+    """Return a reader of the full name of a payload's record or branch, and of where it begins; it raises Mismatch.
 
     Raises:
         SchemaProblem: the schema is not valid, or neither a record nor a union with one.
@@ -110,7 +109,7 @@ _NAMES_AN_EVENT = (TypeName.TEXT, TypeName.INTEGER, TypeName.UUID)
 
 
 def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
-    """Return what reads an event id from a key of that schema, or raises :class:`Mismatch`.
+    """Return the reader of an event id from a key of that schema; it raises :class:`Mismatch`.
 
     Raises:
         SchemaProblem: the schema is not valid, or not of a single value that can name an event.
@@ -130,7 +129,7 @@ def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
 
 
 class AvroReader:
-    """Reads the records of one writer's schema; see :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
+    """The reader of one writer's schema; see :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
 
     def __init__(self, record: Record, root: Node) -> None:
         self._record, self._root = record, root
@@ -146,7 +145,7 @@ class AvroReader:
             raise malformed.refused() from None
 
     def rest(self, payload: bytes) -> dict[str, Any]:
-        """Return what is left of a record; raises RecordRefused."""
+        """Return the extra fields of a record; raises RecordRefused."""
         if self._rest is None:
             return {}
         try:
@@ -173,7 +172,7 @@ class AvroReader:
 
 @dataclass(frozen=True, slots=True)
 class _Fill:
-    """Reads a value, and puts it into the slots of the leaves, or the reason against it."""
+    """A step that reads a value into the slots of the leaves, or the reason against it."""
 
     read: Step
     slots: tuple[tuple[int, Convert], ...]
@@ -193,7 +192,7 @@ class _Fill:
 
 @dataclass(frozen=True, slots=True)
 class _Refuse:
-    """Notes what is against the slots of leaves that are not here."""
+    """A step that notes a reason against the slots of leaves that are not here."""
 
     reasons: tuple[tuple[int, Reason], ...]
 
@@ -203,7 +202,7 @@ class _Refuse:
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """Takes several steps: one behind the other, or each of them ``again`` over the same value."""
+    """A step of several: one after the other, or each of them ``again`` over the same value."""
 
     steps: tuple[Step, ...]
     again: bool = False
@@ -218,7 +217,7 @@ class _Steps:
 
 @dataclass(frozen=True, slots=True)
 class _FillEntries:
-    """Reads the entries of a map that paths lead to, and passes over the others."""
+    """A step that reads the entries of a map that paths lead to, and skips the others."""
 
     steps: dict[str, Step]
     skip: Step
@@ -241,14 +240,14 @@ class _FillEntries:
 
 
 class _Compiler:
-    """Makes the steps through one schema along one tree of paths."""
+    """The compiler of the steps through one schema along one tree of paths."""
 
     def __init__(self) -> None:
         self._parts = Parts()
         self._records: dict[tuple[Record, int], Step] = {}
 
     def fill(self, type_: AvroType, node: Node) -> Step:
-        """Return what reads a value and fills the slots that the node leads to."""
+        """Return the step that reads a value and fills the slots that the node leads to."""
         match type_:
             case Scalar() if type_.value.name is TypeName.NULL:
                 return _absent(node, Code.NULL, "got null")
@@ -290,7 +289,7 @@ class _Compiler:
         return _Steps((fields, *absent)).take_steps if absent else fields
 
     def _whole(self, type_: AvroType, node: Node, parts: Step | None) -> Step:
-        """Fills the leaves with the whole value, by reading it a second time where paths lead on into its parts."""
+        """Fill the leaves with the whole value; read it a second time where paths lead on into its parts."""
         steps: list[Step] = []
         for leaf in node.leaves:
             read, source = self._parts.whole(type_, leaf.kind)
@@ -302,13 +301,13 @@ class _Compiler:
 
 
 def _absent(node: Node, code: Code, instead: str) -> Step:
-    """Leaves the slots below the node empty; a reason against each that has to have a value."""
+    """Leave the slots below the node empty, with a reason against each that needs a value."""
     reason = Reason(node.path, code, f"expected a value, {instead}")
     return _Refuse(tuple((leaf.slot, reason) for leaf in node.descendants() if not leaf.nullable)).refuse
 
 
 def _no_members(type_: AvroType, node: Node) -> Step | None:
-    """Refuses the slots that paths lead to through a value without members."""
+    """Refuse the slots that paths lead to through a value without members."""
     reason = Reason(node.path, Code.TYPE, f"expected a record or a map, got {shown(type_)}")
     against = [(leaf.slot, reason) for member in node.members.values() for leaf in member.descendants()]
     return _Refuse(tuple(against)).refuse if against else None
@@ -316,7 +315,7 @@ def _no_members(type_: AvroType, node: Node) -> Step | None:
 
 @dataclass(frozen=True, slots=True)
 class _Over:
-    """Passes over a value, of which nothing is left."""
+    """A step over a value of which nothing is left."""
 
     skip: Step
 
@@ -327,7 +326,7 @@ class _Over:
 
 @dataclass(frozen=True, slots=True)
 class _LeftIn:
-    """Reads what is left of an object, ABSENT where no member is."""
+    """A step that reads the extra fields of an object, ABSENT where it has none."""
 
     read: Step
 
@@ -337,7 +336,7 @@ class _LeftIn:
 
 @dataclass(frozen=True, slots=True)
 class _LeftWhole:
-    """Reads a value that is left, and refuses one that no jsonb can hold."""
+    """A step that reads an extra value whole, and refuses one that no jsonb can hold."""
 
     read: Step
     path: str
@@ -350,13 +349,13 @@ class _LeftWhole:
 
 
 class _RestCompiler:
-    """Makes the steps through one schema that read what no path of the tree leads to or through."""
+    """The compiler of the steps through one schema to the extra fields, to which no path of the tree leads."""
 
     def __init__(self) -> None:
         self._parts = Parts()
 
     def left(self, type_: AvroType, node: Node) -> Step | None:
-        """Return what reads the rest of a value at this place, ABSENT where nothing is; None where nothing ever is."""
+        """Return the step that reads the rest of a value here, ABSENT if nothing is left; None if nothing ever is."""
         if node.leaves:
             return None
         match type_:

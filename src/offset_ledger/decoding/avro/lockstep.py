@@ -33,7 +33,7 @@ ReadColumn = Callable[[Cursors, Where], pa.Array]
 
 
 class NotInLockstep(Exception):
-    """A schema, or a branch of it, that the records do not walk through together."""
+    """A schema, or a branch of it, that records cannot walk through together."""
 
 
 class Walk:
@@ -48,7 +48,7 @@ WalkStep = Callable[[Walk, Where], object]
 
 
 class LockstepReader:
-    """Proves the records of one schema; raises :class:`NotInLockstep` where there is no such way."""
+    """The lockstep reader of one schema; raises :class:`NotInLockstep` where the schema cannot be read this way."""
 
     def __init__(self, record: Record, root: Node) -> None:
         self._leaves = {leaf.slot: leaf for leaf in root.descendants()}
@@ -76,7 +76,7 @@ class LockstepReader:
 
 
 class _Compiler:
-    """Makes the steps through one schema along one tree of paths; ``filled`` are the slots that they lead to."""
+    """The compiler of the steps through one schema along one tree of paths; ``filled`` are the slots that they fill."""
 
     def __init__(self) -> None:
         self.filled = set[int]()
@@ -85,7 +85,7 @@ class _Compiler:
         self._left = MAX_STEPS
 
     def fill(self, type_: AvroType, node: Node | None, depth: int, in_items: bool = False) -> WalkStep:
-        """Return what walks through values and fills the slots that the node leads to; without a node, over them."""
+        """Return the step through values that fills the node's slots; without a node it only passes over them."""
         self._left -= 1
         if depth > MAX_NESTED or self._left < 0:
             raise NotInLockstep("a large schema")
@@ -126,7 +126,7 @@ class _Compiler:
         return WalkFields(record.name, tuple(steps))
 
     def _whole(self, type_: AvroType, leaves: list[Leaf], step: WalkStep) -> WalkStep:
-        """Takes the step, and fills the leaves with all that it passes over."""
+        """Take the step, and fill the leaves with all that it passes over."""
         if not leaves:
             return step
         if any(leaf.kind.name != "jsonb" and not leaf.kind.item for leaf in leaves):
@@ -151,24 +151,26 @@ class _Compiler:
 
 @dataclass(frozen=True, slots=True)
 class WalkFields:
-    """Walks through the fields of a record."""
+    """A walk through the fields of a record."""
 
     name: str
     steps: tuple[WalkStep, ...]
 
     def __call__(self, walk: Walk, where: Where) -> None:
+        """Take the step of each field in turn, for the records at ``where``."""
         for step in self.steps:
             step(walk, where)
 
 
 @dataclass(frozen=True, slots=True)
 class WalkBranches:
-    """Walks through the branches of a union, each with the records that take it."""
+    """A walk through the branches of a union, each with the records that take it."""
 
     count: int
     steps: tuple[tuple[int, WalkStep], ...]
 
     def __call__(self, walk: Walk, where: Where) -> None:
+        """Read the index of the branch, and take each step for the records at ``where`` that name it."""
         index = indexes(walk.cursors, self.count, where)
         for number, step in self.steps:
             takes = index == number
@@ -177,12 +179,13 @@ class WalkBranches:
 
 @dataclass(frozen=True, slots=True)
 class WalkItems:
-    """Walks over the items of arrays or maps, the first of all of them, then the second, and so on."""
+    """A walk over the items of arrays or maps: the first item of every record, then the second, and so on."""
 
     step: WalkStep
     keyed: bool
 
     def __call__(self, walk: Walk, where: Where) -> None:
+        """Walk over every item of the records at ``where``; one with more than MAX_ITEMS is no longer good."""
         cursors = walk.cursors
         rest = np.full(len(cursors.good), MAX_ITEMS)
         open_ = cursors.good.copy() if where is None else cursors.good & where
@@ -200,12 +203,13 @@ class WalkItems:
 
 @dataclass(frozen=True, slots=True)
 class FillColumns:
-    """Fills the slots with values without parts."""
+    """A step that fills slots with values without parts."""
 
     read: ReadColumn
     builds: tuple[tuple[int, Build], ...]
 
     def __call__(self, walk: Walk, where: Where) -> None:
+        """Read a column from the records at ``where``, and append what each slot builds of it."""
         column = self.read(walk.cursors, where)
         for slot, build in self.builds:
             staged, flags = build(column)
@@ -216,12 +220,13 @@ class FillColumns:
 
 @dataclass(frozen=True, slots=True)
 class FillWhole:
-    """Fills the leaves with all that a step passes over, JSON or lists, which the exact reader reads one by one."""
+    """A step that fills leaves with all that it passes over, JSON or lists, which the exact reader reads one by one."""
 
     pass_over: WalkStep
     fills: tuple[tuple[Leaf, Step, Convert], ...]
 
     def __call__(self, walk: Walk, where: Where) -> None:
+        """Pass over the value of the records at ``where``, and append what the exact reader makes of those bytes."""
         start = walk.cursors.places()
         self.pass_over(walk, where)
         spans = walk.cursors.since(start, where).to_pylist()
@@ -247,7 +252,7 @@ def leave(walk: Walk, where: Where) -> None:
 
 
 def skip_step(scalar: Scalar) -> WalkStep:
-    """Return what passes over values without parts."""
+    """Return the step over values without parts."""
     size = {"float": 4, "double": 8}.get(scalar.wire, scalar.size)
     match scalar.wire:
         case "null":
@@ -266,7 +271,7 @@ def skip_step(scalar: Scalar) -> WalkStep:
 
 
 def column_reader(scalar: Scalar) -> ReadColumn:
-    """Return what reads a column of the value's ``arrow_type``; null where a record takes no such step."""
+    """Return the reader of a column of the value's ``arrow_type``; null where a record takes no such step."""
     if scalar.value.name is TypeName.DECIMAL:
         return lambda cursors, where: _unscaled(cursors, where, _spans(scalar, cursors, where))
     if scalar.wire == "enum":
@@ -278,7 +283,7 @@ def column_reader(scalar: Scalar) -> ReadColumn:
 
 
 def indexes(cursors: Cursors, count: int, where: Where) -> npt.NDArray[np.int64]:
-    """Read the indexes of symbols or of branches, of so many."""
+    """Read the indexes of ``count`` symbols or branches."""
     index = integers_32(cursors, where)
     cursors.good &= (index >= 0) & (index < count)
     return index

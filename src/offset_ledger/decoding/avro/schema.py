@@ -1,4 +1,4 @@
-"""The text of an Avro schema -> its types, strictly, and its fields; what Java's parser takes is what is valid."""
+"""The types of an Avro schema from its text, read as strictly as by Java's parser, and its fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOO_DEEP = f"expected an Avro schema of at most {MAX_NESTED} nested types, got 
 
 
 def record_or_union(schema: WriterSchema) -> Record | Union:
-    """The record that a schema is, or a union of which some branch is one.
+    """Return the record that a schema is, or a union with a branch that is one.
 
     Raises:
         SchemaProblem: it is not valid, or neither.
@@ -64,7 +64,7 @@ class _Names:
         self._defined: dict[str, AvroType] = {}
 
     def parse(self, said: Any, namespace: str, place: str, depth: int) -> AvroType:
-        """The type that a part of a schema says; ``place`` is where it stands, for messages."""
+        """Return the type of a part of a schema; ``place`` is its position, for messages."""
         if depth > MAX_NESTED:
             raise SchemaProblem(_TOO_DEEP)
         if isinstance(said, str):
@@ -198,12 +198,12 @@ _ON_FIXED = {("uuid", 16): TypeName.UUID, ("duration", 12): TypeName.DURATION}
 
 
 def meaning(wire: str, size: int, plain: ValueType, attributes: Mapping[str, Any]) -> ValueType:
-    """The type that the attributes of a schema give to what is written as ``wire``; ``plain`` where they give none."""
+    """Return the type that attributes of a schema give to a value written as ``wire``; ``plain`` if they give none."""
     name = attributes.get("logicalType")
     if not isinstance(name, str):
         return plain
     if name == "decimal" and wire in ("bytes", "fixed"):
-        # So many bytes of two's complement certainly hold so many decimal digits.
+        # That many bytes of two's complement hold at least this many decimal digits.
         digits = int((8 * size - 1) * 0.30102999566398120) if size else 0
         precision, scale = attributes.get("precision"), attributes.get("scale", 0)
         if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
@@ -263,7 +263,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Union:
-    """One of several types, which each value names by its index."""
+    """A union: each value names one of its types by index."""
 
     branches: tuple[AvroType, ...]
 
@@ -277,7 +277,7 @@ def branches_of(type_: AvroType) -> tuple[AvroType, ...]:
 
 
 def full_name(type_: AvroType) -> str:
-    """The full name of a named type, and of another one what Avro calls it, as Java's ``getFullName`` says."""
+    """Return the full name of a named type, and Avro's word for any other, as Java's ``getFullName`` does."""
     if isinstance(type_, Scalar):
         return type_.name or type_.wire
     return type_.name if isinstance(type_, Record) else type(type_).__name__.lower()
@@ -297,7 +297,7 @@ def is_null(type_: AvroType) -> bool:
 
 
 def shown(type_: AvroType) -> str:
-    """Return what Avro calls the type."""
+    """Return Avro's name for the type."""
     if isinstance(type_, Scalar):
         return type_.value.shown
     return f"record {type_.name}" if isinstance(type_, Record) else type(type_).__name__.lower()

@@ -21,7 +21,7 @@ Step = Callable[[ByteReader], Any]
 
 MAX_DECIMAL_BYTES = 4096  # some 9,800 digits; the time to convert grows with their square
 ABSENT = object()
-"""What stands for a member that an object does not have."""
+"""The mark of a member that an object does not have."""
 _READ: dict[str, Step] = {
     "null": ByteReader.read_null,
     "boolean": ByteReader.read_boolean,
@@ -35,7 +35,7 @@ _READ: dict[str, Step] = {
 
 
 def read_scalar(scalar: Scalar) -> Step:
-    """Return what reads the value, as its :class:`~offset_ledger.decoding.typed.types.TypeName` says."""
+    """Return the step that reads the value, as its :class:`~offset_ledger.decoding.typed.types.TypeName` says."""
     if scalar.wire == "enum":
         return ReadSymbol(scalar.symbols, scalar.value.shown).read_symbol
     read = Fixed(scalar.size).read_fixed if scalar.wire == "fixed" else _READ[scalar.wire]
@@ -43,41 +43,45 @@ def read_scalar(scalar: Scalar) -> Step:
 
 
 def skip_bytes(reader: ByteReader) -> None:
-    """Pass over a length and so many bytes."""
+    """Skip a length and that many bytes."""
     reader.skip(reader.read_long())
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSymbol:
-    """Reads a symbol of an enum."""
+    """The step that reads a symbol of an enum."""
 
     symbols: tuple[str, ...]
     shown: str
 
     def read_symbol(self, reader: ByteReader) -> str:
+        """Return the symbol that the index names."""
         return self.symbols[reader.read_index(len(self.symbols), self.shown)]
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """So many bytes."""
+    """The steps over a fixed number of bytes."""
 
     size: int
 
     def read_fixed(self, reader: ByteReader) -> bytes:
+        """Return the next ``size`` bytes."""
         return reader.span(self.size)
 
     def skip_fixed(self, reader: ByteReader) -> None:
+        """Skip the next ``size`` bytes."""
         reader.skip(self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadUnscaled:
-    """Reads bytes as the unscaled value of a decimal."""
+    """The step that reads bytes as the unscaled value of a decimal."""
 
     read: Step
 
     def read_unscaled(self, reader: ByteReader) -> int:
+        """Return the unscaled value; raises Malformed if its size is out of bounds."""
         written = self.read(reader)
         if not 0 < len(written) <= MAX_DECIMAL_BYTES:
             raise Malformed(f"expected decimal of 1 to {MAX_DECIMAL_BYTES} bytes, got {len(written)}", Code.RANGE)
@@ -86,12 +90,13 @@ class ReadUnscaled:
 
 @dataclass(frozen=True, slots=True)
 class ReadJson:
-    """Reads a single value as JSON has it; what JSON cannot have is noted in ``against``."""
+    """The step that reads a single value as JSON has it; what JSON cannot have is noted in ``against``."""
 
     read: Step
     convert: Convert
 
     def read_json(self, reader: ByteReader) -> object:
+        """Return the value as JSON, or None with the reason in ``against``."""
         written = self.read(reader)
         try:
             return self.convert(written)
@@ -115,7 +120,7 @@ class Fields:
         return [(field.name, step_of(field.name), self._step_for(field)) for field in self._record.fields]
 
     def take_fields(self, reader: ByteReader) -> None:
-        """Take the steps in their order; what they return is lost."""
+        """Take the steps in their order, without their results."""
         reader.enter(self._width)
         for _, at, step in self._steps:
             try:
@@ -142,7 +147,7 @@ class Fields:
 
 
 class TakeBranch:
-    """Takes the branch of a union that the record names."""
+    """The step that takes the branch of a union that the record names."""
 
     def __init__(self, union: Union, step_for: Callable[[AvroType], Step]) -> None:
         self._branches = [step_for(each) for each in union.branches]
@@ -151,6 +156,7 @@ class TakeBranch:
         return f"<TakeBranch of {self._branches}>"
 
     def take_branch(self, reader: ByteReader) -> object:
+        """Return the value of the branch that the index names."""
         reader.enter(1)
         value = self._branches[reader.read_index(len(self._branches), "union")](reader)
         reader.leave()
@@ -165,6 +171,7 @@ class Items:
     skip_key: Step = ByteReader.read_null
 
     def skip_items(self, reader: ByteReader) -> None:
+        """Skip every item, and each key before it if the items are entries of a map."""
         reader.enter(1)
         for index, _ in enumerate(reader.items()):
             try:
@@ -176,6 +183,7 @@ class Items:
         reader.leave()
 
     def read_list(self, reader: ByteReader) -> list[object]:
+        """Return the items of an array in their order."""
         reader.enter(1)
         items: list[object] = []
         for _ in reader.items():
@@ -190,11 +198,12 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class ReadMap:
-    """Reads the entries of a map as an object, without those that are ABSENT."""
+    """The step that reads the entries of a map as an object, without those that are ABSENT."""
 
     step_for: Callable[[str], Step]
 
     def read_map(self, reader: ByteReader) -> dict[str, object]:
+        """Return the entries by key; a key that is there twice is refused."""
         reader.enter(1)
         members: dict[str, object] = {}
         seen = set[str]()
@@ -219,9 +228,9 @@ class Parts:
         self._values: dict[Record, Step] = {}
 
     def skip(self, type_: AvroType) -> Step:
-        """Return what checks how the value is written and passes over it."""
+        """Return the step that checks how the value is written and passes over it."""
         match type_:
-            case Scalar("string" | "bytes"):  # what is in them is not looked at
+            case Scalar("string" | "bytes"):  # their contents are not checked
                 return skip_bytes
             case Scalar("float" | "double" | "fixed" as wire):
                 return Fixed({"float": 4, "double": 8}.get(wire, type_.size)).skip_fixed
@@ -239,7 +248,7 @@ class Parts:
                 return Items(self.skip(type_.values), skip_bytes).skip_items
 
     def value(self, type_: AvroType) -> Step:
-        """Return what reads the value as JSON has it; what JSON cannot have is noted in the reader's ``against``."""
+        """Return the step that reads the value as JSON has it, or notes in ``against`` why JSON cannot have it."""
         match type_:
             case Scalar():
                 return ReadJson(read_scalar(type_), json_value(type_.value)).read_json
@@ -256,7 +265,7 @@ class Parts:
                 return ReadMap(lambda _: values).read_map
 
     def whole(self, type_: AvroType, kind: ColumnKind) -> tuple[Step, ValueType]:
-        """Return what reads the value for a column of that kind, and the type of what it gives.
+        """Return the step that reads the value for a column of that kind, and the type of the result.
 
         A value that no such column takes is passed over.
         """

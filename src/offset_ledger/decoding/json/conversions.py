@@ -1,4 +1,4 @@
-"""The conversions of JSON: for each kind of value how one text of it is read, and how a column of them is built."""
+"""The conversions of JSON: for each kind of value the reading of one text, and of a column of them."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ _string = msgspec.json.Decoder(str).decode
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How values of a kind are read: ``read`` defines it, for the text of one value, which is valid JSON in UTF-8.
+    """The reading of values of a kind: ``read`` defines it, for the text of one value, which is valid JSON in UTF-8.
 
     msgspec decodes a member to ``wire``, and ``build`` makes a column of what it gave.
     """
@@ -48,7 +48,7 @@ class Conversion:
 
 
 def conversion(kind: ColumnKind, by_schema: bool = False) -> Conversion:
-    """Return how values of that kind are read; ``by_schema``: integers are what they are in JSON Schema."""
+    """Return the conversion to values of that kind; ``by_schema``: integers are what they are in JSON Schema."""
     digits = _whole_number if by_schema else _integer_text
     if kind.item:
         return _of_lists(kind, conversion(kind.item, by_schema))
@@ -145,7 +145,7 @@ def _of_lists(kind: ColumnKind, item: Conversion) -> Conversion:
 
 
 def from_text(kind: ColumnKind) -> Callable[[str], Any]:
-    """Return how a text becomes a value of that kind: changed, then split, or read as text or as what JSON writes."""
+    """Return how a text becomes a value of that kind: changed, then split, or read as text or as JSON writes it."""
     form = text_form(kind.plain)
     in_json = None if form or kind.split is not None else conversion(kind.plain)
     element = from_text(kind.item) if kind.item else None
@@ -178,7 +178,7 @@ def from_text(kind: ColumnKind) -> Callable[[str], Any]:
 
 
 def json_kind(raw: bytes) -> str:
-    """Return what JSON calls a value with this text."""
+    """Return JSON's name for a value with this text."""
     return _KINDS.get(raw[:1], "number")
 
 
@@ -200,7 +200,7 @@ def string(raw: bytes, wanted: str = "text") -> str:
 
 
 def parsed(value: str, kind: ColumnKind) -> str:
-    """Return the JSON document that a text is, if it is one; what stands for one that was not sent stays a text."""
+    """Return the JSON document that a text is, if it is one; a placeholder for a value that was not sent stays text."""
     if value == kind.unsent:
         return _encode(value).decode()
     raw = value.encode()
@@ -215,7 +215,7 @@ def parsed(value: str, kind: ColumnKind) -> str:
 
 
 def _document_in(raw: bytes, kind: ColumnKind) -> str:
-    """The document that a text is, or a value that is no text as it is."""
+    """Return the document in a text; a value that is not text as it is."""
     return parsed(string(raw), kind) if raw[:1] == b'"' else jsonb.document(raw)
 
 
@@ -237,7 +237,7 @@ _variable_scale = msgspec.json.Decoder(_VariableScale).decode
 
 
 def _of_bits(raw: bytes, kind: ColumnKind, scale: int) -> Decimal:
-    """A decimal of which a source writes the bits: a negative number of 64 bits, or an unscaled value in base64."""
+    """Return a decimal that a source writes in bits: a negative number of 64 bits, or an unscaled value in base64."""
     if kind.encoding == "unsigned":
         unscaled = _integer(raw, 64, _integer_text) % (1 << 64)
     elif kind.encoding == "unscaled":
@@ -259,7 +259,7 @@ def _event_id(raw: bytes, digits: Digits) -> str:
 
 
 def _integer_text(raw: bytes) -> str:
-    """An integer as it is written; ``1.0`` and ``1e2`` are none."""
+    """Return an integer as it is written; ``1.0`` and ``1e2`` are not integers."""
     expect(raw, "number", "integer")
     if not _INTEGER.fullmatch(raw):
         raise Mismatch(Code.TYPE, f"expected integer, got {shown(raw)}")
@@ -295,7 +295,7 @@ def _floating(raw: bytes, single: bool = False) -> float:
 
 
 def _not_finite(raw: bytes, args: tuple[int, ...] = ()) -> str | None:
-    """NaN or an infinity, for which JSON has no number and a text stands; None of anything else."""
+    """Return NaN or an infinity, which JSON has only as text; None for anything else."""
     word = decimals.NOT_FINITE.get(raw[1:-1].decode(errors="replace")) if raw[:1] == b'"' else None
     if word and args and word != "NaN":
         raise Mismatch(Code.RANGE, f"expected numeric({args[0]},{args[1]}), got {word}")
@@ -303,7 +303,7 @@ def _not_finite(raw: bytes, args: tuple[int, ...] = ()) -> str | None:
 
 
 def _judged(raw: bytes, kind: ColumnKind, digits: Digits) -> str:
-    """A text, or a boolean as it is written, and a number where the file says what it means."""
+    """Return a text, or a boolean as it is written, and a number if the file gives its meaning."""
     if kind.unit:
         return counts.interval(_integer(raw, 64, digits), kind)
     is_number = json_kind(raw) == "number"
@@ -340,7 +340,7 @@ def _documents(values: Values) -> Built:
 
 
 def _sure_numbers(args: tuple[int, ...]) -> str:
-    """A pattern of numbers that certainly fit ``numeric`` with these arguments."""
+    """Return a pattern of numbers that surely fit ``numeric`` with these arguments."""
     if not args:
         return r"^-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?$"
     before, after = min(args[0] - args[1], _MAX_SAFE_DIGITS), min(args[1], _MAX_SAFE_DIGITS)
@@ -356,7 +356,7 @@ def _numerics(values: Values, pattern: str, type_: pa.DataType) -> Built:
 
 
 def _floats(values: Values, safe_digits: int) -> Built:
-    """So many decimal digits survive in any float; longer texts are compared with Python's own."""
+    """Build floats: ``safe_digits`` decimal digits survive in any float; longer texts are compared with Python's."""
     column = _raw_texts(values)
     short = pc.less_equal(pc.binary_length(column), safe_digits)
     flags = as_flags(pc.and_(short, pc.match_substring_regex(column, _PLAIN_NUMBER)))

@@ -30,7 +30,7 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class JsonDecoder:
-    """Decodes the JSON records of one pipeline; see :class:`~offset_ledger.decoding.decoder.Decoder`."""
+    """The decoder of one pipeline's JSON records; see :class:`~offset_ledger.decoding.decoder.Decoder`."""
 
     keys = frames = None
     key_columns: Decoder | None = None
@@ -96,7 +96,7 @@ class JsonDecoder:
             return Refusal((Reason(outcome.WHOLE, Code.DEPTH, jsonb.TOO_DEEP),))
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
+        """Return the values that surely decode and delete nothing, as columns, and those that are surely skipped."""
         most = min(self.limits.value_bytes, jsonb.MAX_BYTES)
         values = all_unwrapped(values, most) if self._unwraps else values
         if self._in_wrapper and self._null_is_tombstone:
@@ -143,10 +143,10 @@ class JsonDecoder:
 
 
 def _operation(value: bytes) -> str | None:
-    """The operation of a change event, which is a valid JSON document; None where it is none."""
+    """Return the operation of a change event, a valid JSON document; None if it has none."""
     try:
         op = msgspec.json.decode(_object(value).get("op", b"null"))
-    except msgspec.ValidationError:  # what Kafka Connect has wrapped may be no object
+    except msgspec.ValidationError:  # Kafka Connect may have wrapped something other than an object
         return None
     return op if isinstance(op, str) else None
 
@@ -187,7 +187,7 @@ class AliasedWires:
         self._wires: dict[Choice, Wire | None] = {}
 
     def prove(self, values: pa.BinaryArray, value_bytes: int, proven: Proven) -> Proven:
-        """Return what is proven already, and those of the other values that certainly decode at other paths."""
+        """Return what is proven already, and the other values that surely decode at other paths."""
         left = np.ones(len(values), np.bool_)
         left[proven.places] = False
         left[proven.skipped] = False
@@ -210,7 +210,7 @@ class AliasedWires:
 
 
 class Comparison:
-    """Says of the records of one pipeline which delete their event, or which are its records at all."""
+    """The comparison that tells which records of one pipeline delete their event, and which are its records at all."""
 
     def __init__(self, when: FieldCondition) -> None:
         self._path, self._equals, self._negated = when.path, when.equals, when.negated
@@ -238,7 +238,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def rest_text(root: Node, document: bytes) -> str | None:
-    """The members that no path of the tree leads to or through, as they are written; None where there are none.
+    """Return the members that no path of the tree leads to or through, as they are written; None if there are none.
 
     The document is a valid JSON object that the tree reads.
 
@@ -283,7 +283,7 @@ class Trees:
         return bool(self._aliased)
 
     def choice(self, document: bytes) -> Choice:
-        """Where the document, a valid JSON object without blanks around it, has the values that can be elsewhere."""
+        """Return which place holds each value in the document, a valid JSON object without blanks around it."""
 
         def has(path: JsonPath) -> bool:
             """Return whether the document has a member at the path, null or not."""

@@ -28,7 +28,7 @@ Positions = npt.NDArray[np.int64]
 
 MAX_SHAPES = 64
 MAX_NAMES = 1_000
-"""Of a record that is looked at; reading one with more by itself takes less time."""
+"""The most names of a record that is compared; reading one with more by itself takes less time."""
 _PAD = 8
 _NAME = re.compile(rb'"[A-Za-z0-9_.$@/\x80-\xff-]+":')
 _BETWEEN = b"{}[],: \t\r\n"
@@ -56,7 +56,7 @@ class UniqueNames:
         self._unclear[np.searchsorted(self._bounds, unclear, side="right") - 1] = True
 
     def prove(self, valid: Flags, shapes: int = MAX_SHAPES) -> Flags:
-        """Which of the valid JSON texts certainly repeat no name; where a text is not valid the answer is False."""
+        """Return which of the valid JSON texts surely repeat no name; False for a text that is not valid."""
         pending = valid & ~self._unclear & (self._counts <= MAX_NAMES)
         proven: Flags = pending & (self._counts == 0)
         pending &= ~proven
@@ -109,7 +109,7 @@ class UniqueNames:
         return rows[same]
 
 
-_LONE = re.compile("[\ud800-\udfff]")  # in a text that was read: what stands in a pair is one character there
+_LONE = re.compile("[\ud800-\udfff]")  # in a decoded text: a surrogate pair is one character there
 
 
 class _Duplicate(Exception):

@@ -1,4 +1,4 @@
-"""The fast path through JSON: many texts are read at once, and taken where they certainly are what they seem.
+"""The fast path through JSON: many texts are read at once, and taken if their meaning is certain.
 
 msgspec reads the members that paths lead to into Structs, which become Arrow column by column. What is in doubt is left
 to the decoder.
@@ -26,7 +26,7 @@ from offset_ledger.decoding.paths import Node, are_equal, compared, tree_of
 from offset_ledger.decoding.texts import is_utf8
 from offset_ledger.pipeline_file.pipeline import FieldCondition, RecordShape
 
-_PART = 2000  # records that are made columns at a time: what fits the processor's caches
+_PART = 2000  # records that become columns at a time: they fit the processor's caches
 _CHUNK = 200  # records that are decoded at a time, likewise
 FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -36,7 +36,7 @@ class Unsupported(Exception):
 
 
 class Wire:
-    """Proves the records of one shape; raises :class:`Unsupported`."""
+    """The lockstep reader of records of one shape; raises :class:`Unsupported`."""
 
     def __init__(self, root: Node, record: RecordShape) -> None:
         self._row = Structs(root, kinds(record))
@@ -86,7 +86,7 @@ class _Operation:
         self._structs = Structs(tree_of(condition), [compared(condition)])
 
     def with_rows(self, texts: list[Any], places: Places) -> Places:
-        """Return the places of those that certainly have a row."""
+        """Return the places of those that surely have a row."""
         places, read = self._structs.read(texts, places)
         sure = np.ones(len(places), np.bool_)
         column = self._structs.column(0, read[0], sure)
@@ -104,7 +104,7 @@ class _Compared:
         self._structs = Structs(tree_of(condition), [kind])
 
     def split(self, texts: list[Any], places: Places) -> tuple[Places, Places]:
-        """Return the places of those texts of which it certainly holds, and of those of which it certainly does not."""
+        """Return the places of the texts for which it surely holds, and of those for which it surely does not."""
         places, read = self._structs.read(texts, places)
         sure = np.ones(len(places), np.bool_)
         column = self._structs.column(0, read[0], sure)
@@ -119,7 +119,7 @@ class _Compared:
 
 
 def _candidates(values: pa.BinaryArray, texts: list[Any], value_bytes: int) -> Flags:
-    """Flag the values that are there, no longer than allowed, certainly shallow, and valid UTF-8."""
+    """Flag the values that are not null, no longer than allowed, surely shallow, and valid UTF-8."""
     length = pc.fill_null(pc.binary_length(values), value_bytes + 1).to_numpy(zero_copy_only=False)
     candidates: Flags = length <= value_bytes
     for place in np.flatnonzero(candidates & (length > 2 * MAX_DEPTH)):
@@ -167,7 +167,7 @@ class Structs:
         self._decode = msgspec.json.Decoder(struct).decode
 
     def read(self, texts: list[Any], places: Places) -> tuple[Places, list[list[Any]]]:
-        """Return the places of those texts that are JSON with such members, and their values by slot."""
+        """Return the places of the texts that are JSON with such members, and their values by slot."""
         values: list[list[Any]] = [[] for _ in self._conversions]
         read: list[int] = []
         for start in range(0, len(places), _CHUNK):
@@ -187,7 +187,7 @@ class Structs:
         return np.array(read, np.int64), values
 
     def column(self, slot: int, values: list[Any], sure: Flags) -> pa.Array | None:
-        """Return the column of a slot, None for one that is not in the record; clears the flags of what is in doubt."""
+        """Return the column of a slot, None if it is not in the record; clear the flags of doubtful values."""
         if slot not in self._nullable:
             return None
         built, flags = self._conversions[slot].build(values)

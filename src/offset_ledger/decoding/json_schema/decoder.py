@@ -37,7 +37,7 @@ _NO_VALUES = (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError)
 
 
 class JsonSchemaDecoder:
-    """See :class:`~offset_ledger.decoding.decoder.Decoder`; formats such as date-time are not validated.
+    """The decoder of JSON with a JSON Schema; formats such as date-time are not validated.
 
     Raises:
         SchemaProblem: it is no JSON Schema, or refers to one that is not there.
@@ -79,7 +79,7 @@ class JsonSchemaDecoder:
         return proven.kept(valid)
 
     def _reasons(self, text: bytes) -> list[Reason]:
-        """Return what the schema has against a record that is valid JSON."""
+        """Return the schema's reasons against a record that is valid JSON."""
         try:
             errors = islice(self._validator.iter_errors(_values(text)), MAX_REASONS)
             paths = ((outcome.printable(format_path(tuple(map(str, each.instance_path)))), each) for each in errors)
@@ -115,7 +115,7 @@ def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
 
 
 def schema_validator(schema: WriterSchema) -> Any:
-    """Return what validates documents by the schema.
+    """Return the validator of documents by the schema.
 
     Raises:
         SchemaProblem: it is no JSON Schema, or refers to one that is not there.

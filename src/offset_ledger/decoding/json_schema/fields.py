@@ -53,7 +53,7 @@ def _document(text: str) -> Any:
 
 
 class _Merged:
-    """All that a schema says of one value; ``within`` are the references that led to it."""
+    """The sum of what a schema says about one value; ``within`` are the references that led to it."""
 
     def __init__(self, within: tuple[tuple[str, str], ...]) -> None:
         self.within = within
@@ -64,7 +64,7 @@ class _Merged:
         self.circular = False
 
     def narrow(self, types: set[str]) -> None:
-        """Only these types are left."""
+        """Keep only these types."""
         self.types = types if self.types is None else self.types & types
 
     @property
@@ -93,7 +93,7 @@ class _Reader:
                 yield SchemaField(at, type_, member.shown, absent)
 
     def merged(self, document: str, said: Any, within: tuple[tuple[str, str], ...]) -> _Merged:
-        """Return all that a part of a document says of its value."""
+        """Return everything that a part of a document says about its value."""
         merged = _Merged(within)
         self._merge(document, said, merged)
         return merged

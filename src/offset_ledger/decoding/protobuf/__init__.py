@@ -1,1 +1,1 @@
-"""Protobuf records: schemas by protoc, an exact reader, and one that reads many records at the same time."""
+"""Protobuf records: schemas by protoc, an exact reader, and one that reads many records in lockstep."""

@@ -70,7 +70,7 @@ def protobuf_decoder(schema: WriterSchema, record: RecordShape, limits: Limits, 
 
 
 def key_text(schema: WriterSchema, message: str | None = None) -> Callable[[bytes], str]:
-    """How a key names its event: by the only field of its message, a text or an integer; raises :class:`Mismatch`.
+    """Return the reader of event ids: a key's only field, a text or an integer; it raises :class:`Mismatch`.
 
     ``message`` is as in :func:`protobuf_decoder`.
 
@@ -131,7 +131,7 @@ def schema_fields(schema: WriterSchema, message: str | None = None) -> tuple[Sch
     values = Values(compiled)
 
     def fields(of: Message, path: JsonPath, nullable: bool, within: tuple[str, ...]) -> Iterator[SchemaField]:
-        """The fields of a message at this path, which stands within others."""
+        """Return the fields of a message at this path, which is inside others."""
         for field in of.fields:
             at, absent = (*path, field.name), nullable or (field.presence and not field.required)
             goes_on = is_plain_message(field) and field.message not in within and len(at) < MAX_NESTED
@@ -174,7 +174,7 @@ _Places = tuple[list[_Place], list[tuple[int, Reason]]]
 
 
 class MessageReader:
-    """Reads one message type of a schema for the leaves of one tree.
+    """The reader of one message type of a schema for the leaves of one tree.
 
     See :class:`~offset_ledger.decoding.typed.decoder.Reader`.
     """
@@ -195,7 +195,7 @@ class MessageReader:
         _fill(*self._places, parsed, reading)
 
     def rest(self, payload: bytes) -> dict[str, Any]:
-        """Return what is left of a message that was read; raises RecordRefused."""
+        """Return the extra fields of a message that was read; raises RecordRefused."""
         self._values.begin(len(payload))
         return self._left.of(self._parser.parse(payload, self._message)) if self._left else {}
 
@@ -277,7 +277,7 @@ class Left:
         return bool(self.fields) or any(left.ever for _, left in self.inner)
 
     def of(self, parsed: Parsed) -> dict[str, Any]:
-        """Return what is left of a parsed message, as it stands in a jsonb; raises RecordRefused."""
+        """Return the extra fields of a parsed message, as they stand in a jsonb; raises RecordRefused."""
         rest: dict[str, Any] = {}
         for field, get in self.fields:
             try:
@@ -292,7 +292,7 @@ class Left:
 
 
 def left_of(schema: ProtobufSchema, values: Values, message: Message, node: Node) -> Left:
-    """Return what is left of messages of this type, where the tree has taken its leaves."""
+    """Return the reader of the extra fields of messages of this type, those that the tree has not taken."""
     unread = [field for field in message.fields if field.name not in node.members]
     through = [(field, node.members[field.name]) for field in message.fields if field.name in node.members]
     inner = [

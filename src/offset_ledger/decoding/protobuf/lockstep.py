@@ -1,5 +1,6 @@
-"""Many Protobuf messages read at the same time, as every official serializer writes them: each field at most once,
-and in the order of the numbers.
+"""Protobuf messages read in lockstep, if each field occurs at most once and in the order of the numbers.
+
+Every official serializer writes them so.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _LAST_SECOND = 9_223_372_035  # beyond it nanoseconds need more than 64 bits
 
 
 class LockstepReader:
-    """Proves messages of one type for the leaves of one tree.
+    """The lockstep reader of messages of one type for the leaves of one tree.
 
     Raises:
         Unprovable: a leaf needs what is not read this way, such as a date from a text and a jsonb of the same field.
@@ -52,7 +53,7 @@ class LockstepReader:
         self._slots = 1 + max((1, *(leaf.slot for leaf in root.descendants())))
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven:
-        """See :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
+        """Prove the candidates; see :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
         slots: Slots = {}
         cursors = Cursors(values, candidates)
         places = np.flatnonzero(walk(cursors, np.ones(len(values), np.bool_), slots, self._steps))
@@ -79,7 +80,7 @@ class LockstepReader:
         return self._documents.step(pass_over, message, field, node.leaves)
 
     def _columns(self, field: Field, node: Node) -> Step:
-        """Fills the leaves with columns of values without parts."""
+        """Return the step that fills the leaves with columns of values without parts."""
         if node.members and not is_plain_message(field):
             raise Unprovable
         if field.repeated or field.group:
@@ -217,13 +218,13 @@ def _pass_packed(field: Field, state: Walk, here: Flags) -> None:
 
 
 class Documents:
-    """Reads fields of one schema as the exact reader does, which has no less room for those of a message together."""
+    """A reader of fields as the exact reader has them, which has at least as much room for all fields of a message."""
 
     def __init__(self, schema: ProtobufSchema) -> None:
         self._parser, self._values, self._count = Parser(schema), Values(schema), 0
 
     def step(self, pass_over: Step, message: Message, field: Field, leaves: list[Leaf]) -> Step:
-        """Takes a step over a field, and fills the leaves with the JSON, or the list, of what it passed.
+        """Return the step over a field that fills the leaves with the JSON, or the list, of what it passed.
 
         Raises:
             Unprovable: a leaf is neither a jsonb nor an array, or they differ.
@@ -236,7 +237,7 @@ class Documents:
         self._count += 1
 
         def read(span: bytes) -> tuple[object, bool]:
-            """The value of the field in some bytes, and whether it certainly is what it should be."""
+            """Return the value of the field in some bytes, and whether it is surely what it should be."""
             self._values.room = SPARE_FILLED // self._count
             try:
                 value = get(self._parser.parse_some(span, message))
@@ -307,7 +308,7 @@ class Walk:
         return self.cursors.at_end() & ended
 
     def inner(self, spans: pa.BinaryArray, here: Flags, slots: Slots, steps: Sequence[Step]) -> None:
-        """Read a message in each of these spans, which has to end where they do."""
+        """Read a message in each of these spans, which must end where they do."""
         self.cursors.good &= walk(Cursors(spans, here), here, slots, steps, self.depth + 1) | ~here
 
     def _read_tags(self, here: Flags) -> None:
@@ -321,7 +322,7 @@ Step = Callable[[Walk], None]
 
 
 def walk(cursors: Cursors, exists: Flags, slots: Slots, steps: Sequence[Step], depth: int = 0) -> Flags:
-    """Take the steps, a field each; gives the records that are certainly read to their end."""
+    """Take the steps, a field each; return the records that are surely read to their end."""
     if depth > MAX_DEPTH:
         return np.zeros(len(exists), np.bool_)
     state = Walk(cursors, exists, slots, depth)
@@ -336,7 +337,7 @@ elsewhere. What the type cannot hold is no longer good."""
 
 
 def column_reader(field: Field) -> ReadColumn:
-    """Return what reads the values of a scalar field; enums as numbers."""
+    """Return the reader of the values of a scalar field; enums as numbers."""
     assert field.scalar
     scalar, type_ = field.scalar, field.scalar.type
     match scalar.wire:
@@ -397,11 +398,11 @@ Slots = dict[int, pa.Array]
 
 
 class Unprovable(Exception):
-    """There is a leaf that no column as a whole can become."""
+    """An error: a leaf cannot be read as a whole column."""
 
 
 class Sinks:
-    """Fills the slots of leaves with a column of values of one type.
+    """The leaves to be filled with a column of values of one type.
 
     Raises:
         Unprovable: the values of a leaf have to be asked one by one.
@@ -418,7 +419,7 @@ class Sinks:
         return bool(self._builds)
 
     def fill(self, column: pa.Array, state: Walk) -> None:
-        """Fill them where the message is; what fits no leaf is no longer good."""
+        """Fill them where the message is; a record that fits no leaf is no longer good."""
         good = state.cursors.good
         for leaf, build in self._builds:
             state.slots[leaf.slot], flags = build(column)

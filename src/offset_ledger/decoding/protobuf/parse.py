@@ -1,4 +1,4 @@
-"""A Protobuf message -> its fields by number, read strictly and as the specification says."""
+"""The fields of a Protobuf message by number, read strictly and as the specification says."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +16,11 @@ _Plan = dict[int, tuple[str, _Store]]
 
 
 class Parser:
-    """Parses the messages of one schema.
+    """The parser of the messages of one schema.
 
-    The last of several values of a field counts, messages among them are merged, and the last field that is set of a
-    oneof is the one. Stricter than Google's parsers: a known field of another wire type is no unknown field, a number
-    that its type cannot hold is not cut, and the entry of a map has no unknown fields (Google's parsers differ on it).
+    The last of several values of a field counts, messages are merged, and the last field set of a oneof wins. It is
+    stricter than Google's parsers: a known field of another wire type is not an unknown field, a number that its type
+    cannot hold is not cut, and a map entry has no unknown fields (Google's parsers differ on it).
     """
 
     def __init__(self, schema: ProtobufSchema) -> None:
@@ -91,7 +91,7 @@ class Parser:
         return plan
 
     def _store(self, field: Field) -> _Store:
-        """Return what reads one value of the field, and puts it into the fields that are set."""
+        """Return the function that reads one value of the field into the fields that are set."""
         name, number, peers = str(field.message), field.number, field.peers
         if field.scalar:
             read = field.scalar.read

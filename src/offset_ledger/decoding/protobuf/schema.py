@@ -41,7 +41,7 @@ class Symbols:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a message; either ``scalar`` or ``message`` says what its values are.
+    """A field of a message; its values are those of ``scalar`` or of ``message``.
 
     ``peers`` are the numbers of the other fields of its oneof, ``well_known`` is the message if it is one of Google's.
     """
@@ -66,7 +66,7 @@ class Field:
 
     @property
     def tag(self) -> int:
-        """The tag of a value that stands by itself."""
+        """Return the tag of a value that stands by itself."""
         wire = self.scalar.wire if self.scalar else Wire.SGROUP if self.group else Wire.LEN
         return self.number << 3 | wire
 
@@ -105,7 +105,7 @@ class ProtobufSchema:
             raise SchemaProblem(f"the runtime of Protobuf refuses the schema: {error}") from None
 
     def message(self, full_name: str) -> Message:
-        """A message of the schema or of its imports; KeyError if there is none of this name."""
+        """Return a message of the schema or of its imports; KeyError if there is none of this name."""
         if full_name not in self._messages:
             descriptor = self._pool.FindMessageTypeByName(full_name)
             fields = sorted((_field(each) for each in descriptor.fields), key=lambda field: field.number)
@@ -243,7 +243,7 @@ def message_at(schema: ProtobufSchema, indexes: Sequence[int]) -> Message:
 
 
 def message_reader(schema: ProtobufSchema) -> Callable[[bytes], tuple[str, int]]:
-    """Return what gives the full name of the message that a payload is, and where it begins; it raises Mismatch."""
+    """Return the reader of the full name of a payload's message, and of where it begins; it raises Mismatch."""
 
     def read(payload: bytes) -> tuple[str, int]:
         indexes, at = message_indexes(payload)

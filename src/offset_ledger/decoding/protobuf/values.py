@@ -1,4 +1,4 @@
-"""Parsed fields -> typed values, also of Google's well-known types, and messages as they stand in a jsonb."""
+"""Parsed fields -> typed values, including Google's well-known types, and messages as they stand in a jsonb."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ FILLED_PER_BYTE, SPARE_FILLED = 256, 1 << 16
 Get = Callable[[Parsed], Any]
 """The value of a field in a parsed message, None where it has none; raises Mismatch."""
 Value = Callable[[Any], Any]
-"""What a parsed message or scalar stands for; raises Mismatch."""
+"""The value of a parsed message or scalar; raises Mismatch."""
 
 
 def is_plain_message(field: Field) -> bool:
@@ -25,10 +25,10 @@ def is_plain_message(field: Field) -> bool:
 
 
 class Values:
-    """Says of the fields of one schema what their values are.
+    """The typed values of the fields of one schema.
 
     In a jsonb a message is the object of the fields that are set, and of those without presence. The JSON of the latter
-    takes no bytes in a message, so ``room`` is how much of it may follow.
+    takes no bytes in a message, so ``room`` limits how much of it may follow.
     """
 
     room = 0
@@ -38,7 +38,7 @@ class Values:
         self._members: dict[str, tuple[list[tuple[Field, Get]], int]] = {}
 
     def begin(self, size: int) -> None:
-        """Give room for a message of so many bytes."""
+        """Give room for a message of ``size`` bytes."""
         self.room = min(SPARE_FILLED + FILLED_PER_BYTE * size, MAX_BYTES)
 
     def type_of(self, field: Field) -> ValueType:
@@ -108,7 +108,7 @@ class Values:
         return {field.name: get(parsed) for field, get in members if field.number in parsed or not field.presence}
 
     def member(self, field: Field) -> Get:
-        """Return how the field's value is taken as it stands in a jsonb."""
+        """Return how the field's value becomes what stands in a jsonb."""
         return self._repeated(field) if field.repeated else _of_single(field, self._in_json(field))
 
 
@@ -202,7 +202,7 @@ WELL_KNOWN: Mapping[str, tuple[ValueType, Value]] = {
 
 
 def unique_members(members: Any) -> dict[str, Any]:
-    """The object of these members.
+    """Return the object of these members.
 
     Raises:
         Mismatch: a name comes twice, and only one of its values could be kept.

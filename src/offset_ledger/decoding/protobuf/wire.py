@@ -1,4 +1,4 @@
-"""Protobuf's wire format, read strictly: tags, varints, lengths, the scalar types, and what a reader does not know."""
+"""Protobuf's wire format, read strictly: tags, varints, lengths, the scalar types, and unknown fields."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ class Wire(IntEnum):
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A varint of at most 64 bits in at most ten bytes, and where the rest begins."""
+    """Return a varint of at most 64 bits in at most ten bytes, and where the rest begins."""
     value = shift = 0
     while at < end:
         byte = data[at]
@@ -106,7 +106,7 @@ Read = Callable[[bytes, int, int], tuple[object, int]]
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A scalar type; ``zero`` is what an absent field of implicit presence has."""
+    """A scalar type; ``zero`` is the value of an absent field of implicit presence."""
 
     type: ValueType
     wire: Wire
@@ -121,7 +121,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Varint:
-    """Reads numbers of so many bits from varints: negative ones are extended to 64 bits, or written as zigzags."""
+    """The reader of integers of ``bits`` bits from varints: negative ones have 64 bits, or are zigzag encoded."""
 
     name: str
     bits: int
@@ -129,6 +129,7 @@ class Varint:
     zigzag: bool = False
 
     def __call__(self, data: bytes, at: int, end: int) -> tuple[int, int]:
+        """Return the integer at ``at`` and the position after it; raises Malformed if the type cannot hold it."""
         value, at = varint(data, at, end)
         if self.zigzag or not self.signed:
             if value >> self.bits:
@@ -141,12 +142,13 @@ class Varint:
 
 
 class Fixed:
-    """Reads numbers of a fixed size."""
+    """The reader of numbers of a fixed size."""
 
     def __init__(self, form: str) -> None:
         self._layout = struct.Struct(form)
 
     def __call__(self, data: bytes, at: int, end: int) -> tuple[object, int]:
+        """Return the number at ``at`` and the position after it."""
         after = fixed(self._layout.size, at, end)
         return self._layout.unpack_from(data, at)[0], after
 
@@ -173,7 +175,7 @@ def _bytes(data: bytes, at: int, end: int) -> tuple[object, int]:
 
 
 def _integer(name: str, wire: Wire, form: str = "", zigzag: bool = False) -> Scalar:
-    """An integer scalar; its name says its bits, and with a ``u`` or a plain ``fixed`` that it has no sign."""
+    """Return an integer scalar; its name has its bits, and a ``u`` or a plain ``fixed`` if it has no sign."""
     bits, signed = int(name[-2:]), not name.startswith(("u", "fixed"))
     read = Fixed(form) if form else Varint(f"a varint of {name}" if zigzag else name, bits, signed, zigzag)
     return Scalar(ValueType(TypeName.INTEGER, name, bits, signed), wire, 0, read)

@@ -1,6 +1,4 @@
-"""The conversions of typed values: for each pair of a schema's type and a kind of value how one value becomes the
-other, exactly or not at all, and how a whole column does.
-"""
+"""Conversions of typed values, of one or of a column, for each pair of a schema's type and a kind; exact, or none."""
 
 import math
 from base64 import b64encode
@@ -71,7 +69,7 @@ def arrow_type(source: ValueType) -> pa.DataType:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How values of a type become values of a kind: ``convert`` defines it, and raises :class:`Mismatch`.
+    """The conversion of a type's values to a kind's: ``convert`` defines it, and raises :class:`Mismatch`.
 
     ``build`` makes a staged column of a column of ``arrow_type(source)``, nulls staying nulls; None where the values
     have to be converted one by one.
@@ -83,7 +81,7 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class _Refuse:
-    """Refuses every value."""
+    """The conversion that refuses every value."""
 
     detail: str
 
@@ -377,7 +375,7 @@ def time_text(count: int, nanoseconds: int) -> str:
 
 
 def moment_text(count: int, nanoseconds: int) -> str:
-    """Return the moment in RFC 3339, with every digit of its fraction, in UTC but for the ``Z`` at its end."""
+    """Return the moment in RFC 3339, with every digit of its fraction, in UTC, without the ``Z`` at its end."""
     seconds, rest = divmod(count * nanoseconds, _NANOSECONDS_PER_SECOND)
     try:
         return (_ZONELESS_EPOCH + timedelta(seconds=seconds)).isoformat() + _fraction(rest)
@@ -387,7 +385,7 @@ def moment_text(count: int, nanoseconds: int) -> str:
 
 
 def _fraction(nanoseconds: int) -> str:
-    """Nothing, or as many digits as are needed, in threes."""
+    """Return the fraction in as many digits as needed, in threes; nothing if it is zero."""
     digits = f"{nanoseconds:09}"
     while digits.endswith("000"):
         digits = digits[:-3]

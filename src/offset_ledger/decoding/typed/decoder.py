@@ -1,4 +1,4 @@
-"""The decoder of typed records: what a schema's reader finds at the declared paths becomes a row or a refusal."""
+"""The decoder of typed records: the values that a schema's reader finds become a row or a refusal."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class Found:
 
 
 class Reader(Protocol):
-    """Reads the records of one writer's schema, for the leaves of one tree."""
+    """The reader of one writer's schema, for the leaves of one tree."""
 
     def read(self, payload: bytes, reading: Found) -> None:
         """Fill the slots, each with its value or a reason.
@@ -51,16 +51,14 @@ class Reader(Protocol):
         """
 
     def rest(self, payload: bytes) -> dict[str, Any]:
-        """Return what is left of a record that ``read`` read, where the tree has taken its leaves, as JSON has it.
+        """Return the extra fields of a record that ``read`` read, those that the tree has not taken, as JSON has them.
 
         Raises:
             RecordRefused: JSON cannot have it.
         """
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
-        """Those of the candidates that ``read`` certainly reads without a reason, with a column for each slot of the
-        tree (None for those that are Kafka's); None where there is no such way.
-        """
+        """Return candidates that ``read`` surely takes, a column a slot (None: Kafka's); None if not provable."""
 
 
 RootOf = Callable[[Has], Node]
@@ -68,10 +66,10 @@ RootOf = Callable[[Has], Node]
 
 
 class TypedDecoder:
-    """See :class:`~offset_ledger.decoding.decoder.Decoder`; ``make_reader`` compiles a schema for its tree of paths.
+    """The decoder of typed formats; ``make_reader`` compiles a schema for its tree of paths.
 
-    With ``where`` readers of these values alone come first: what else is in a record of another kind is not looked at.
-    With ``delete_when`` the tree has one more leaf, after the declared columns.
+    With ``where``, readers of these values alone come first: the rest of a record of another kind is not read. With
+    ``delete_when`` the tree has one more leaf, after the declared columns.
     """
 
     keys = frames = None
@@ -83,7 +81,7 @@ class TypedDecoder:
         self._limits = limits
         self._slots = slot_count(record)
         self._reader = make_reader(self._root)
-        own_rest = record.rest and record.delete_when  # what is compared is no column
+        own_rest = record.rest and record.delete_when  # the compared value is not a column
         self._rest = make_reader(lambda has: tree(record, has)) if own_rest else self._reader
         self._where = [_Where(each, make_reader) for each in record.where_in_values]
         markers = record.of_deletes()
@@ -123,7 +121,7 @@ class TypedDecoder:
         return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(record, slots, deleted)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
+        """Return the values that surely decode and delete nothing, as columns, and those that are surely skipped."""
         most = min(self._limits.value_bytes, MAX_BYTES)
         length = pc.fill_null(pc.binary_length(values), most + 1).to_numpy(zero_copy_only=False)
         candidates = length <= most
@@ -155,7 +153,7 @@ class TypedDecoder:
         return outcome.with_rest(values, rows, self._slots - 1, self._rest_text) if self.record.rest else rows
 
     def _rest_text(self, value: bytes) -> str | None:
-        """The JSON of what is left, None where nothing is; raises RecordRefused."""
+        """Return the JSON of the extra fields, None if there are none; raises RecordRefused."""
         left = self._rest.rest(value)
         if not left:
             return None
@@ -178,7 +176,7 @@ class TypedDecoder:
 
 
 class _Where:
-    """Says of the records of one schema which are the pipeline's; the only leaf of its tree has slot 0."""
+    """The condition that tells which records of one schema are the pipeline's; its tree's only leaf has slot 0."""
 
     def __init__(self, condition: FieldCondition, make_reader: Callable[[RootOf], Reader]) -> None:
         self._condition = condition
@@ -191,7 +189,7 @@ class _Where:
         return _truth(self._condition, 0, reading)
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> tuple[outcome.Places, outcome.Places] | None:
-        """The places of those that certainly are, and of those that certainly are not."""
+        """Return the places of those that surely are, and of those that surely are not."""
         proven = self._reader.prove(values, candidates)
         if proven is None:
             return None
@@ -202,5 +200,5 @@ class _Where:
 
 
 def _truth(condition: FieldCondition, slot: int, reading: Found) -> bool | Reason:
-    """Return whether the condition holds of the record, or why that is not known."""
+    """Return whether the condition holds for the record, or why that is not known."""
     return dict(reading.reasons).get(slot) or (reading.slots[slot] == condition.equals) is not condition.negated

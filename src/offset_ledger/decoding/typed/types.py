@@ -1,4 +1,4 @@
-"""The types that a writer's schema can give a value, what it has at a path, and what it can be wrong about."""
+"""The types that a writer's schema can give a value, its fields with their paths, and the faults of a schema."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from offset_ledger.pipeline_file.pipeline import JsonPath
 
 
 class TypeName(StrEnum):
-    """A type of single values, and the Python value that a reader gives of it."""
+    """A type of single values, and the Python value that a reader makes of it."""
 
     NULL = "null"  # None
     BOOLEAN = "boolean"  # bool
@@ -31,7 +31,7 @@ class TypeName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """A type with what bounds it; ``shown`` is how the schema's language calls it, for messages."""
+    """A type with its bounds; ``shown`` is the name in the schema's language, for messages."""
 
     name: TypeName
     shown: str
@@ -65,7 +65,7 @@ class SchemaField:
 
 
 def at_most(fields: Iterator[SchemaField]) -> tuple[SchemaField, ...]:
-    """Return all fields of a schema; one that nests records twice at each level has more of them than can be counted.
+    """Return all fields of a schema, listed lazily: records nested twice at each level have too many to count.
 
     Raises:
         SchemaProblem: they are more than MAX_FIELDS.

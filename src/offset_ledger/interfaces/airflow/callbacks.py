@@ -1,4 +1,4 @@
-"""Callbacks: the occasions on which tasks and deadlines notify, and what steps, gates and audits meet."""
+"""Callbacks: the events of tasks, deadlines, gates and audits of which people are notified."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ def callbacks(pipeline: Pipeline) -> dict[str, Any]:
     return {
         "on_failure_callback": partial(failed, file),
         "on_retry_callback": partial(retried, file),
-        "on_success_callback": partial(went_well, file),
+        "on_success_callback": partial(on_success, file),
         "on_skipped_callback": partial(skipped, file),
     }
 
 
 def failed(file: str, context: Any) -> None:
-    """A task has failed for good."""
+    """Notify that a task has failed for good."""
     if pipeline := _pipeline(file, context):
         _failed(pipeline, context)
         _check_deadline(pipeline, context)
 
 
 def retried(file: str, context: Any) -> None:
-    """A task is tried again: of that, only a server that is away is worth a message.
+    """Notify about a retry only if a server is unavailable.
 
-    Without Postgres nothing is remembered: the first try says it for all.
+    Without Postgres nothing is remembered: only the first try notifies.
     """
     pipeline, error, ti = _pipeline(file, context), _error(context), context["ti"]
     if pipeline is None or (ti.try_number > 1 and error.startswith(DatabaseUnavailable.__name__)):
@@ -69,8 +69,8 @@ def retried(file: str, context: Any) -> None:
         notify(pipeline, away)
 
 
-def went_well(file: str, context: Any) -> None:
-    """A task has succeeded: what it failed with earlier has ended."""
+def on_success(file: str, context: Any) -> None:
+    """Record that the failures of a task have ended, as it has succeeded."""
     if pipeline := _pipeline(file, context):
         task_id = context["ti"].task_id
         ended(pipeline, _OF_TASKS, task_id)
@@ -101,7 +101,7 @@ def question_asked(pipeline: Pipeline, question: Question, context: Any) -> None
     notify(pipeline, notices.approval_needed(question, pipeline.answer_within, link))
 
 
-def not_fresh(known: Mapping[str, Any], run_id: str, seconds: int) -> None:
+def on_deadline_missed(known: Mapping[str, Any], run_id: str, seconds: int) -> None:
     """A run is late by its deadline; called in a thread of the triggerer, which has the outline and not the file."""
     pipeline = from_outline(known)
     link = _link(ids.ingest_dag(pipeline.name), run_id)
@@ -162,7 +162,7 @@ def _error(context: Any) -> str:
 
 
 def _check_deadline(pipeline: Pipeline, context: Any) -> None:
-    """Each plan looks ahead, whatever became of it."""
+    """Notify of what lies ahead of the topic, whatever became of the plan."""
     if _label(context["ti"].task_id) == ids.PLAN:
         _loss_ahead(pipeline, context)
 
@@ -176,7 +176,7 @@ def _loss_ahead(pipeline: Pipeline, context: Any) -> None:
     link = run_link(context)
     try:
         deadline = unread_deadline(pipeline)
-    except UnknownTopic:  # what was not read of it is lost already
+    except UnknownTopic:  # its unread records are lost already
         deadline = None
     except OffsetLedgerError as error:
         log.warning("whether a loss is ahead is not known: %s", error)
@@ -219,4 +219,4 @@ async def late(
     run_id = run.get("dag_run_id") or run.get("run_id") if isinstance(run, dict) else run
     log.warning("pipeline %s is not fresh: run %s has not ended %d s after it was queued", pipeline, run_id, seconds)
     if known:
-        await asyncio.to_thread(not_fresh, known, str(run_id), seconds)  # what it asks blocks
+        await asyncio.to_thread(on_deadline_missed, known, str(run_id), seconds)  # its questions to servers block

@@ -19,10 +19,10 @@ _LOCK_SECONDS = 30  # a stopped process may hold the lock; fencing decides in an
 
 @contextmanager
 def one_run_plans(pipeline: Pipeline) -> Iterator[None]:
-    """Let one run at a time check for other runs and plan, so that of two that start together one sees the other.
+    """Lock out other runs while one looks for them and plans, so that of two that start together one sees the other.
 
-    A transaction that stays open holds the lock. A connection pooler may give a session to another client between two
-    transactions, and a session-level lock with it.
+    A transaction that stays open holds the lock: a connection pooler may give a session, and a session-level lock with
+    it, to another client between two transactions.
     """
     with open_ledger(pipeline) as session:
         pipelines.lock_planning(session, pipeline.name, _LOCK_SECONDS)

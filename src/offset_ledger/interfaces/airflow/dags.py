@@ -1,4 +1,4 @@
-"""The DAGs of a folder of pipeline files, by id: what a file in Airflow's DAGs folder puts into its ``globals()``.
+"""The DAGs of a folder of pipeline files, by id, for the ``globals()`` of a file in Airflow's DAGs folder.
 
 Two of them are about all pipelines, and run once a day: the audit of their topics, and the daily quality report, one
 page with their metrics in an asset event.
@@ -74,9 +74,9 @@ def _for_each(
 
 
 def all_dags(folder: Path) -> dict[str, DAG]:
-    """Every DAG for the pipeline files of a folder: ingest and redrive of each, the audit, the daily report.
+    """Return every DAG for the pipeline files of a folder: ingest and redrive of each, the audit, the daily report.
 
-    A file with mistakes has none, and takes no other away (see ``parse_all``).
+    A file with mistakes has none, and does not affect the others (see ``parse_all``).
     """
     pipelines = parse_good(folder)
     return _Dags(

@@ -18,7 +18,7 @@ _PACKAGE = b"offset_ledger"
 
 
 def examine(conn_ids: Iterable[str]) -> dict[str, Any]:
-    """Return what this Airflow knows of this package: errors as text, None where there is none."""
+    """Return what this Airflow knows of this package: errors as text, None if there are none."""
     plugin: str | None = None
     try:
         plugins = entry_points(group="airflow.plugins", name="offset_ledger")

@@ -102,7 +102,7 @@ def request_of(context: Context) -> Request:
 
 
 def by_person(context: Context) -> Origin:
-    """The origin of what was asked for: the user who triggered the run, else the task itself."""
+    """Return the origin of the request: the user who triggered the run, else the task itself."""
     origin = current_origin()
     user = context["dag_run"].triggering_user_name
     return replace(origin, who=user or origin.who)

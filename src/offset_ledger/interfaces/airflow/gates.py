@@ -89,11 +89,11 @@ class Gate(HITLOperator):
             return self.go_on(pipeline, context)
 
     def validate_params_input(self, params_input: Mapping[str, Any]) -> None:
-        """Take what there is: an answer by Airflow's REST API may have no reason."""
+        """Accept the input: an answer by Airflow's REST API may have no reason."""
 
     @abstractmethod
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
-        """Return what has to be asked now, if anything."""
+        """Return the question that has to be asked now, if there is one."""
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:  # noqa: ARG002
         """The result of the task once there is nothing to ask."""
@@ -104,7 +104,7 @@ class LossGate(Gate):
     """A gate that asks about lost offsets, a changed log or a changed schema; then it plans a batch, or resumes it."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
-        """The loss, or the changed schema, as it is now."""
+        """Return the question about the loss, or the changed schema, as it is now."""
         from offset_ledger.interfaces.airflow.concurrent_runs import other_run
         from offset_ledger.steps.decide.answers import question_before_staging
 
@@ -122,10 +122,10 @@ class LossGate(Gate):
 
 
 class BatchGate(Gate):
-    """A gate that asks whether a rejected batch commits what was validated, is abandoned, or stays rejected."""
+    """The gate that asks whether a rejected batch commits what was validated, is abandoned, or stays rejected."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
-        """None for a batch that is not, or no longer, rejected."""
+        """Return the question about the batch; None if it is not, or no longer, rejected."""
         from offset_ledger.steps.decide.answers import batch_question
 
         batch_id = batch_id_of(context["ti"])

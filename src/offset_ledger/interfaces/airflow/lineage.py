@@ -46,7 +46,7 @@ class BatchRunFacet(RunFacet):
 
 
 def lineage_of(pipeline: Pipeline, committed: Committed) -> OperatorLineage[Any, Any]:
-    """Topic to table, with what was read, judged and written by this batch."""
+    """Return the lineage from topic to table, with the counts and the verdict of this batch."""
     cluster, record = kafka_namespace(get_connection(pipeline.source.connection)), pipeline.record
     batch, total = committed.batch, committed.total
     if pipeline.has_more_columns:  # only the ledger knows their columns

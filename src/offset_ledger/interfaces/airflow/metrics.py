@@ -15,10 +15,10 @@ log = logging.getLogger(__name__)
 
 
 def emit(pipeline: str, metrics: BatchMetrics) -> None:
-    """Gauge ``offset_ledger.lag``, counters ``.records`` and ``.quarantined``, timer ``.seconds``, with tags.
+    """Send gauge ``offset_ledger.lag``, counters ``.records`` and ``.quarantined``, timer ``.seconds``, with tags.
 
-    The names of before, which have the pipeline and the step in them, are sent too, unless Airflow's
-    ``[metrics] legacy_names_on`` says no.
+    The earlier names, which have the pipeline and the step in them, are sent too, unless Airflow's ``[metrics]
+    legacy_names_on`` says no.
     """
     tags = {"pipeline": pipeline}
     _send("offset_ledger", metrics, tags)

@@ -76,9 +76,10 @@ def message(pipeline: str, cause: Cause, subject: str, body: str, link: str) -> 
 
 
 def send(notifier: Notifier, values: Mapping[str, str], seconds: float = SECONDS) -> str | None:
-    """Send one message; None, or in one line why it was not sent. It takes ``seconds`` at most, once it is imported.
+    """Send one message; return None, or why it was not sent in one line.
 
-    A notifier that does not return is left behind in a thread that ends with the process.
+    It takes ``seconds`` at most, once it is imported. A notifier that does not return is left behind in a thread that
+    ends with the process.
     """
     if why := _unusable(notifier.path):
         return f"{notifier.path}, {why}"
@@ -115,7 +116,7 @@ def _without_urls(error: Exception) -> str:
 log = logging.getLogger(__name__)
 
 _LEDGER_SECONDS = 10.0
-# Of the time that one message may take.
+# The share of the time that one message may take.
 _ALL = 3
 _CLAIM = 4
 
@@ -130,19 +131,18 @@ def notify(pipeline: Pipeline, *notices: Notice, seconds: float = SECONDS) -> No
 
     Each message takes ``seconds`` at most, and all of them three times as long.
     """
-
     from offset_ledger.postgres.ledger import notifications
 
     def record(cursor: Cursor) -> None:
         for notice in notices:
             for entry in _recipients(pipeline, notice):
-                notifications.see(cursor, notice, entry.notifier.label)
+                notifications.record_seen(cursor, notice, entry.notifier.label)
 
     _on_occasion(pipeline, record, notices, seconds)
 
 
 def ended(pipeline: Pipeline, causes: Collection[Cause], key: str | None = None, still: Collection[str] = ()) -> None:
-    """Record that causes have gone away: of one key, or of all that are not among ``still``."""
+    """Record that causes have ended: of one key, or of all that are not among ``still``."""
     from offset_ledger.postgres.ledger import notifications
 
     _on_occasion(pipeline, lambda cursor: notifications.end(cursor, pipeline.name, causes, key, still))
@@ -181,7 +181,7 @@ def _on_occasion(
 
 
 def _deliver(session: Session, pipeline: Pipeline, seconds: float) -> None:
-    """Send what is due; a notifier that fails is left for the next occasion with all that is due to it."""
+    """Send what is due; if a notifier fails, all that is due to it waits for the next occasion."""
     from offset_ledger.postgres.ledger import notifications
     from offset_ledger.postgres.ledger.database import transaction
 

@@ -93,7 +93,7 @@ class PlanOperator(_AskingOperator):
     """
 
     def execute(self, context: Context) -> None:
-        """Plan, or show what would be planned, or decide; the log says which."""
+        """Plan, show what would be planned, or decide; the log says which."""
         from offset_ledger.interfaces.airflow.concurrent_runs import one_run_plans, other_run
         from offset_ledger.postgres.ledger.database import open_ledger
         from offset_ledger.steps.plan.step import batch_limit
@@ -204,7 +204,7 @@ class StageOperator(_PipelineOperator):
             self._at_work = False
 
     def on_kill(self) -> None:
-        """End the job of spark-submit; everything else ends with what ``execute`` has open, which this leaves.
+        """End the job of spark-submit; all else ends with what ``execute`` has open, which this leaves.
 
         A Spark Connect server ends the job of a session that is released.
         """
@@ -216,7 +216,7 @@ class StageOperator(_PipelineOperator):
     def _engine(self, choice: EngineChoice, pipeline: Pipeline, opened: ExitStack) -> Reader | Connection:
         """Return this process, or the server that the connection names; else the connection to submit a job to.
 
-        So it is too where the server does not answer and has a fallback.
+        It is this process, too, if the server does not answer and has a fallback.
         """
         from offset_ledger.steps.stage.readers import ProcessReader, SparkReader
 
@@ -302,7 +302,7 @@ class StageOperator(_PipelineOperator):
         )
 
     def _failure(self, folder: Path, pipeline: Pipeline, submission: Submission) -> StageFailure | None:
-        """Return what the driver has left: in a file on this machine, and of a driver on the cluster in the ledger."""
+        """Return the driver's failure: from a file on this machine, or for a driver on the cluster from the ledger."""
         from offset_ledger.postgres.ledger import staging
         from offset_ledger.postgres.ledger.database import open_ledger, transaction
 
@@ -345,10 +345,10 @@ class StageAheadOperator(StageOperator):
 
 
 class ValidateOperator(_AskingOperator):
-    """Judge the staged batch; a rejected one leaves the task ``question`` to run, in every other case it is skipped."""
+    """Judge the staged batch; the task ``question`` runs only after a rejected one."""
 
     def execute(self, context: Context) -> None:
-        """Judge; a rejected batch gets its quality page before anybody is asked."""
+        """Judge the batch; a rejected one gets its quality page before anybody is asked."""
         from offset_ledger.steps.report.step import report
         from offset_ledger.steps.validate.step import validate
 
@@ -373,7 +373,7 @@ class CommitOperator(_PipelineOperator):
     _lineage: Any = None
 
     def execute(self, context: Context) -> None:
-        """Commit; a batch that an earlier attempt has committed counts as well."""
+        """Commit the batch; one that an earlier attempt has committed counts as well."""
         from offset_ledger.postgres.ledger.batches import read_batch
         from offset_ledger.postgres.ledger.database import open_ledger, transaction
         from offset_ledger.steps.commit.step import commit
@@ -399,7 +399,7 @@ class CommitOperator(_PipelineOperator):
         self._lineage = _lineage(pipeline, committed)
 
     def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
-        """What the provider of OpenLineage asks an operator for; None where nothing was committed."""
+        """Return the facets for OpenLineage's provider, which asks for them; None if nothing was committed."""
         return self._lineage
 
 

@@ -1,4 +1,4 @@
-"""What every task has around its step: the pipeline of its file and topic, its batch, and errors as Airflow's."""
+"""The frame of every task: the pipeline of its file and topic, its batch, and errors translated to Airflow's."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ def read_pipeline(file: Path | str, topic: str | None) -> Pipeline:
 
 
 def batch_id_of(ti: Any) -> int | None:
-    """The batch that this run, or its group of tasks of one topic, is about: planned at once or after an approved loss.
+    """Return the batch of this run, or of its topic's group of tasks: planned at once or after an approved loss.
 
     In this order: a run that is cleared may still have what its question once led to.
     """
@@ -70,7 +70,7 @@ def airflow_failures() -> Iterator[None]:
 
 @contextmanager
 def at_batch(file: Path | str, topic: str | None, batch_id: int) -> Iterator[Pipeline]:
-    """The pipeline, for a step at this batch; errors as Airflow's, also where a run outside of it has the batch."""
+    """Yield the pipeline for a step at this batch; errors as Airflow's, also if a run outside of it has the batch."""
     from offset_ledger.postgres.ledger import fencing
 
     with airflow_failures():

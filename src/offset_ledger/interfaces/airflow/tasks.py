@@ -19,7 +19,7 @@ from offset_ledger.pipeline_file.pipeline import Pipeline
 
 
 def default_args(pipeline: Pipeline) -> dict[str, Any]:
-    """Owner and retries of a pipeline's tasks; a terminal error is not tried again."""
+    """Return owner and retries of a pipeline's tasks; a terminal error is not tried again."""
     return {
         "owner": pipeline.owner,
         "retries": 3,
@@ -44,16 +44,16 @@ def for_each_topic(pipeline: Pipeline, tasks: Callable[[Any], object], topics: C
 
 
 def after_a_question(topic: Any) -> TriggerRule:
-    """When a task runs that a question may come before.
+    """Return the trigger rule of a task that a question may precede.
 
-    In a mapped group Airflow lets the usual rule wait until the questions of all topics have been answered. With this
-    one the task skips itself where there is nothing to do.
+    In a mapped group Airflow would wait with the usual rule until the questions of all topics have been answered. With
+    this one the task skips itself if there is nothing to do.
     """
     return TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS if topic is None else TriggerRule.NONE_FAILED
 
 
 def about(pipeline: Pipeline, topic: Any) -> dict[str, Any]:
-    """What an operator is told of its pipeline; in the group of a topic, Airflow shows its tasks by the topic."""
+    """Return an operator's arguments about its pipeline; Airflow shows the tasks of a topic's group by the topic."""
     shown = None if topic is None else "{{ task.topic }}"
     return {"pipeline_file": str(pipeline.path), "topic": topic, "map_index_template": shown}
 
@@ -64,7 +64,7 @@ def shown_by(topic: Any) -> str | None:
 
 
 def after_staging(pipeline: Pipeline, topic: Any) -> ValidateOperator:
-    """Everything from the quality gate on, in order; the first of the tasks."""
+    """Add everything from the quality gate on, in order; return the first task."""
     path = pipeline.path
     file = about(pipeline, topic)
     validate = ValidateOperator(task_id=ids.VALIDATE, question=ids.APPROVE_BATCH, **file)

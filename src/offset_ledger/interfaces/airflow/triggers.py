@@ -19,7 +19,7 @@ _REPEAT_SECONDS = 600.0
 
 
 class NewRecords(BaseEventTrigger):
-    """Fires when there is lag and no run works on it: once each time that log ends or cursors have moved.
+    """A trigger that fires if there is lag and no run works on it: once each time log ends or cursors have moved.
 
     It fires again after ten minutes if the lag is still the same, because the run failed or the event was lost.
     ``pipeline`` is the outline of the pipeline file, which the triggerer does not have.

@@ -9,7 +9,7 @@ _MOST = 100  # batches
 
 
 def complete_pipelines(prefix: str, **_: object) -> list[str]:
-    """Return the names of pipelines, and files; behind an @ the topics of a pipeline with several."""
+    """Return the names of pipelines, and files; after an @ the topics of a pipeline with several."""
     from argcomplete.completers import FilesCompleter
 
     from offset_ledger.pipeline_file.folder import SUFFIXES
@@ -52,7 +52,7 @@ def complete_batches(parsed_args: Namespace, **_: object) -> list[str]:
 
 
 def _answered(ask: Callable[[], list[str]]) -> list[str]:
-    """Return what servers answer at once; nothing where they do not, for a press of a key has no place for errors."""
+    """Return what servers answer at once; nothing if they do not, for completion cannot show errors."""
     from offset_ledger.base.retry import retrying_for
     from offset_ledger.errors import OffsetLedgerError
 

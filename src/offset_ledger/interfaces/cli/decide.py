@@ -37,7 +37,7 @@ def _decide_batch(arguments: Namespace, state: State) -> Outcome:
 
 @verb(*_BATCH, example='offset-ledger batch approve 42 --why "checked with the producer"')
 def run_approve(arguments: Namespace) -> Outcome:
-    """Let a rejected batch commit what was validated."""
+    """Approve a rejected batch, so that it commits what was validated."""
     return _decide_batch(arguments, State.VALIDATED)
 
 

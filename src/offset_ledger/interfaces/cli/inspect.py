@@ -1,4 +1,4 @@
-"""The verbs that show what is in the ledger: ``status``, ``verify``, ``report``, and those that list or show."""
+"""The verbs that show the ledger: ``status``, ``verify``, ``report``, and those that list or show."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run_status(arguments: Namespace) -> Outcome:
     from offset_ledger.operations.status.pipeline import COUNTED
 
     lines = overview()
-    noted: dict[str, list[str]] = {}  # what is true of several is said once
+    noted: dict[str, list[str]] = {}  # a note about several is shown once
     for line in lines:
         for note in filter(None, (line.error, line.blocked_by, line.retired)):
             noted.setdefault(note, []).append(line.pipeline)

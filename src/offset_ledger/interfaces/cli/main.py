@@ -50,7 +50,7 @@ GROUPS: Groups = {
 
 
 def build_parser(given: Collection[str] | None = None, groups: Groups = GROUPS) -> Parser:
-    """All verbs with their arguments; with the words ``given`` those of them alone."""
+    """Return the parser of all verbs, or with the words ``given`` of those verbs alone."""
     parser = Parser(
         prog="offset-ledger",
         usage="offset-ledger VERB ...",
@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None, groups: Groups = GROUPS) -> int:
 
 
 def _make_way(_: logging.LogRecord) -> bool:
-    """Take the live line away before a line of the log."""
+    """Remove the live line before a line of the log."""
     clear()
     return True
 

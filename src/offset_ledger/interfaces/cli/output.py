@@ -1,4 +1,4 @@
-"""Results as people read them: tables, and what became of a batch."""
+"""Results for people: tables, and the outcome of a batch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COUNTS = (*Dispositions.__dataclass_fields__, "in_redrive")
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows under the names of their columns, moments in UTC to the second; without counts that every row lacks."""
+    """Return rows under their columns, moments in UTC to the second; counts that are zero in every row are left out."""
     from tabulate import tabulate
 
     rows = list(rows)

@@ -1,4 +1,4 @@
-"""The verbs before the first batch: servers, the ledger, a pipeline file, and what there is to check about them."""
+"""The verbs before the first batch: servers, the ledger, a pipeline file, and the checks of them."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def run_check(arguments: Namespace) -> Outcome:
 
 
 def _check_folder(folder: Path) -> Outcome:
-    """Check the files of a folder, also beside each other, and their suites, as far as no server is needed."""
+    """Check the files of a folder, also against each other, and their suites, without servers."""
     from offset_ledger.decoding.key_and_headers import check_defaults
     from offset_ledger.pipeline_file.parse import parse_all
     from offset_ledger.steps.validate.step import read_suite
@@ -275,7 +275,7 @@ def _preview_text(sample: Sample, rows: tuple[SampleRow, ...]) -> str:
     return "\n\n".join([*filter(None, lines), counts])
 
 
-_WIDTH = 200  # wider than most terminals: side by side is what it is for
+_WIDTH = 200  # wider than most terminals: it compares side by side
 
 
 def check_schema(arguments: Namespace) -> Outcome:
@@ -322,7 +322,7 @@ def shown_bytes(value: bytes | None) -> str:
 
 
 def fitting(rows: Sequence[Mapping[str, str]], width: int | None = None) -> str:
-    """A table with a line for each row, or a block for each where that is wider than the terminal.
+    """Return a table with a line for each row, or a block for each if that is wider than the terminal.
 
     A text stays as it is: a table would make 1.5 of 1.50.
     """

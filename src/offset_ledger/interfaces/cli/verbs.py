@@ -1,4 +1,4 @@
-"""Verbs: how one is declared and added to the parser, the arguments that several share, and what running it gives.
+"""Verbs: their declaration, the arguments that several share, and the outcome of running one.
 
 With argparse, as Airflow's own command line: the parser of all verbs is there before anything heavy is imported.
 """
@@ -27,7 +27,7 @@ from offset_ledger.pipeline_file.pipeline import Pipeline
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises :class:`UsageError` instead of ending the process, and says what was probably meant."""
+    """A parser that raises :class:`UsageError` instead of ending the process, and suggests what was meant."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"formatter_class": _formatter, **options})
@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse all of it: what is left over is refused here, where the options of the verb are known."""
+        """Parse all of it: left-over arguments are refused here, where the options of the verb are known."""
         known, rest = super().parse_known_args(args, namespace)
         if rest:
             name = rest[0].partition("=")[0]
@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """``; did you mean X?`` with what is close to it; empty where nothing is."""
+    """Return ``; did you mean X?`` with the closest words; empty if there are none."""
     close = get_close_matches(given, list(known), n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
@@ -106,7 +106,7 @@ class Option:
         self.settings = settings
 
     def add_to(self, parser: _ActionsContainer, **more: Any) -> None:
-        """Let the parser, or a group of it, take this."""
+        """Add this to the parser, or a group of it."""
         action = parser.add_argument(*self.names, **self.settings, **more)
         if self.complete:
             action.completer = self.complete  # type: ignore[attr-defined]
@@ -119,7 +119,7 @@ class OneOf:
         self.options = options
 
     def add_to(self, parser: _ActionsContainer) -> None:
-        """Let the parser take these."""
+        """Add these to the parser."""
         group = parser.add_mutually_exclusive_group()
         for each in self.options:
             each.add_to(group)
@@ -187,7 +187,7 @@ class Verb:
         return self.description[0].lower() + self.description[1:].removesuffix(".")
 
     def add_to(self, prog: str, verbs: Any, common: Parser, name: str) -> None:
-        """Let a parser have the verb of this name with its arguments."""
+        """Add the verb of this name with its arguments to a parser."""
         given = {"description": self.description, "epilog": f"example:\n  {self.example}", "parents": [common]}
         made = verbs.add_parser(name, **given, help=self.summary)
         made.set_defaults(run=self.run, topics=self.topics, prog=prog)
@@ -204,7 +204,7 @@ class Family:
     verbs: Mapping[str, Verb]
 
     def add_to(self, prog: str, verbs: Any, common: Parser) -> None:
-        """Let the parser take these verbs behind the word."""
+        """Add these verbs to the parser, behind the word."""
         made = verbs.add_parser(self.name, help=self.summary, description=f"{self.summary}.", parents=[common])
         group = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
         for name, each in self.verbs.items():
@@ -221,16 +221,16 @@ def verb(
 def add_verbs(
     parser: Parser, groups: Mapping[str, Iterable[Verb | Family]], given: Collection[str] | None = None
 ) -> None:
-    """Let the parser take the verbs, listed in these groups; each takes --json as the parser does.
+    """Add the verbs, listed in these groups, to the parser; each takes --json as the parser does.
 
-    Of a verb that is not among the words ``given`` no parser is made: one command needs one of twenty.
+    With the words ``given`` only the verbs among them get a parser: one command needs one of twenty.
     """
     parser.add_argument_group("verbs")
     verbs: Any = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help=SUPPRESS, prog=parser.prog)
     common = Parser(add_help=False)
     for each in _EVERYWHERE:
         each.add_to(parser, default=False)
-        each.add_to(common, default=SUPPRESS)  # or it would undo what stands before the verb
+        each.add_to(common, default=SUPPRESS)  # or it would undo options before the verb
     known: dict[str, Callable[[], None]] = {}
     for title, of_group in groups.items():
         group = parser.add_argument_group(title)
@@ -339,6 +339,6 @@ def pipeline_of(arguments: Namespace) -> Pipeline:
 
 
 def say(line: str) -> None:
-    """Say something that is no result, on stderr, so that the result stands alone on stdout."""
+    """Print something that is not a result to stderr, so that stdout has the result alone."""
     clear()
     print(line, file=sys.stderr, flush=True)

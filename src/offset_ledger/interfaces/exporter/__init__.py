@@ -1,1 +1,1 @@
-"""Prometheus: what ledger and topics say of every pipeline at the moment of a scrape; it reads and changes nothing."""
+"""Prometheus: the state of every pipeline by ledger and topic at the moment of a scrape; it only reads."""

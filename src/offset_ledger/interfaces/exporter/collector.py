@@ -1,4 +1,4 @@
-"""A collector of prometheus_client: each scrape asks ledgers and topics, and waits for none that is away.
+"""A collector of prometheus_client: each scrape asks ledgers and topics, and waits for none that is unavailable.
 
 A ledger is read in one short read-only transaction; families are the metrics' names, kinds, help and labels.
 """
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LedgerReading:
-    """What a ledger knows of its pipelines and, by pipeline, what only the exporter asks it."""
+    """The state of a ledger's pipelines and, by pipeline, what only the exporter asks it."""
 
     ledger: Ledger
     waiting: Mapping[str, LedgerRow] = field(default_factory=dict)
@@ -48,7 +48,7 @@ _NOT_YET = LedgerReading(Ledger(problem="the ledger has not answered yet"))
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A value of the family of that name, with the labels that it has beside the pipeline's."""
+    """A value of the family of that name, with the labels that it has besides the pipeline's."""
 
     family: str
     value: float
@@ -56,7 +56,7 @@ class Sample:
 
 
 def pipeline_samples(pipeline: Pipeline, known: LedgerReading, topic: BrokerAnswer, now: datetime) -> Iterator[Sample]:
-    """Every sample of a pipeline, without those of a server that did not answer, and the age of a retired topic."""
+    """Yield every sample of a pipeline, but none of a server that did not answer, and the age of a retired topic."""
     standing = assess(pipeline, known.ledger, topic, now)
     yield Sample("pipeline_info", 1, {"table": pipeline.target.name})
     yield Sample("condition", 1, {"level": standing.condition.level, "state": standing.condition.state})
@@ -105,7 +105,7 @@ def _moment(family: str, moment: datetime | None) -> Iterator[Sample]:
 
 
 def read_known(conn_id: str, names: Sequence[str]) -> LedgerReading:
-    """Return everything about these pipelines; a ledger that is away, or not migrated, has a problem."""
+    """Return everything about these pipelines; a ledger that is unavailable, or not migrated, has a problem."""
     try:
         with reading(conn_id, "offset-ledger exporter") as cursor:
             waiting, offsets, findings = (
@@ -181,8 +181,8 @@ Metrics = Mapping[str, GaugeMetricFamily | CounterMetricFamily]
 class LedgerCollector(Collector):
     """The pipelines of a folder; an answer of a server is used for ``max_age`` seconds.
 
-    A scrape waits ``timeout`` seconds at most for the files, for the brokers and for the ledgers each. Of files that
-    could not be read by then it knows what it knew before.
+    A scrape waits ``timeout`` seconds at most for the files, for the brokers and for the ledgers each. Files that could
+    not be read by then are reported as before.
     """
 
     def __init__(self, folder: Path, max_age: float = 5.0, timeout: float = 2.5) -> None:
@@ -197,7 +197,7 @@ class LedgerCollector(Collector):
         return list(_empty().values())
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """Every family that has a sample now."""
+        """Yield every family that has a sample now."""
         made = _empty()
         made["build_info"].add_metric([__version__], 1)
         self._known = self._files.get({self._folder: partial(read_pipelines, self._folder)}).get(
@@ -235,7 +235,7 @@ def _add_servers(
     topics: Mapping[str, BrokerAnswer],
     ledgers: Mapping[str, LedgerReading],
 ) -> None:
-    """A cluster is up if it said of any of its topics what it is, a Postgres if its ledger could be read."""
+    """Add the servers: a cluster is up if it answered about any topic, a Postgres if its ledger could be read."""
     up: dict[tuple[str, str], bool] = {}
     for each in pipelines:
         topic, known = topics[each.name], ledgers.get(each.target.connection, _NOT_YET)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def exposition(folder: Path) -> str:
-    """What a scrape would get now, in Prometheus' text format; it waits longer for a server than a scrape does.
+    """Return the result of a scrape in Prometheus' text format; it waits longer for a server than a scrape does.
 
     Raises:
         ConfigurationError: prometheus_client is not installed.

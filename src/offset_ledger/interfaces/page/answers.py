@@ -40,7 +40,7 @@ _COVERED = 10_000  # batches that a timeline sums up at most
 
 @dataclass(frozen=True, slots=True)
 class BatchFilter:
-    """Which batches: the newest ``limit`` below the batch id ``before`` that match what is not None."""
+    """A filter of batches: the newest ``limit`` below the batch id ``before`` that match what is not None."""
 
     before: int = NEWEST
     limit: int = 50
@@ -61,8 +61,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which audits of a series: the newest ``limit`` below ``before``, or the one ``at`` a time, that have a finding
-    of this severity and rule, if these are not None.
+    """A filter of a series of audits: the newest ``limit`` below ``before``, or the one ``at`` a time.
+
+    ``severity`` and ``rule``, if not None, are those of a finding that each has.
     """
 
     before: datetime | None = None
@@ -87,9 +88,7 @@ def overview(pipelines: Sequence[Pipeline], rights: Rights, brokers: BrokerCache
 
 
 def detail(pipeline: Pipeline, rights: Rights, brokers: BrokerCache, reports: Path) -> JsonObject:
-    """Return one pipeline with its partitions, its quarantine, what it refused in a rejected batch, the findings about
-    its topic and its quality report.
-    """
+    """Return one pipeline with its partitions, quarantine, rejected records, audit findings and quality report."""
     topic, now = brokers.answers([pipeline])[pipeline.name], datetime.now(UTC)
     ledger, recent = _read(pipeline.target.connection, [pipeline.name])
     standing = _standing(pipeline, rights, ledger, topic, now)
@@ -101,7 +100,7 @@ def detail(pipeline: Pipeline, rights: Rights, brokers: BrokerCache, reports: Pa
             (quarantined,) = read_rows(cursor, "page/quarantine", pipeline=pipeline.name, limit=COUNTED)
             findings = read_rows(cursor, "page/findings", pipeline=pipeline.name, topic=pipeline.source.topic)
             row = ledger.pipelines.get(pipeline.name)
-            if row and row["state"] == State.REJECTED:  # why it is, its report, and some of what it refused
+            if row and row["state"] == State.REJECTED:  # with the reasons, its report, and some of the refused records
                 refused = first_refused(cursor, Attempt(row["batch_id"], row["epoch"]))
                 readable = rights.reads_values(pipeline.name)
                 rejection = {
@@ -126,7 +125,7 @@ def detail(pipeline: Pipeline, rights: Rights, brokers: BrokerCache, reports: Pa
 
 
 def _read(conn_id: str, names: Sequence[str]) -> tuple[Ledger, Mapping[str, list[LedgerRow]]]:
-    """What the ledger knows of these pipelines, or why it could not be read, and their newest batches."""
+    """Return the ledger's state of these pipelines, or why it could not be read, and their newest batches."""
     try:
         with reading(conn_id) as cursor:
             recent = read_rows(cursor, "page/recent", pipelines=list(names), limit=_RECENT)
@@ -136,7 +135,7 @@ def _read(conn_id: str, names: Sequence[str]) -> tuple[Ledger, Mapping[str, list
 
 
 def _standing(pipeline: Pipeline, rights: Rights, ledger: Ledger, topic: BrokerAnswer, now: datetime) -> Standing:
-    """Where the pipeline stands; that its DAG fails or is paused shows where nothing worse is known."""
+    """Return where the pipeline stands; a failed or paused DAG shows only if nothing is worse."""
     standing, dag_id = assess(pipeline, ledger, topic, now), ingest_dag(pipeline.name)
     state = standing.condition
     if standing.retired or state.level not in (Level.GOOD, Level.PLAIN):
@@ -268,9 +267,7 @@ def completeness(pipeline: Pipeline, window: HistoryWindow, brokers: BrokerCache
 def completeness_rows(
     cursor: Cursor, pipeline: str, window: HistoryWindow, end: datetime
 ) -> tuple[list[LedgerRow], list[LedgerRow]]:
-    """Read, by partition and step of record time, sums of the newest batches committed since the window began, and how
-    many records they refused.
-    """
+    """Read sums and refusals of the newest batches committed in the window, by partition and step of record time."""
     begin = window.begin(end)
     of = {"pipeline": pipeline, "batches": _COVERED, "since": begin, "until": begin + window.span, "step": window.step}
     refused = read_rows(cursor, "page/quarantined_at", records=COUNTED, **of)
@@ -301,7 +298,7 @@ def newest_audits(pipelines: Sequence[Pipeline], rights: Rights, brokers: Broker
 
 
 def _newest(cursor: Cursor, pipeline: Pipeline, known: Sequence[Series]) -> list[JsonObject]:
-    """By topic; the pipeline's source first, whether it was audited or not."""
+    """Return the newest audit of each topic: the pipeline's source first, whether it was audited or not."""
     source = Series(pipeline.name, pipeline.source.topic)
     others = [series for series in known if series.pipeline == pipeline.name and series != source]
     topics = []
@@ -313,8 +310,7 @@ def _newest(cursor: Cursor, pipeline: Pipeline, known: Sequence[Series]) -> list
 
 
 def audits(pipeline: Pipeline, topic: str | None, own: bool, matching: AuditFilter) -> JsonObject | None:
-    """Return a page of the audits of one topic, and the time below which the next starts; None if the topic is none of
-    the pipeline's.
+    """Return a page of the audits of one topic, and where the next starts; None for another pipeline's topic.
 
     ``own``: the audits for the pipeline; the others are those of the topic alone.
     """
@@ -342,7 +338,7 @@ def audit(pipeline: Pipeline, audit_id: int) -> JsonObject | None:
 
 
 def _audits(cursor: Cursor, series: Series, matching: AuditFilter) -> list[LedgerRow]:
-    """Newest first: when, by whom, and the severity of each rule then and in the previous audit."""
+    """Return audits, newest first: when, by whom, and the severity of each rule then and in the previous audit."""
     arguments = {**asdict(matching), "before": matching.before or "infinity"}
     return read_rows(cursor, "page/audits", **asdict(series), **arguments)
 

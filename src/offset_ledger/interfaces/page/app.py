@@ -32,7 +32,7 @@ from offset_ledger.steps.report.step import reports_folder
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What the routes need: the pipelines as their files are now, and what the brokers say about their topics."""
+    """The data of the routes: the pipelines as their files are now, and the brokers' answers about their topics."""
 
     known: Callable[[], KnownPipelines]
     brokers: BrokerCache
@@ -51,7 +51,7 @@ def create_app(
 
 
 def user_rights() -> Rights:
-    """Replaced by the dependency given to :func:`create_app`; without one every request is refused."""
+    """Refuse every request; the dependency given to :func:`create_app` replaces this."""
     raise HTTPException(401, "Not authenticated")
 
 
@@ -78,7 +78,7 @@ def _visible(known: KnownPipelines, user: Rights) -> tuple[Pipeline, ...]:
 
 
 def _private(response: Response) -> None:
-    """What one user may see must not be cached."""
+    """Forbid caches to keep what one user may see."""
     response.headers.update({"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
@@ -167,7 +167,7 @@ def history(pipeline: RequestedPipeline, window: Literal["1h", "24h", "7d", "30d
 def completeness(
     pipeline: RequestedPipeline, site: CurrentSite, window: Literal["1h", "24h", "7d", "30d"] = "24h"
 ) -> JsonObject:
-    """Which hours of each partition are in the table."""
+    """Return which hours of each partition are in the table."""
     return answers.completeness(pipeline, WINDOWS[window], site.brokers)
 
 
@@ -264,7 +264,7 @@ def _or_404(answer: JsonObject | None, missing: str) -> JsonObject:
 
 
 def _error_response(_: Request, error: Exception) -> Response:
-    """Our own errors with their message: 503 for a transient one, 404 for an unknown batch, else 500."""
+    """Return our own errors with their message: 503 for a transient one, 404 for an unknown batch, else 500."""
     status = 404 if isinstance(error, UnknownBatch) else 503 if isinstance(error, TransientError) else 500
     return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)
 

@@ -57,7 +57,7 @@ def points(rows: Iterable[Mapping[str, Any]], window: HistoryWindow, now: dateti
 
 
 class Cover(StrEnum):
-    """What the table has of a step of time: its records, none because there were none, or not all of them yet."""
+    """The coverage of a step of time by the table: its records, none because there were none, or not all yet."""
 
     TABLE = "table"
     EMPTY = "empty"
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def kind(self) -> tuple[Cover, bool, bool]:
-        """Its looks; neighbours of one kind are one run."""
+        """The looks of a run; neighbours of one kind are one run."""
         return self.cover, self.again > 0, self.gap > 0
 
 
@@ -125,8 +125,9 @@ def lines(
     window: HistoryWindow,
     end: datetime,
 ) -> tuple[Line, ...]:
-    """Return a line for each partition, from rows of ``page/completeness.sql`` and ``page/quarantined_at.sql``; the
-    window ends at ``end``.
+    """Return a line for each partition from the rows of two queries; the window ends at ``end``.
+
+    The queries are ``page/completeness.sql`` and ``page/quarantined_at.sql``.
     """
     begin, count = window.begin(end), window.span // window.step
     by_partition = {partition: list(each) for partition, each in groupby(rows, key=lambda row: int(row["partition"]))}

@@ -27,7 +27,7 @@ from offset_ledger.operations.status.reader import KnownPipelines, read_pipeline
 
 
 def rights(user: GetUserDep) -> Rights:
-    """What this user may do; as a dependency it refuses users who are not logged in, with 401 or 403.
+    """Return the rights of this user; as a dependency it refuses users who are not logged in, with 401 or 403.
 
     The right to trigger is checked as by Airflow's own route, which checks it again when a button is pressed.
     """
@@ -74,7 +74,7 @@ _SECONDS = 60
 
 
 def bundle_pipelines() -> KnownPipelines:
-    """Every pipeline of ``pipelines/`` in a DAG bundle; a line for each bundle that could not be read."""
+    """Return every pipeline of ``pipelines/`` in a DAG bundle, and a line for each bundle that could not be read."""
     with create_session() as session:
         active = select(DagBundleModel.name, DagBundleModel.version).where(DagBundleModel.active.is_(True))
         versions = sorted((str(name), version) for name, version in session.execute(active))

@@ -1,4 +1,4 @@
-"""Quarantined records for the page: pages by key, and of each record only what is shown."""
+"""Quarantined records for the page: pages by key, and only the shown part of each record."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -31,7 +31,7 @@ _TEXT_CONTROLS = frozenset("\t\n\r")
 
 
 class RecordState(StrEnum):
-    """What has become of a quarantined record."""
+    """The fate of a quarantined record."""
 
     UNRESOLVED = "unresolved"
     DISMISSED = "dismissed"
@@ -55,7 +55,7 @@ class RecordFilter:
 def first_refused(
     cursor: Cursor, attempt: Attempt, place: tuple[int | None, int | None] = (None, None), shown: int = SHOWN_BYTES
 ) -> list[LedgerRow]:
-    """Some of what an open batch has refused, or the record at a place; nothing once its staging tables are dropped."""
+    """Return some of the records that an open batch refused, or the one at a place; none once staging is dropped."""
     tables = StagingTables(attempt)
     if not staging.are_there(cursor, tables):
         return []
@@ -100,9 +100,9 @@ def quarantine(pipeline: Pipeline, matching: RecordFilter, rights: Rights) -> Js
 def quarantined_record(
     pipeline: Pipeline, quarantine_id: int, rights: Rights, whole: bool = False
 ) -> JsonObject | None:
-    """One record: its bytes, headers and reasons where the user may read them; None if the pipeline has no such one.
+    """Return one record: its bytes, headers and reasons if the user may read them; None if the pipeline has none.
 
-    Of its key and value the first bytes, or up to 16 MiB of the ``whole``.
+    Of key and value it has the first bytes, or up to 16 MiB of the ``whole``.
     """
     readable = rights.reads_values(pipeline.name)
     with reading(pipeline.target.connection) as cursor:
@@ -125,7 +125,7 @@ def quarantined_record(
 
 
 def whole_refused(pipeline: Pipeline, partition: int, offset: int, rights: Rights) -> JsonObject | None:
-    """A record that the rejected batch refused, up to 16 MiB of its key and value; None if there is no such one."""
+    """Return a record that the rejected batch refused, up to 16 MiB of its key and value; None if there is none."""
     with reading(pipeline.target.connection) as cursor:
         head = batches.open_head(cursor, pipeline.name)
         if head is None or head.state is not State.REJECTED:
@@ -160,7 +160,7 @@ class ShownBytes:
 def show_bytes(
     first: bytes | memoryview | None, size: int | None, readable: bool, as_hex: int = _HEX_BYTES
 ) -> ShownBytes | None:
-    """Return what is shown of bytes that begin with ``first``, at most ``as_hex`` of them as hex; None for null."""
+    """Return bytes that begin with ``first`` as shown, at most ``as_hex`` of them as hex; None for null."""
     if size is None or first is None:
         return None
     if not readable:
@@ -178,7 +178,7 @@ def show_bytes(
 
 
 def _text(content: bytes, cut_off: bool) -> str | None:
-    """As UTF-8 without control characters; a character that was cut in two at the end is left out."""
+    """Return the bytes as UTF-8 without control characters; a character cut in two at the end is left out."""
     for dropped in range(4 if cut_off else 1):
         try:
             text = content[: len(content) - dropped].decode()
@@ -189,13 +189,13 @@ def _text(content: bytes, cut_off: bool) -> str | None:
 
 
 def reasons(record_reasons: Sequence[Mapping[str, Any]] | None, readable: bool) -> list[dict[str, Any]]:
-    """Return code and path of each reason, and the detail, which may quote the value, for who may read it."""
+    """Return code and path of each reason, and for readers of values the detail, which may quote the value."""
     names = ("code", "path", "detail") if readable else ("code", "path")
     return [{name: reason.get(name) for name in names} for reason in record_reasons or ()]
 
 
 def headers(record_headers: Sequence[tuple[str, bytes | None]], readable: bool) -> list[dict[str, Any]]:
-    """Return names and values of the first headers; a byte of a name that is not UTF-8 is shown as ``\\xe9``."""
+    r"""Return names and values of the first headers; a byte of a name that is not UTF-8 is shown as ``\xe9``."""
     listed = []
     for name, value in record_headers[:_HEADERS]:
         shown = show_bytes(value and value[:_HEADER_BYTES], None if value is None else len(value), readable)

@@ -1,4 +1,4 @@
-"""What a user may see and do on the page; rights are those on DAGs."""
+"""The rights of a user on the page; they are those on DAGs."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from offset_ledger.pipeline_file.names import DAILY_FOLDER
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What the user who is logged in may do, in DAG ids. ``existing`` are those that Airflow has now.
+    """The rights of the user who is logged in, in DAG ids. ``existing`` are those that Airflow has now.
 
     ``editable``: those that they may edit, whose quarantined records they may read. ``failed``: those whose newest run
     failed. ``audit_due``: from when on Airflow starts the next scheduled audit.
@@ -26,21 +26,21 @@ class Rights:
     audit_due: datetime | None = None
 
     def sees(self, pipeline: str) -> bool:
-        """Whether the rows of this pipeline are shown."""
+        """Return whether the rows of this pipeline are shown."""
         return ingest_dag(pipeline) in self.readable
 
     def reads_values(self, pipeline: str) -> bool:
-        """Whether keys, values, headers and details of quarantined records are shown, and not only their sizes."""
+        """Return whether keys, values, headers and details of quarantined records are shown, not only their sizes."""
         return self.sees(pipeline) and ingest_dag(pipeline) in self.editable
 
     def sees_report(self, folder: str, pipelines: Collection[str]) -> bool:
-        """Whether reports under this folder are shown; the daily pages are about all pipelines."""
+        """Return whether reports under this folder are shown; the daily pages are about all pipelines."""
         if folder == DAILY_FOLDER:
             return DAILY_REPORT_DAG in self.readable and all(map(self.sees, pipelines))
         return self.sees(folder)
 
     def blocked_reason(self, dag_id: str) -> str | None:
-        """Why the user cannot trigger this DAG here; None if they can."""
+        """Return why the user cannot trigger this DAG here; None if they can."""
         if dag_id not in self.existing:
             return f"Airflow has no DAG {dag_id}: dags/ledger.py of docs/add-to-airflow.md builds it, with all_dags"
         if dag_id not in self.triggerable:

@@ -31,7 +31,7 @@ _COPIED = (
 
 
 def batch_view(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """One batch at ``now``, from a row of ``page/batches.sql``.
+    """Return one batch at ``now``, from a row of ``page/batches.sql``.
 
     ``sheet`` is None until it is committed; ``verdict`` is passed, rejected, approved or None.
     """
@@ -52,7 +52,7 @@ def sheet(row: Mapping[str, Any]) -> dict[str, int] | None:
 
 
 def steps(row: Mapping[str, Any], now: datetime) -> tuple[BatchStep, ...]:
-    """How long each step took; a running one lasts until ``now``. Clocks that differ never give a negative duration.
+    """Return how long each step took; a running one lasts until ``now``. Clocks that differ give no negative duration.
 
     An approved batch has a step ``decision`` between ``validate`` and ``commit``.
     """
@@ -95,7 +95,7 @@ def verdict(row: Mapping[str, Any]) -> str | None:
 
 
 def decisions(state: State) -> tuple[str, ...]:
-    """What a person may decide about a batch in this state."""
+    """Return the decisions that a person may take about a batch in this state."""
     approve = ("approve",) if state is State.REJECTED else ()
     return (*approve, "abandon") if State.ABANDONED in TRANSITIONS[state] else ()
 
@@ -107,9 +107,7 @@ _WRITTEN = ("deleted", "updated", "inserted")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One bar, from ``start`` to ``end`` offsets. ``total``: what is left at this point, else what is taken away, or of
-    the last steps what the rest consists of.
-    """
+    """One bar, from ``start`` to ``end`` offsets: with ``total`` all that is left, else a part of it."""
 
     name: str
     count: int
@@ -119,7 +117,7 @@ class Step:
 
 
 def waterfall(sheet: Mapping[str, int]) -> tuple[Step, ...]:
-    """All offsets, what gave no row, the decoded rows, what the table did not need, and what was written.
+    """Return the bars: all offsets, those without a row, decoded rows, those the table did not need, written rows.
 
     Steps of nothing are left out; totals are not.
     """

@@ -22,7 +22,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that is open on a partition; ``last_write`` is the timestamp that its last record was given.
+    """A transaction that is open on a partition; ``last_write`` is the timestamp of its last record.
 
     ``hanging``: no coordinator knows of it. Without an owner and not hanging, the coordinators could not be asked.
     """
@@ -121,7 +121,7 @@ class TopicFacts:
 
     @property
     def replication_factor(self) -> int:
-        """Copies of each partition; the fewest where partitions differ."""
+        """The number of copies of each partition; the fewest if partitions differ."""
         return min(len(p.replicas) for p in self.partitions)
 
     @property

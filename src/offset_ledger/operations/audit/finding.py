@@ -1,4 +1,4 @@
-"""The report of an audit: findings with their severity, the rules that make them, and what has changed."""
+"""The report of an audit: findings with their severity, the rules that make them, and the changes since the last."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class AuditRule:
-    """A check with its name, and what can happen where it fails."""
+    """A check with its name, and the risk if it fails."""
 
     name: str
     risk: str
@@ -62,7 +62,7 @@ def rule(name: str, risk: str) -> Callable[[Callable[[TopicFacts], RuleResult]],
 
 
 def ok(finding: str) -> RuleResult:
-    """Nothing to fix."""
+    """Return a result with nothing to fix."""
     return RuleResult(Severity.OK, finding)
 
 
@@ -89,7 +89,7 @@ class Change:
 
 
 def changes(before: Mapping[str, Severity] | None, after: Mapping[str, Severity]) -> tuple[Change, ...]:
-    """Each rule that is or was not ok (not checked: ok); nothing where there was no audit before. Not stored."""
+    """Return each rule that is or was not ok (not checked: ok); nothing if there was no audit before. Not stored."""
     if before is None:
         return ()
     pairs = [Change(r, before.get(r, Severity.OK), after.get(r, Severity.OK)) for r in {**after, **before}]

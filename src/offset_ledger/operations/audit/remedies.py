@@ -12,7 +12,7 @@ from offset_ledger.operations.audit.finding import numbered
 
 
 def lines(*each: str) -> str:
-    """One remedy of several lines."""
+    """Return one remedy of several lines."""
     return "\n".join(each)
 
 

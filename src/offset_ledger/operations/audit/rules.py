@@ -1,4 +1,4 @@
-"""Rules about what readers meet: retention, timestamps, sizes, keys, transactions, groups; and all rules in order.
+"""Rules for readers: retention, timestamps, sizes, keys, transactions, groups; and all rules in order.
 
 Pure: facts in, result out.
 """
@@ -24,7 +24,7 @@ _FUTURE = timedelta(hours=1)
 _MILLISECOND = timedelta(milliseconds=1)
 _LONG_OPEN = timedelta(minutes=5)
 _GRACE = timedelta(minutes=1)
-"""How long a coordinator may take to end a transaction that is past its timeout; it checks every ten seconds."""
+"""The time a coordinator may take to end a transaction that is past its timeout; it checks every ten seconds."""
 _MAX_ABORTS = 5
 
 
@@ -188,7 +188,7 @@ def _refused(facts: TopicFacts) -> RuleResult | None:
     "nothing behind its start is ever stable: ingest and every other reader of committed data stand still",
 )
 def hanging_transactions(facts: TopicFacts) -> RuleResult:
-    """Transactions that nobody will end, or that are open for long; readers of committed data wait behind them."""
+    """Find transactions that nobody will end, or that are open for long; readers of committed data wait for them."""
     opened = [(p, t) for p in facts.partitions for t in p.transactions]
     if hanging := [(p, t) for p, t in opened if t.hanging]:
         more = f"; {len(hanging) - 1:,} more like it" if len(hanging) > 1 else ""
@@ -226,7 +226,7 @@ def _known(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction, o
 
 
 def _without_owner(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction) -> RuleResult | None:
-    """Without an answer of its coordinator, only the timestamps of its records are known."""
+    """Judge a transaction whose coordinator did not answer: only the timestamps of its records are known."""
     age = facts.taken_at - transaction.last_write
     limit = timedelta(milliseconds=facts.broker_number("transaction.max.timeout.ms", 900_000))
     if age <= limit:
@@ -362,5 +362,5 @@ RULES = (
 
 
 def check_topic(facts: TopicFacts) -> tuple[AuditFinding, ...]:
-    """One finding for each rule, ``ok`` ones included, the worst first."""
+    """Return one finding for each rule, ``ok`` ones included, the worst first."""
     return tuple(sorted((each.apply(facts) for each in RULES), key=lambda finding: finding.severity.rank))

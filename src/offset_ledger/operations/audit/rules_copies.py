@@ -70,7 +70,7 @@ def _third_copy(facts: TopicFacts) -> str:
     "fewer brokers can be lost than the factor promises, and acks=all stops below min.insync.replicas",
 )
 def replicas_in_sync(facts: TopicFacts) -> RuleResult:
-    """Copies that lag behind or whose broker is away."""
+    """Find copies that lag behind or whose broker is unavailable."""
     behind = {p.partition: set(p.replicas) - set(p.in_sync) for p in facts.partitions if p.leader is not None}
     behind = {partition: nodes for partition, nodes in behind.items() if nodes}
     if not behind:
@@ -93,7 +93,7 @@ def replicas_in_sync(facts: TopicFacts) -> RuleResult:
 
 @rule("offline-partitions", "nobody can write or read these partitions")
 def offline_partitions(facts: TopicFacts) -> RuleResult:
-    """Partitions that nobody leads."""
+    """Find partitions without a leader."""
     offline = [p for p in facts.partitions if p.leader is None]
     if not offline:
         return ok("every partition has a leader")

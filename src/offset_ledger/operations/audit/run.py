@@ -81,7 +81,7 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False, write: bool = True) 
 
     Raises:
         UnknownTopic: the cluster has no such topic.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
@@ -115,7 +115,7 @@ def audit_topic(connection: Connection, topic: str, ledger: Connection | None = 
 
     Raises:
         UnknownTopic: the cluster has no such topic.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     audit = _audit(connection, topic, None, elect)
     if ledger is None:
@@ -133,7 +133,7 @@ def _audit(connection: Connection, topic: str, reader: ReaderFacts | None, elect
 
 
 def _runs_every(pipeline: Pipeline) -> timedelta | None:
-    """The longest time between two of the next runs; None where the schedule is not what starts them."""
+    """Return the longest time between two of the next runs; None if they are not started by the schedule."""
     if pipeline.schedule is None or pipeline.wake_on_data:
         return None
     from croniter import croniter
@@ -145,7 +145,7 @@ def _runs_every(pipeline: Pipeline) -> timedelta | None:
 
 
 def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
-    """Write an audit down, with who ran it; the same audit with what changed since the one before."""
+    """Record an audit with who ran it; return it with what changed since the one before."""
     with transaction(session) as cursor:
         cursor.run("audit/last", pipeline=audit.pipeline, topic=audit.topic)
         previous = cursor.fetchall()
@@ -162,7 +162,7 @@ def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
 def elect_preferred(kafka: KafkaClient, topic: str) -> tuple[int, ...]:
     """Bring leaders back to their preferred brokers; return the partitions whose leader is still another one.
 
-    A partition whose preferred broker is away or not in sync stays where it is.
+    A partition whose preferred broker is unavailable or not in sync stays where it is.
 
     Raises:
         UnknownTopic: the cluster has no such topic.
@@ -195,7 +195,7 @@ def _moved(kafka: KafkaClient, topic: str) -> dict[int, Mapping[str, Any]]:
 
 
 def read_facts(connection: Connection, topic: str, reader: ReaderFacts | None = None) -> TopicFacts:
-    """Everything that the rules ask about the topic, at about one moment.
+    """Read everything that the rules ask about the topic, at about one moment.
 
     Raises:
         UnknownTopic: the cluster has no such topic.
@@ -248,7 +248,7 @@ def _read(admin: Admin, connection: Connection, topic: str, reader: ReaderFacts 
 def _with_log(
     admin: Admin, connection: Connection, topic: str, led: Mapping[int, PartitionFacts]
 ) -> dict[int, PartitionFacts]:
-    """Return the partitions with what their leaders' logs hold."""
+    """Return the partitions with the contents of their leaders' logs."""
     starts = log_starts(admin, topic, led)
     stable = {number: end.offset for number, end in last_stable(admin, topic, led).items()}
     ends = high_watermarks(admin, topic, led)

@@ -1,1 +1,1 @@
-"""Check: what a pipeline file would read and change, before a batch does."""
+"""Check: the effects of a pipeline file, read and compared before a batch has them."""

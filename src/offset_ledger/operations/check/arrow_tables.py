@@ -1,4 +1,4 @@
-"""Arrow tables of what the command line shows: sampled records, quarantined ones and batches."""
+"""Arrow tables of the command line's results: sampled records, quarantined ones and batches."""
 
 import json
 from collections.abc import Iterator

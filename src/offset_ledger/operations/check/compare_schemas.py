@@ -1,4 +1,4 @@
-"""Schema, pipeline file and table side by side, and what each difference means. Pure."""
+"""Schema, pipeline file and table side by side, and the meaning of each difference. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -35,7 +35,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A path or a column: what it is in the schemas, in the file and in the table."""
+    """A path or a column as it is in the schemas, in the file and in the table."""
 
     path: str
     schema: str
@@ -47,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The table: its columns with their types, and what does not fit; ``exists`` is None where nobody could look."""
+    """The table: its columns with their types, and its misfits; ``exists`` is None if nobody could look."""
 
     exists: bool | None
     types: Mapping[str, str]
@@ -56,8 +56,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """The columns that the ledger has besides those of the file, by name, and with ``columns_from: schema`` what these
-    schemas would bring, by path: a column, or a question.
+    """Columns beside those of the file: those of the ledger by name, and those that these schemas would bring.
+
+    The latter are by path, a column or a question, and only with ``columns_from: schema``.
     """
 
     came: Mapping[str, FollowedColumn] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Following:
         return cls(came, brings)
 
     def marks(self, path: str) -> list[Mark]:
-        """Return what the next record with one of the schemas leads to."""
+        """Return the effects of the next record with one of the schemas."""
         match self.brings.get(path):
             case Column() as column:
                 return [Mark(f"the next record with it brings column {column.name} {column.type.sql}", matters=False)]
@@ -168,7 +169,7 @@ def _of_schemas(pipeline: Pipeline, slot: _Slot, schemas: Sequence[KnownSchema])
 
 
 def _renamed(slot: _Slot, schema: KnownSchema) -> str | None:
-    """Return what to write where the schema has what the file reads under another name, by the schema's own aliases."""
+    """Return what to write if the schema has a path of the file under another name, by the schema's own aliases."""
     if any(_leads(path, schema) for path in slot.paths):
         return None
     for each in schema.fields:
@@ -179,7 +180,7 @@ def _renamed(slot: _Slot, schema: KnownSchema) -> str | None:
 
 
 def _earlier(pipeline: Pipeline, slot: _Slot, schema: KnownSchema) -> str | None:
-    """Return what to write for earlier records, where the schema knows names of a field that nothing reads."""
+    """Return what to write for earlier records, if the schema knows names of a field that nothing reads."""
     read = {path for each in _slots(pipeline) for path in each.paths}
     aliases = [each for field in schema.fields if field.path in slot.paths for each in field.aliases]
     unread = [each for each in aliases if each not in read and not _leads(each, schema)]
@@ -195,7 +196,7 @@ def _by_name(schema: KnownSchema, schemas: Sequence[KnownSchema], text: str) -> 
 
 
 def _types(paths: Sequence[tuple[JsonPath, KnownSchema]]) -> str:
-    """Return what the schemas say of a path each, once if they agree."""
+    """Return the type of each path in the schemas, once if they agree."""
     texts = []
     for path, schema in paths:
         if known := next((each for each in schema.fields if each.path == path), None):
@@ -206,7 +207,7 @@ def _types(paths: Sequence[tuple[JsonPath, KnownSchema]]) -> str:
 
 
 def sampled_lines(pipeline: Pipeline, sampled: Iterable[Column]) -> tuple[Line, ...]:
-    """A line for each column of a new sample that the pipeline does not have, with what to write to have it."""
+    """Yield a line for each column of a new sample that the pipeline does not have, with the text to add."""
     read = read_paths(pipeline.record)
     new = [each for each in sampled if not any(touch(path, each.path) for path in read)]
     return tuple(Line(format_path(each.path), "", "", "", "", (Mark(_new(each), matters=False),)) for each in new)

@@ -1,4 +1,4 @@
-"""Some records of a topic, decoded as a batch would decode them; nothing is written, in no ledger and no group."""
+"""A sample of a topic, decoded as a batch would decode it; nothing is written, in no ledger and no group."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -54,7 +54,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """By partition the first offset and the last stable one; ``note`` says what they come from."""
+    """The first offset and the last stable one by partition; ``note`` says what they come from."""
 
     ranges: Mapping[int, tuple[int, int]]
     note: str
@@ -168,12 +168,12 @@ class Sample:
 
 
 def decode_columns(pipeline: Pipeline, choice: Choice, records: int) -> tuple[Start, RecordShape, list[DecodedColumns]]:
-    """Read that many records from where the choice says, and decode them, with the columns that the pipeline has.
+    """Read that many records from the chosen start, and decode them, with the columns that the pipeline has.
 
     Raises:
         LostRange: as the next batch would.
         SchemaChanged: the registry has another schema under an id than the ledger.
-        BrokerUnavailable, RegistryUnavailable: a server is away.
+        BrokerUnavailable, RegistryUnavailable: a server is unavailable.
         TerminalError: the topic has no such partition or offset.
     """
     start = find_start(pipeline, choice)

@@ -45,7 +45,7 @@ _TIMEOUT = 5  # seconds: a person is waiting for the answer
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The lines, with the names of the schemas that were compared, and notes on what was not."""
+    """The lines, with the names of the schemas that were compared, and notes on the others."""
 
     schemas: tuple[str, ...]
     lines: tuple[Line, ...]
@@ -58,7 +58,7 @@ class Diff:
 
 
 def diff(pipeline: Pipeline) -> Diff:
-    """Compare them, as far as they are there; without Postgres the schema and the file.
+    """Compare schema, file and table, if they are there; without Postgres the schema and the file.
 
     Raises:
         RegistryUnavailable: the registry does not answer.
@@ -96,7 +96,7 @@ def diff(pipeline: Pipeline) -> Diff:
 
 
 def _sampled(pipeline: Pipeline) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """With ``columns: auto`` the columns of a sample as the topic is now; else, or where it has none, a note on why."""
+    """Return the columns of a sample as the topic is now for ``columns: auto``; without a sample, a note on why."""
     if not pipeline.record.sampled:
         return (), ()
     try:
@@ -108,7 +108,7 @@ def _sampled(pipeline: Pipeline) -> tuple[tuple[Column, ...], tuple[str, ...]]:
 def compare_table(pipeline: Pipeline) -> tuple[str, str]:
     """Return whether the table fits the file (fits, missing, to be changed or not compared), and a line about it.
 
-    It is not compared where the server is away.
+    It is not compared where the server is unavailable.
 
     Raises:
         TargetMismatch: the table does not fit.
@@ -143,7 +143,7 @@ def _compared(pipeline: Pipeline) -> tuple[str, str]:
 
 
 def check_topic(pipeline: Pipeline) -> tuple[str, str]:
-    """Return whether the topic is there (or not asked, where the brokers are away), and a line about it.
+    """Return whether the topic is there (or not asked, where the brokers are unavailable), and a line about it.
 
     Raises:
         UnknownTopic: the cluster has no topic of the file.

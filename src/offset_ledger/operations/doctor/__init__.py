@@ -1,1 +1,1 @@
-"""Doctor: whether everything that a pipeline needs is there, and what to do where it is not; nothing is changed."""
+"""Doctor: checks that everything a pipeline needs is there, with remedies; nothing is changed."""

@@ -25,7 +25,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The finding of one check about ``subject``, and what to do; ``remedy`` is None where nothing is to be done."""
+    """The finding of one check about ``subject``; ``remedy`` is what to do, None if there is nothing to do."""
 
     subject: str
     level: Level
@@ -47,12 +47,12 @@ class Check:
 
 
 def ok(subject: str, text: str) -> Finding:
-    """Nothing is to be done."""
+    """Return a finding that needs nothing."""
     return Finding(subject, Level.OK, text)
 
 
 def warning(subject: str, text: str, remedy: str) -> Finding:
-    """It works now, and may not later."""
+    """Return a finding about what works now, and may not later."""
     return Finding(subject, Level.WARNING, text, remedy)
 
 
@@ -62,7 +62,7 @@ def problem(subject: str, text: str, remedy: str) -> Finding:
 
 
 def run_checks(checks: Sequence[Check], seconds: float = SECONDS) -> Iterator[Finding]:
-    """The findings of all checks in their order, each as soon as it is there."""
+    """Yield the findings of all checks in their order, each as soon as it is there."""
     undone: set[str] = set()
     for check in checks:
         if check.needs in undone:

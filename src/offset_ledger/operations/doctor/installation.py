@@ -1,4 +1,4 @@
-"""Checks of this machine: Python, packages, Spark and its Java, and room for what is written."""
+"""Checks of this machine: Python, packages, Spark and its Java, and free space for files."""
 
 import os
 import platform
@@ -46,14 +46,14 @@ def check_packages() -> Iterator[Finding]:
 
 
 def fitting_python(python_version: str, needed: str | None) -> Finding:
-    """Return whether this Python is one of those that the package takes."""
+    """Return whether the package supports this Python."""
     if needed is None or SpecifierSet(needed).contains(python_version, prereleases=True):
         return ok("Python", python_version)
     return problem("Python", f"{python_version}, expected {needed}", "install the package with such a Python")
 
 
 def fitting_packages(needed: Sequence[str], installed: Mapping[str, str]) -> Iterator[Finding]:
-    """A finding for each package that is missing or of another version than needed; one if there is none."""
+    """Return a finding for each package that is missing or of another version than needed; one if there is none."""
     wrong = False
     for requirement in _without_extras(needed):
         installed_version = installed.get(requirement.name)
@@ -94,7 +94,7 @@ def _version(name: str) -> str | None:
 
 
 def check_java() -> Iterator[Finding]:
-    """Return whether the Java that Spark would start is one that it runs on; nothing where pyspark is not installed."""
+    """Check the Java that Spark would start; nothing if pyspark is not installed."""
     if _version("pyspark") is None:
         return
     from offset_ledger.outside.spark.home import spark_java
@@ -109,7 +109,7 @@ def check_java() -> Iterator[Finding]:
 
 
 def check_temporary_folder() -> Iterator[Finding]:
-    """Return whether there is room for what Spark writes while it stages."""
+    """Check that there is room for the files that Spark writes while it stages."""
     folder = tempfile.gettempdir()
     yield _room("temporary folder", folder, shutil.disk_usage(folder).free, _SPARK_BYTES, "TMPDIR")
 

@@ -42,7 +42,7 @@ def examine_all(folder: Path = FOLDER) -> Iterator[Finding]:
 
 
 def checks_of(pipelines: Sequence[Pipeline]) -> list[Check]:
-    """All checks in the order of the report; a server is checked once for all its pipelines."""
+    """Return all checks in the order of the report; a server is checked once for all its pipelines."""
     kafka, postgres = _of(pipelines, lambda p: p.source.connection), _of(pipelines, lambda p: p.target.connection)
     registries = _of(pipelines, lambda p: p.source.registry)
     checks = [*installation_checks()]

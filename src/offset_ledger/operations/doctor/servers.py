@@ -1,4 +1,4 @@
-"""A cluster with its topics, and a database: whether they answer, have supported versions, and give the rights."""
+"""Checks of a cluster with its topics, and of a database: that they answer, their versions, and the rights."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ def supported(subject: str, version: tuple[int, ...], brokers: int) -> Finding:
 
 
 def check_topics(pipeline: Pipeline) -> Iterator[Finding]:
-    """Return whether the login may read each topic of the pipeline and keep its group, and what the audit finds."""
+    """Check that the login may read each topic of the pipeline and keep its group, and audit the topic."""
     for each in known_pipelines(pipeline):
         topic, group = each.source.topic, consumer_group(each.name)
         subject = f"{each.name}: topic {topic}"
@@ -90,7 +90,7 @@ class Server:
 
 
 def check_postgres(conn_id: str, pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
-    """The findings about the database of a connection, and what these pipelines need in it."""
+    """Return the findings about the database of a connection, and about what these pipelines need in it."""
     subject = f"Postgres {conn_id}"
     connection = get_connection(conn_id)
     with database.connect(connection) as session:

@@ -1,4 +1,4 @@
-"""What a sample says beyond the members of its values: rows that Kafka Connect wrote, and keys that are structs."""
+"""Findings of a sample beyond its members: rows that Kafka Connect wrote, and keys that are structs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -67,7 +67,7 @@ _TYPES = {
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 DELETED, OP = "__deleted", "__op"
 ADDED = (DELETED, OP, "__source_ts_ms", "__source_lsn", "__lsn")
-"""What Debezium's ExtractNewRecordState adds to a row; one of it is in each."""
+"""The fields that Debezium's ExtractNewRecordState adds to a row; each row has one of them."""
 _OF_CANAL = {"data", "database", "table", "type", "isDdl"}
 _Members = Mapping[str, msgspec.Raw]
 
@@ -82,7 +82,7 @@ class Changes:
     is_unwrapped: bool = False
 
     def source(self, source: Source) -> Source:
-        """Return the source with what it has to say of such records."""
+        """Return the source, completed by what such records need."""
         unavailable = UNAVAILABLE.decode() if self.is_unwrapped else source.unavailable
         return replace(source, envelope=self.envelope, unavailable=unavailable)
 
@@ -124,8 +124,7 @@ def changes_of(sample: Sample) -> Changes | None:
 
 
 def rows_of(sample: Sample) -> Changes | None:
-    """The rows of a sample without an envelope: in Kafka Connect's wrapper, or unwrapped from change events; None where
-    they are neither.
+    """The rows of a sample without an envelope, from Kafka Connect's wrapper or unwrapped; None if neither fits.
 
     Raises:
         ConfigurationError: a record has many rows, or all of them are deleted.
@@ -217,7 +216,7 @@ _DECIMALS = ("NUMERIC", "DECIMAL")
 
 
 def by_schema(field: ConnectSchema, sampled: str) -> tuple[str, str]:
-    """The type and the encoding of a column for a field; the type of the sample, where the schema says none."""
+    """Return the type and encoding of a column for a field; the type of the sample if the schema has none."""
     if _is_number_in_text(field):
         return "numeric[]" if field.items else "numeric", ""
     if field.type == "array" and field.items:
@@ -257,13 +256,13 @@ def key_members(sample: Sample, unwraps: bool = True) -> tuple[Inferred, ...]:
 
 
 def _naming(columns: Sequence[Inferred]) -> tuple[Inferred, ...]:
-    """These columns, if each of them may be one of a key."""
+    """Return these columns if each of them may be one of a key, else none."""
     fit = all(each.type in _KEY_TYPES and not each.nullable and len(each.path) == 1 for each in columns)
     return tuple(columns) if fit else ()
 
 
 def rows_by_schema(columns: Sequence[Inferred]) -> tuple[Inferred, ...] | None:
-    """The columns of the rows in the schemas of Debezium's envelopes; None where they are none."""
+    """Return the columns of the rows in the schemas of Debezium's envelopes; None if they are none."""
     if not {"op", "source", "after"} <= {each.path[0] for each in columns}:
         return None
     inside = (each for each in columns if each.path[0] == "after" and len(each.path) > 1)
@@ -271,7 +270,7 @@ def rows_by_schema(columns: Sequence[Inferred]) -> tuple[Inferred, ...] | None:
 
 
 def by_connect_names(columns: Sequence[Inferred], schemas: Sequence[WriterSchema]) -> tuple[Inferred, ...]:
-    """The columns with the types that Debezium names in schemas in Avro, of which Avro's own say less."""
+    """Return the columns with the types that Debezium names in Avro schemas, where Avro's own say less."""
     fields = dict[JsonPath, ConnectSchema]()
     for schema in schemas:
         if schema.language is SchemaLanguage.AVRO:

@@ -80,7 +80,7 @@ def _column(name: str, kind: str, description: str, *tests: Any) -> dict[str, An
 
 
 def _accepted_values(pipeline: Pipeline, config: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each set of the suite as a test of its column; one that lets rows pass into the table only warns."""
+    """Yield each set of the suite as a test of its column; one that lets rows pass into the table only warns."""
     suite = read_suite(pipeline)
     for each in suite.expectations if suite else ():
         kwargs = each.configuration["kwargs"]

@@ -22,7 +22,7 @@ _EPOCHS = ((10**14, "epoch_us"), (10**11, "epoch_ms"), (0, "epoch_s"))
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The columns of the key, none where the table is known by event_id; the others; and what was unsure, in lines."""
+    """The columns of the key, none if the table is known by event_id; the others; and the doubts, in lines."""
 
     key: tuple[Column, ...]
     columns: tuple[Proposed, ...]
@@ -72,9 +72,7 @@ def match(
 
 
 def _by_name(inferred: Sequence[Proposed]) -> dict[str, Proposed]:
-    """The values by their names, and by the last part of their paths where that is of one alone; as they are written,
-    and as columns are named by default.
-    """
+    """Index the values by name as written and by default, and by the last part of their paths if that is unique."""
     by_last = defaultdict(list)
     for each in inferred:
         last = each.column.path[-1]
@@ -86,7 +84,7 @@ def _by_name(inferred: Sequence[Proposed]) -> dict[str, Proposed]:
 
 
 def _declared(column: ExistingColumn, inferred: Column, values: Sequence[object]) -> Column:
-    """The column with the type that the table has, read from what the records have."""
+    """Return the column with the type that the table has, read from the records' form."""
     type_ = parse_type(column.type)
     same = type_.name == inferred.type.name
     encoding = inferred.encoding if same else encodings_of(type_.name)[0]

@@ -1,6 +1,6 @@
 """A sample and its schemas -> a pipeline file and a suite, as text; nothing is asked and nothing is written here.
 
-The file has a comment for each thing that was unsure; the suite has what the sample never breaks.
+The file has a comment for each doubt; the suite has the rules that the sample never breaks.
 """
 
 import re
@@ -56,7 +56,7 @@ _NUMBER = "the event id as a number: event_id is a text"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A path, or None for what Kafka has, with the reason for it and what else there was."""
+    """A path, or None for Kafka's own value, with the reason for it and the alternatives."""
 
     path: JsonPath | None
     why: str
@@ -93,7 +93,7 @@ def choose_event_id(proposed: Sequence[Proposed], seen: Seen, key_first: bool) -
 
 
 def _given(event_id: str, proposed: Sequence[Proposed], seen: Seen) -> Choice:
-    """The event id that the caller names, which has to be in the records."""
+    """Return the event id that the caller names; the records must have it."""
     if event_id == "key":
         return Choice(None, f"as given; {_shown_share([key for key in seen.keys if key is not None])}")
     columns = {format_path(each.column.path): each.column for each in proposed}
@@ -151,7 +151,7 @@ def choose_publish_at(proposed: Sequence[Proposed]) -> Choice:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The names that the caller gives; no suite is named without ``suite``, and no ``event_id`` is to be chosen.
+    """The names that the caller gives; ``suite``: write one. Without ``event_id`` the sample decides.
 
     The columns are those of the table, where it is ``existing``.
     """
@@ -226,7 +226,7 @@ def propose(
     of_kafka_key = event_id.path is None and all(each.key is not None for each in key)
     deletes = (sample.tombstones > 0 or is_unwrapped) and of_kafka_key and source.envelope is None
     tombstone = Tombstone.DELETE if deletes else Tombstone.QUARANTINE
-    if DELETED in added:  # what else marks a delete only repeats it
+    if DELETED in added:  # other marks of a delete only repeat it
         tombstone = Tombstone.SKIP
     read = {event_id.path, *(each.column.path for each in matched.columns), *(each.path for each in key)}
     if by_log:
@@ -283,7 +283,7 @@ def _is_added(path: JsonPath) -> bool:
 
 
 def _delete_when(added: Mapping[str, Column]) -> FieldCondition | None:
-    """What ExtractNewRecordState marks deletes by."""
+    """Return the condition by which ExtractNewRecordState marks deletes."""
     if DELETED in added:
         return FieldCondition(added[DELETED].path, True if added[DELETED].type.name == "boolean" else "true")
     return FieldCondition(added[OP].path, "d") if OP in added else None
@@ -356,7 +356,7 @@ def _of_sample(sample: Sample, record: RecordShape) -> list[str]:
 
 
 def _refused(decoder: Decoder, sample: Sample) -> list[str]:
-    """Return what the proposed file would refuse of the sample, with the first detail of each reason."""
+    """Return what the proposed file would refuse in the sample, with the first detail of each reason."""
     outcomes = [decoder.decode(each.value, _key(decoder, each.key), each.timestamp) for each in sample.records]
     refusals = [outcome.reasons for outcome in outcomes if isinstance(outcome, Refusal)]
     counts = Counter((reason.path, reason.code) for reasons in refusals for reason in dict.fromkeys(reasons))
@@ -486,9 +486,9 @@ _Entry = dict[str, Any]
 
 
 def suite_document(name: str, columns: Sequence[Column], values: Mapping[str, Sequence[object]]) -> _Entry | None:
-    """The suite in Great Expectations' JSON; None where there is nothing to expect.
+    """Return the suite in Great Expectations' JSON; None if there is nothing to expect.
 
-    Its expectations warn: a sample is no proof. What the table itself refuses, a null where none may be, needs none.
+    Its expectations warn: a sample proves nothing. What the table itself refuses, such as a null, needs none.
     """
     entries = list[_Entry]()
     for column in columns:

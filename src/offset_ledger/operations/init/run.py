@@ -122,7 +122,7 @@ def read_table(name: str) -> ExistingTable | None:
 
 
 def check_proposal(proposal: Proposal) -> None:
-    """Check that the text, read as a pipeline file is read, says what was proposed.
+    """Check that the text, read as a pipeline file, is what was proposed.
 
     Raises:
         PipelineFileError: the parser does not take it.
@@ -175,14 +175,14 @@ class SampledSchemas:
 
     @property
     def lookup(self) -> Lookup:
-        """Finds these schemas by id."""
+        """Return these schemas by id."""
         known: dict[SchemaRef, WriterSchema | SchemaProblem] = {**self.unusable}
         known |= {schema.schema_id: schema for schema in (*self.values, *self.keys)}
         return lambda ids: {id_: known[id_] for id_ in ids if id_ in known}
 
 
 def read_schemas(source: Source, sample: Sample, registry: Registry) -> SampledSchemas:
-    """The schemas that the records name; the latest of the topic's subject, where there are no records.
+    """Return the schemas that the records name; the latest of the topic's subject if there are no records.
 
     Raises:
         ConfigurationError: the records name none, or the registry has none of them.

@@ -1,4 +1,4 @@
-"""From which age each kind of history is pruned."""
+"""The age from which each kind of history is pruned."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -8,7 +8,7 @@ from typing import Self
 from offset_ledger.base.units import parse_span
 from offset_ledger.errors import ConfigurationError
 
-YOUNGEST = timedelta(days=30)  # the ledger page draws so much of the past
+YOUNGEST = timedelta(days=30)  # the ledger page shows the last 30 days
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class Ages:
 
     @classmethod
     def same(cls, age: timedelta) -> Self:
-        """One age for every kind."""
+        """Return one age for every kind."""
         return cls(*[age] * len(KINDS))
 
     @classmethod
     def parse(cls, older_than: str, keep: Iterable[str]) -> Self:
-        """The ages of ``90d`` for every kind, but for those of ``keep``, such as ``audits=365d``; deletes only there.
+        """Parse ages: ``90d`` is for every kind, except those of ``keep``, such as ``audits=365d``; deletes only there.
 
         Raises:
             ConfigurationError: it is no kind or no age.
@@ -46,7 +46,7 @@ class Ages:
         return cls(**ages)
 
     def check(self) -> None:
-        """Raise ConfigurationError for an age at which the ledger page would lose what it shows."""
+        """Raise ConfigurationError for an age at which the ledger page would lose a part of its charts."""
         for kind in KINDS:
             if (age := getattr(self, kind)) < YOUNGEST:
                 raise ConfigurationError(

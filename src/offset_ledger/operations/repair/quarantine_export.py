@@ -48,7 +48,7 @@ def _record(row: Any) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> str:
-    """As Postgres's COPY writes it: NULL is nothing, an empty text is "". The module csv does not tell them apart."""
+    """Return the value as Postgres's COPY writes it: NULL is nothing, an empty text "". Python's csv merges both."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

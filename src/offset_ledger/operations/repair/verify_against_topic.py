@@ -1,6 +1,4 @@
-"""Verify against the topic: what it still has is decoded again into temporary tables, and compared with the table and
-the quarantine.
-"""
+"""Verify against the topic: its records are decoded again, and compared with the table and the quarantine."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +53,7 @@ _COMMA = sql.SQL(", ")
 
 @dataclass(frozen=True, slots=True)
 class TopicComparison:
-    """The ranges that were read again, and what of table and quarantine differs; ``notes`` are no violations."""
+    """The ranges that were read again, and the differences of table and quarantine; ``notes`` are no violations."""
 
     ranges: tuple[OffsetRange, ...]
     records: int
@@ -64,7 +62,7 @@ class TopicComparison:
 
 
 def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
-    """Read what the topic still has of the committed ranges, and compare it by identity and value.
+    """Read the committed ranges that the topic still has, and compare them by identity and value.
 
     The records are decoded by today's pipeline file into temporary tables, and the comparison is one transaction. So
     the topic may be of any size, and a batch may commit meanwhile.
@@ -72,7 +70,7 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
     Raises:
         TopicRecreated, LogTruncated: the cursors belong to another log.
         UnknownTopic: the topic does not exist, and was not retired.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
@@ -107,7 +105,7 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
 def _compare(
     cursor: Cursor, pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot
 ) -> tuple[list[Violation], list[str]]:
-    """The violations, SHOWN of each query, and notes about what an earlier pipeline file explains."""
+    """Yield the violations, SHOWN of each query, and notes about what an earlier pipeline file explains."""
     arguments = {
         "pipeline": pipeline.name,
         "topic_id": cursors.log_id,
@@ -161,7 +159,7 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str], groups: Map
         "rows": _rows(pipeline, [column.name for column in record.columns if column.name in stored], groups),
         **row_formats(record),
     }
-    # The clocks of two partitions need not agree: of a record in another one than that of the row nothing is said.
+    # The clocks of two partitions need not agree: a record in another partition than the row's proves nothing.
     newer, newest_first = "({order}) > ({stored_order})", [f"s.{name} DESC" for name in order_columns(record)]
     tables["expected"] = sql.SQL("expected")
     if record.log_orders:
@@ -180,9 +178,7 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str], groups: Map
 
 
 def _rows(pipeline: Pipeline, columns: Sequence[str], groups: Mapping[str, str]) -> sql.Composable:
-    """The rows of the pipeline's topic with their bookkeeping, and once more for each group of columns, with the place
-    of the record that gave it.
-    """
+    """The rows of the topic with their bookkeeping, and again for each group of columns by the record that gave it."""
     if pipeline.bookkeeping is pipeline:
         return sql.SQL("(SELECT *, '' AS _group FROM {} AS r)").format(rows_of(pipeline))
     kept = [name for name, _ in target_columns(pipeline.bookkeeping)]
@@ -246,7 +242,7 @@ class _RecordByRecord:
 def read_again(
     session: Session, pipeline: Pipeline, ranges: Sequence[OffsetRange]
 ) -> tuple[tuple[OffsetRange, ...], int]:
-    """Decode what the topic still has of the ranges into ``topic_rows``, ``topic_refused`` and ``topic_skipped``.
+    """Decode the ranges that the topic still has into ``topic_rows``, ``topic_refused`` and ``topic_skipped``.
 
     Returns the ranges that were read, which ``topic_ranges`` has too, and how many records they have.
     """

@@ -1,6 +1,4 @@
-"""What servers say of topics: when unread records go, and where a topic stands. For pages the answers are cached for
-seconds: a page does not wait for servers, and many pages ask them once.
-"""
+"""Answers of servers about topics, cached for seconds: pages do not wait for servers, and ask them once together."""
 
 import logging
 import time
@@ -36,7 +34,7 @@ Answer = TypeVar("Answer")
 
 
 class CachedAnswers(Generic[Key, Answer]):
-    """Asks in ``threads`` of its own; an answer is used for all requests of ``max_age`` seconds."""
+    """A cache of answers, asked in ``threads`` of its own; one serves all requests of ``max_age`` seconds."""
 
     def __init__(self, name: str, max_age: float, timeout: float, threads: int) -> None:
         self._max_age = max_age
@@ -59,7 +57,7 @@ class CachedAnswers(Generic[Key, Answer]):
 
 
 def ask_topic(kafka: KafkaClient, topic: str) -> BrokerSnapshot:
-    """Return a snapshot of the topic, with what deletes from it."""
+    """Return a snapshot of the topic, with the settings that delete from it."""
     snapshot = kafka.snapshot(topic)
     retention = Retention.from_settings(kafka.settings(topic, *SETTINGS))
     logs = kafka.sized_logs(topic) if retention.bytes is not None else {}
@@ -75,7 +73,7 @@ def ask_broker(pipeline: Pipeline, timeout: float = 2.0) -> BrokerSnapshot:
 
 
 class BrokerCache:
-    """Asks brokers and registries in threads of its own; an answer is used for all requests of ``max_age`` seconds."""
+    """A cache of answers of brokers and registries, asked in threads of its own; see :class:`CachedAnswers`."""
 
     def __init__(
         self,
@@ -88,7 +86,7 @@ class BrokerCache:
         self._asked = CachedAnswers[tuple[str, str], BrokerAnswer]("ledger-page", max_age, timeout, threads)
 
     def answers(self, shown: Iterable[Pipeline]) -> dict[str, BrokerAnswer]:
-        """What is known of each pipeline's topic, after ``timeout`` seconds at the latest."""
+        """Return the state of each pipeline's topic, after ``timeout`` seconds at the latest."""
         known = {pipeline.name: pipeline for pipeline in shown}
         topics = {_topic(each): partial(self._topic_answer, each) for each in known.values()}
         registries = {
@@ -144,7 +142,7 @@ def unread_deadline(pipeline: Pipeline) -> Deadline | None:
     By ``retention.bytes`` it is an estimate, made where the login may see the sizes of logs (Describe on the cluster).
 
     Raises:
-        OffsetLedgerError: a server or the leader of a partition is away, or the login may not see the topic.
+        OffsetLedgerError: a server or the leader of a partition is unavailable, or the login may not see the topic.
     """
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)

@@ -1,4 +1,4 @@
-"""Overview: a line for each pipeline of the files and of their ledgers; one that cannot be read hides no other."""
+"""Overview: a line for each pipeline of the files and of their ledgers; an unreadable one hides no other."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -25,7 +25,7 @@ _TIMEOUT = 5  # seconds for a cluster: a person is waiting for the answer
 
 @dataclass(frozen=True, slots=True)
 class PipelineLine:
-    """Where one pipeline stands, in a line; None is what is not known.
+    """The standing of one pipeline in a line; None is what is not known.
 
     ``newest_record`` is the newest timestamp among the last committed records of its partitions. ``blocked_by`` says
     what stops it, ``error`` why some of this could not be read, ``retired`` who has settled that its topic is gone.
@@ -45,7 +45,7 @@ class PipelineLine:
     head: HeadBatch | None = None
 
 
-# What the ledger says of one pipeline: its name, the pipeline of a file that has it, and its open head batch.
+# The ledger's view of one pipeline: its name, the pipeline of its file, and its open head batch.
 _Known = tuple[str, Pipeline | None, Ledger, Batch | None]
 
 
@@ -83,7 +83,7 @@ def overview(folder: Path = FOLDER) -> tuple[PipelineLine, ...]:
 
 
 def _in_ledger(conn_id: str, of_ledger: list[Pipeline]) -> list[_Known]:
-    """The pipelines of these files, and those of their ledger that no file has any more."""
+    """Return the pipelines of these files, and those of their ledger without a file."""
     try:
         with reading(conn_id, "offset-ledger status") as cursor:
             ledger = read_ledger(cursor)
@@ -97,7 +97,7 @@ def _in_ledger(conn_id: str, of_ledger: list[Pipeline]) -> list[_Known]:
 
 
 def _topics(conn_id: str, sources: Sequence[Pipeline]) -> list[BrokerAnswer]:
-    """What the cluster says of the topic of each pipeline."""
+    """Return the cluster's answer about the topic of each pipeline."""
     try:
         with connect_kafka(get_connection(conn_id), timeout=_TIMEOUT) as kafka:
             answers = []

@@ -1,6 +1,4 @@
-"""Where a pipeline stands, by what its ledger knows and its broker answered: its partitions, and its condition in a few
-words, the most severe one that applies. Pure.
-"""
+"""The standing of a pipeline by its ledger and its broker: its partitions, and the most severe condition. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +30,7 @@ class BrokerSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class LedgerPartition:
-    """What the ledger knows of a partition; the log as the newest batch saw it.
+    """The ledger's state of a partition; the log as the newest batch saw it.
 
     ``complete_to`` is the newest record timestamp of the last committed range that had one. Nothing from the
     cursor on was compacted before ``unread_since``; None where the pipeline does not delete by tombstones.
@@ -50,7 +48,7 @@ class LedgerPartition:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where one partition stands, in offsets.
+    """The position of one partition, in offsets.
 
     lag: stable offsets of the log that are not committed, never below 0; None while the broker does not say.
     lost: offsets that were deleted before they were committed; they are no lag. cut_off: the log ends below the
@@ -74,8 +72,9 @@ class Position:
 def log_of(
     known: LedgerPartition | None, live: PartitionSnapshot | None, broker: BrokerSnapshot | None
 ) -> tuple[int, int, int, datetime] | None:
-    """Return log start, last stable offset and high watermark as the broker says if it answered, else as the newest
-    batch saw them, and when; None if neither knows them.
+    """Return log start, last stable offset, high watermark and their time, of the broker or else the newest batch.
+
+    None if neither knows them.
 
     A snapshot that is older than the newest batch is not used if the batch moved the cursor beyond its high watermark.
     """
@@ -163,7 +162,7 @@ def totals(shown: Sequence[Position]) -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class BrokerAnswer:
-    """What is known of a topic now: a snapshot, or why there is none; ``gone`` where it does not exist.
+    """The state of a topic now: a snapshot, or why there is none; ``gone`` if it does not exist.
 
     ``refused``: the broker did answer, with an error. ``registry_problem``: why the registry of its schemas is silent.
     """
@@ -177,7 +176,7 @@ class BrokerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What a ledger knows of some pipelines, by name, or why it could not be read.
+    """The ledger's state of some pipelines, by name, or why it could not be read.
 
     ``pipelines`` are rows of ``standing/pipelines.sql``; a pipeline that was never planned has none. ``retired`` says
     who has settled that a topic is gone.
@@ -215,8 +214,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a pipeline stands; ``problem`` is what the next plan stops at, ``question`` what people have to decide,
-    ``silence`` why nobody may be staging the batch that is staging.
+    """The standing of a pipeline: ``problem`` is what the next plan stops at, ``question`` waits for a person.
+
+    ``silence``: why nobody may be staging the batch that is staging.
     """
 
     partitions: tuple[Position, ...]
@@ -230,7 +230,7 @@ class Standing:
 
 
 def assess(pipeline: Pipeline, ledger: Ledger, topic: BrokerAnswer, now: datetime) -> Standing:
-    """Return where the pipeline stands by what its ledger knows and its broker answered."""
+    """Return where the pipeline stands by its ledger and its broker's answer."""
     row, broker = ledger.pipelines.get(pipeline.name), topic.snapshot
     topic_id = row["topic_id"] if row else None
     # The cursors of a topic that was recreated say nothing about its log; one that is gone has no log.
@@ -277,7 +277,7 @@ def _condition(
 
 
 def question(row: LedgerRow | None) -> str | None:
-    """Return what people have to decide before the pipeline goes on; None if nothing."""
+    """Return the decision that the pipeline waits for; None if there is none."""
     if row and row["state"] == "rejected":
         return f"batch {row['batch_id']} is rejected and requires a decision"
     if row and row["state"] == "staging" and row["late"]:
@@ -286,9 +286,7 @@ def question(row: LedgerRow | None) -> str | None:
 
 
 def silence(row: LedgerRow | None, now: datetime) -> str | None:
-    """Return that the attempt at the open batch has no session in Postgres, since when, and who goes on; None if it has
-    one.
-    """
+    """Return since when the open batch's attempt has no session in Postgres, and who goes on; None if it has one."""
     if row is None or not row["silent_since"]:
         return None
     seconds = (now - row["silent_since"]).total_seconds()

@@ -1,6 +1,4 @@
-"""Reading for those who show: pipeline files, parsed again only when they change, and ledgers, in short read-only
-transactions, each on one snapshot.
-"""
+"""Read access for pages and the exporter: cached pipeline files, and ledgers in short read-only transactions."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +45,7 @@ def reading(conn_id: str, name: str = "offset-ledger page") -> Iterator[Cursor]:
 
 
 def read_ledger(cursor: Cursor, names: Sequence[str] | None = None) -> Ledger:
-    """Return what the ledger knows of these pipelines, or of all but the forgotten ones."""
+    """Return the ledger's state of these pipelines, or of all but the forgotten ones."""
     arguments = {"pipelines": None if names is None else list(names), "limit": COUNTED}
     pipelines = {row["pipeline"]: row for row in read_rows(cursor, "standing/pipelines", **arguments)}
     partitions: dict[str, list[LedgerPartition]] = {}
@@ -83,7 +81,7 @@ def pipelines_folder(dags: Path) -> Path:
 
 
 def read_pipelines(*folders: Path) -> KnownPipelines:
-    """Every pipeline of the folders; a file with mistakes does not hide the others."""
+    """Return every pipeline of the folders; a file with mistakes does not hide the others."""
     pipelines: dict[str, Pipeline] = {}
     problems: list[str] = []
     try:

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """Where one partition stands, in offsets; ``cursor`` is None before it is first planned.
+    """The position of one partition, in offsets; ``cursor`` is None before it is first planned.
 
     lag: offsets of the log that are not committed, never below 0. lost: offsets that were deleted before they were
     committed; they are no lag. cut_off: the log ends below the cursor, or the topic was recreated.
@@ -73,7 +73,7 @@ class HeadBatch:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """Where a pipeline stands.
+    """The standing of a pipeline.
 
     ``head`` is ``open_batch`` in values; ``state`` is that of the ledger page. ``waits_for`` is the decision that the
     open batch needs and why, that its attempt is silent, or what of it the table refuses. ``remerge`` says what an
@@ -98,7 +98,7 @@ def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus
 
     Raises:
         UnknownTopic: the topic does not exist, and was not retired.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     try:
         with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
@@ -114,7 +114,7 @@ def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus
         head = batches.open_head(cursor, pipeline.name)
         letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
         unfinished = read_unfinished(cursor, pipeline.name, topic.snapshot.snapshot) if topic.snapshot else ()
-        with suppress(psycopg2.Error), savepoint(cursor):  # the commit says what keeps it from writing
+        with suppress(psycopg2.Error), savepoint(cursor):  # the commit reports why it cannot write
             refused = refused_by_table(cursor, pipeline, head)
     offsets = counted(sum(total_width(part.ranges) for part in unfinished), "offset")
     remerge = (
@@ -165,9 +165,7 @@ def waits_for(head: Batch | None) -> str | None:
 
 
 def refused_by_table(cursor: Cursor, pipeline: Pipeline, head: Batch | None) -> str | None:
-    """Return the records of a validated batch that a unique constraint or a foreign key of the table would refuse now;
-    None if there are none.
-    """
+    """Return the records of a validated batch that a constraint of the table would refuse now; None if none."""
     if head is None or head.state is not State.VALIDATED or pipeline.record.append:
         return None
     tables = StagingTables(head.attempt)
@@ -220,9 +218,7 @@ def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class BatchMetrics:
-    """``lag`` is in offsets, None if the broker does not say; ``seconds`` are by step, without steps that did not run,
-    as for a skipped loss.
-    """
+    """The metrics of a batch: ``lag`` in offsets, None if unknown, and ``seconds`` by the steps that ran."""
 
     lag: int | None
     records: int

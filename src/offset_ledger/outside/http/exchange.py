@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, bounded in time and size; an answer that is no answer becomes one clear error."""
+"""One HTTP request and its answer, bounded in time and size; a malformed or missing response is one clear error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service: its name in messages, and the errors of one that does not answer and of one that answers too much."""
+    """A service: its name in messages, and the errors for no answer and for one that is too large."""
 
     name: str
     unavailable: type[OffsetLedgerError]
@@ -166,7 +166,7 @@ def untrusted(where: str, reason: str) -> ConfigurationError:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it came from, without the steps of a handshake that wait for the other side."""
+    """Return the error and its causes, without the steps of a handshake that wait for the other side."""
     while error is not None:
         if not isinstance(error, ssl.SSLWantReadError | ssl.SSLWantWriteError):
             yield error

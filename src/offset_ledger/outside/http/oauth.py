@@ -1,4 +1,4 @@
-"""Bearer tokens of a token endpoint (OAuth 2.0, client credentials), each used until most of its time has passed."""
+"""Bearer tokens of a token endpoint (OAuth 2.0, client credentials), each used for most of its lifetime."""
 
 import base64
 import ssl
@@ -42,7 +42,7 @@ def is_token_url(url: str) -> bool:
 
 
 class TokenSource:
-    """The current token; asked for anew when it is about to expire. ``issued`` is what no message may show."""
+    """The current token, renewed when it is about to expire. ``issued`` is what no message may show."""
 
     def __init__(
         self, oauth: OAuth, context: ssl.SSLContext, timeout: float, keys: Keys, unavailable: type[OffsetLedgerError]

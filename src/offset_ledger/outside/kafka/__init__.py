@@ -1,1 +1,1 @@
-"""Kafka: the one place that asks a cluster what a topic is and which offsets it has."""
+"""Kafka: the one place that asks a cluster about topics and offsets."""

@@ -1,6 +1,6 @@
 """Committed records of offset ranges, in lists, by librdkafka: a third of the processor time of kafka-python.
 
-Its errors become the package's: which are final, and what a broker that refuses the login means.
+Its errors become the package's: which ones are final, and what a refused login means.
 """
 
 import re
@@ -41,8 +41,9 @@ Next = Callable[[], OffsetRange | None]
 
 
 class ReadLists(Protocol):
-    """Reads a range in lists of the client's records; ``then`` may be asked, before the last list is given, for the
-    range that is read next: it is fetched meanwhile.
+    """A function that reads a range in lists of the client's records.
+
+    Before the last list it may ask ``then`` for the next range, which is fetched meanwhile.
     """
 
     def __call__(self, topic: str, wanted: OffsetRange, then: Next = ...) -> Iterator[list[Any]]:
@@ -56,11 +57,11 @@ _SETTINGS = {
     "enable.auto.commit": False,
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
-    "enable.partition.eof": True,  # says when what is left of a range is control records
+    "enable.partition.eof": True,  # tells when only control records are left of a range
     "check.crcs": True,
-    "receive.message.max.bytes": 2**31 - 1,  # also of what a zstd batch unpacks to, in threefold steps
+    "receive.message.max.bytes": 2**31 - 1,  # also for an unpacked zstd batch, in threefold steps
     "fetch.wait.max.ms": 10,
-    "queued.max.messages.kbytes": 16_384,  # fetched ahead; what lies behind the range is thrown away
+    "queued.max.messages.kbytes": 16_384,  # fetched ahead; records behind the range are thrown away
     "fetch.queue.backoff.ms": 5,  # a full queue is looked at again: by default a second later, when it is long empty
 }
 _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
@@ -87,7 +88,7 @@ class _BulkReader:
         self._connection = connection
         self._settings = {**librdkafka_arguments(connection), **_SETTINGS, **callbacks}
         self._consumer: Consumer | None = None
-        self._next: tuple[str, int, int] | None = None  # what the consumer would give, if it is asked
+        self._next: tuple[str, int, int] | None = None  # the consumer's next position
 
     def close(self) -> None:
         if self._consumer:
@@ -102,7 +103,7 @@ class _BulkReader:
         self._refused = error
 
     def _go_to(self, topic: str, partition: int, position: int) -> Consumer:
-        """The consumer, which fetches from there on: one that is made without a partition connects 50 ms later."""
+        """Return the consumer, which fetches from there on: one made without a partition connects 50 ms later."""
         if not self._consumer:
             self._consumer = Consumer(self._settings, logger=rdkafka_log)
         if self._next != (topic, partition, position):
@@ -144,7 +145,7 @@ class _BulkReader:
                 )
 
     def _end(self, topic: str, wanted: OffsetRange, message: Message) -> int:
-        """The offset up to which the log was read, if the message says that; an error that does not pass is raised."""
+        """Return the offset up to which the log was read, if the message has it; raise an error that does not pass."""
         error = message.error()
         assert error is not None
         if error.code() == KafkaError._PARTITION_EOF:
@@ -163,7 +164,7 @@ class _BulkReader:
 
 
 def _offset(message: Message) -> int:
-    """Its type allows None, for messages that are to be produced."""
+    """Return the offset; its type allows None, for messages that are to be produced."""
     return cast(int, message.offset())
 
 
@@ -172,7 +173,7 @@ _OF_THE_GROUP = KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def refused(connection: Connection, name: str, text: str) -> OffsetLedgerError | None:
-    """The error for what librdkafka says of a login or a certificate that was refused; None if it may yet succeed."""
+    """Return the error for a login or a certificate that librdkafka reports as refused; None if it may yet succeed."""
     where = f"Kafka at {bootstrap_servers(connection)}"
     if name == "_SSL" and (reason := _VERIFY.search(text)):
         return untrusted(where, reason.group(1))
@@ -183,7 +184,7 @@ def refused(connection: Connection, name: str, text: str) -> OffsetLedgerError |
 
 
 def final(servers: str, error: KafkaError) -> OffsetLedgerError | None:
-    """The error for an answer of a broker that stays the same; None for what may pass, or is of librdkafka itself."""
+    """Return the error for an answer of a broker that stays the same; None if it may pass, or is librdkafka's own."""
     if error.code() < 0 or error.code() == _OF_THE_GROUP:
         return None
     from kafka import errors as kafka_errors  # takes 0.3 s of CPU, and a reader without trouble needs none of it

@@ -61,7 +61,7 @@ class KafkaClient:
         return does_not_answer(self._admin.servers, f"{asked}: it closes the connection")
 
     def count_brokers(self) -> int:
-        """How many brokers the cluster lists."""
+        """Return how many brokers the cluster lists."""
         return self.ask(lambda admin: len(topics.describe_cluster(admin)["brokers"]))
 
     def version(self) -> tuple[int, ...]:
@@ -110,9 +110,9 @@ class KafkaClient:
         return self.ask(lambda admin: str(topics.describe_cluster(admin)["cluster_id"]))
 
     def snapshot(self, topic: str, read_before: bool = False) -> TopicSnapshot:
-        """One snapshot of the topic, its ends being last stable offsets.
+        """Return one snapshot of the topic; its ends are last stable offsets.
 
-        Brokers that do not know a topic that was ``read_before`` are asked again for some seconds: one that has just
+        A topic that was ``read_before`` and is unknown now is asked for again for some seconds: a broker that has just
         started may not know all topics yet.
 
         Raises:
@@ -136,15 +136,15 @@ class KafkaClient:
         return self.ask(lambda admin: sized_logs(admin, topic))
 
     def offsets_at(self, topic: str, since: datetime) -> dict[int, int | None]:
-        """Per partition the first offset whose record timestamp is at or after ``since``; None where none is."""
+        """Return per partition the first offset whose record timestamp is at or after ``since``; None if none is."""
         return {p: first.offset if first else None for p, first in self.first_at(topic, since).items()}
 
     def first_at(self, topic: str, since: datetime) -> dict[int, FirstAt | None]:
-        """Per partition the first record at or after ``since``, with its timestamp; None where none is."""
+        """Return per partition the first record at or after ``since``, with its timestamp; None if there is none."""
         return self.ask(lambda admin: offsets.first_records_at(admin, topic, since))
 
     def epoch_ends(self, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
-        """Per partition where the log of this leader epoch and of earlier ones ends; absent where there is none.
+        """Return per partition where the log of this leader epoch and of earlier ones ends; absent if there is none.
 
         An end below an offset that was committed means that an unclean election truncated the log (KIP-101, KIP-320).
         A leader that does not know the epoch yet is asked again.
@@ -202,7 +202,7 @@ def connect_kafka(connection: Connection, timeout: float = inf) -> Iterator[Kafk
 
 
 def take_snapshot(admin: Admin, topic: str) -> TopicSnapshot:
-    """One snapshot of the topic, its ends being last stable offsets."""
+    """Return one snapshot of the topic; its ends are last stable offsets."""
     described = topics.describe_available_topic(admin, topic)
     partitions = topics.partition_numbers(described)
     # Starts before ends: a start that moves between the two answers is caught by the read, not hidden by it.
@@ -245,7 +245,7 @@ def sized_logs(admin: Admin, topic: str) -> dict[int, SizedLog]:
 
 
 def log_sizes(admin: Admin, topic: str, led: Mapping[int, int]) -> dict[int, int]:
-    """By partition the bytes on its leader's disk.
+    """Return the bytes on the leader's disk by partition.
 
     Absent is unknown: without Describe on the cluster a broker answers with an error code, which kafka-python drops,
     and with no log; a folder that failed is answered the same way.

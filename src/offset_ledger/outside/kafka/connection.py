@@ -13,7 +13,7 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.outside.connections import Connection
 from offset_ledger.outside.http.oauth import Keys, is_token_url
 
-# Whatever a client of librdkafka logs it also says to error_cb, which makes one error of it.
+# A librdkafka client also reports to error_cb what it logs, which makes one error of it.
 if (rdkafka_log := logging.getLogger("librdkafka")).level == logging.NOTSET:
     rdkafka_log.setLevel(logging.CRITICAL + 1)
 
@@ -48,7 +48,7 @@ MECHANISMS: Mapping[str, tuple[Names, Names]] = {
     "GSSAPI": ((), (SERVICE, PRINCIPAL, KEYTAB)),
 }
 """The keys that each SASL mechanism must have, and those that it may have."""
-# What kafka-python calls them, with dots.
+# Their names in kafka-python, with dots.
 _OTHER_NAMES = {
     "sasl.mechanisms": "sasl.mechanism",
     "sasl.plain.username": USERNAME,
@@ -140,7 +140,7 @@ def _common(connection: Connection) -> dict[str, object]:
 
 
 def bootstrap_servers(connection: Connection) -> str:
-    """``host:port,host:port`` as the connection says.
+    """Return the connection's ``host:port,host:port``.
 
     Raises:
         ConfigurationError: it says none.
@@ -221,7 +221,7 @@ def aws_region(connection: Connection, settings: Mapping[str, str]) -> str:
 
 
 def login_of(settings: Mapping[str, str]) -> str:
-    """Who logs in and how, for messages: no secret is in it."""
+    """Return the login and its mechanism for messages, without a secret."""
     mechanism = settings.get("sasl.mechanism", "PLAIN")
     who = next((settings[key] for key in (USERNAME, OIDC.client_id, PRINCIPAL, ROLE) if settings.get(key)), None)
     return f"login {who!r} by {mechanism}" if who else f"the login by {mechanism}"

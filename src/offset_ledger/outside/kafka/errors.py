@@ -46,7 +46,7 @@ def unavailable(servers: str, error: BaseException) -> OffsetLedgerError:
 
 
 def does_not_answer(servers: str, what: str) -> ConfigurationError:
-    """The error for brokers that speak Kafka's protocol and lack a part of it that is needed here."""
+    """Return the error for brokers that speak Kafka's protocol but lack a part of it that is needed here."""
     return ConfigurationError(
         f"Kafka at {servers} does not answer {what}; brokers are needed that answer as those of Kafka 3.6 and newer do"
     )

@@ -31,7 +31,7 @@ def log_starts(admin: Admin, topic: str, partitions: Iterable[int]) -> dict[int,
 
 
 def high_watermarks(admin: Admin, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-    """The end of each log, as far as it is replicated."""
+    """Return the end of each log up to which it is replicated."""
     return _offsets(_list(admin, topic, dict.fromkeys(partitions, OffsetSpec.LATEST)))
 
 
@@ -59,7 +59,7 @@ def record_times(admin: Admin, topic: str) -> tuple[datetime, datetime] | None:
 
 
 def first_records_at(admin: Admin, topic: str, since: datetime) -> dict[int, FirstAt | None]:
-    """Per partition the first record whose timestamp is at or after ``since``; None where none is."""
+    """Return per partition the first record whose timestamp is at or after ``since``; None if there is none."""
     millis = max(0, ceil(since.timestamp() * 1000))  # negative ones have a meaning of their own
     partitions = partition_numbers(describe_available_topic(admin, topic))
     listed = _list(admin, topic, dict.fromkeys(partitions, millis))
@@ -70,7 +70,7 @@ def first_records_at(admin: Admin, topic: str, since: datetime) -> dict[int, Fir
 
 
 def epoch_ends(admin: Admin, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
-    """Per partition where the log of this leader epoch and of earlier ones ends; absent where the partition is gone."""
+    """Return per partition where the log of this leader epoch and earlier ones ends; absent if it is gone."""
     leaders: dict[int, list[int]] = {}
     for partition in describe_available_topic(admin, topic)["partitions"]:
         if partition["partition_index"] in epochs:
@@ -82,7 +82,7 @@ def epoch_ends(admin: Admin, topic: str, epochs: Mapping[int, int]) -> dict[int,
         for answer in admin.send(request, leader).topics[0].partitions:
             if answer.error_code:
                 raise kafka_errors.for_code(answer.error_code)(f"{topic} {answer.partition}")
-            if answer.end_offset < 0:  # a former leader: it was away when this epoch began
+            if answer.end_offset < 0:  # a former leader: it was unavailable when this epoch began
                 raise kafka_errors.UnknownLeaderEpochError(f"{topic} {answer.partition}")
             ends[answer.partition] = int(answer.end_offset)
     return ends

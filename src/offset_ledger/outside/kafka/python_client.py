@@ -41,7 +41,7 @@ _WITHOUT_TLS = "write another security.protocol, or the port that has TLS"
 
 
 def kafka_python_arguments(connection: Connection) -> dict[str, object]:
-    """The arguments that every client of kafka-python is made with; it raises what :func:`refused` says.
+    """Return the arguments of every kafka-python client; it raises what :func:`refused` says.
 
     Raises:
         ConfigurationError: the connection has a value that no client takes, or needs a package that is not installed.
@@ -109,7 +109,7 @@ def _client(connection: Connection, **settings: Any) -> KafkaNetClient:
 
 
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]
-    """Connections, of which none is tried again with a login or a certificate that was refused."""
+    """Connections; none is tried again with a login or a certificate that was refused."""
 
     def __init__(self, connection: Connection, net: NetworkSelector, **settings: Any) -> None:
         super().__init__(net, **settings)
@@ -119,7 +119,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         self.asked = ""
 
     def send(self, request: Any, *arguments: Any, **options: Any) -> Any:
-        """As the base class; ``asked`` is the name of the last question but for the cluster's own metadata."""
+        """Send as the base class does; ``asked`` is the last request's name but for the cluster's own metadata."""
         if not isinstance(request, MetadataRequest):
             self.asked = type(request).__name__.removesuffix("Request")
         return super().send(request, *arguments, **options)
@@ -138,7 +138,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
             self._refused[node_id] = meant
 
     def _wrong_listener(self, node_id: Any) -> OffsetLedgerError | None:
-        """The error if none of bootstrap.servers can be the one that is meant; they are looked at once."""
+        """Return an error if every address of bootstrap.servers is the wrong listener; they are looked at once."""
         if self._looked or self.bootstrapped or not self.cluster.is_bootstrap(node_id):
             return None
         self._looked, brokers = True, self.cluster.bootstrap_brokers()
@@ -151,7 +151,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         receive = transport._sock_recv
 
         def receive_all() -> tuple[bytes, Exception | None]:
-            """What came, and only then that the broker has closed: kafka-python would lose why it refuses the login."""
+            """Return what came before the broker closed: kafka-python would lose why it refuses the login."""
             data, error = receive()
             return data, None if data else error
 
@@ -209,7 +209,7 @@ class _Part(bytes):
 
 
 if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
-    # It logs twenty lines for each connection, which would bury ours; what fails is raised, and logged by us.
+    # It logs twenty lines for each connection, which would bury ours; errors are raised, and logged by us.
     _client_log.setLevel(logging.ERROR)
 
 

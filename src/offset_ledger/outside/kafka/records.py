@@ -1,6 +1,6 @@
 """The records of offset ranges, by kafka-python: it logs in everywhere, and gives header names of any bytes.
 
-Of a range also the timestamp of its first or its last record alone.
+It also gives the timestamp of a range's first or last record alone.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _RecordReader:
     def __init__(self, connection: Connection, isolation: str) -> None:
         self._connection, self._isolation = connection, isolation
         self._consumer: KafkaConsumer | None = None
-        self._next: tuple[TopicPartition, int] | None = None  # what the consumer would give, if it is asked
+        self._next: tuple[TopicPartition, int] | None = None  # the consumer's next position
 
     def close(self) -> None:
         if self._consumer:
@@ -129,7 +129,7 @@ def last_timestamps(connection: Connection, topic: str, ranges: Ranges) -> Times
 
 
 def _timestamps(connection: Connection, topic: str, ranges: Ranges, last: bool) -> Timestamps:
-    """With a consumer of its own: one that paused partitions and then seeks back leaves out some of many."""
+    """Read with a consumer of its own: one that paused partitions and then seeks back leaves out some of many."""
     wanted = {TopicPartition(topic, p): (start, end) for p, (start, end) in ranges.items() if start < end}
     if not wanted:
         return {}

@@ -41,7 +41,7 @@ def current_token(connection: Connection) -> CurrentToken | None:
 
 
 def oauth_callback(connection: Connection, on_error: Callable[[OffsetLedgerError], None]) -> dict[str, Callback]:
-    """librdkafka's ``oauth_cb`` for the connection, if it takes a token; ``on_error`` is given why there is none later.
+    """The ``oauth_cb`` of librdkafka, if the connection takes a token; ``on_error`` is given why there is none later.
 
     It raises why there is none now: while librdkafka makes a client, an error of the callback is lost.
     """

@@ -91,7 +91,7 @@ class TopicConfigs:
 
 
 def topic_configs(admin: Admin, topic: str, *names: str) -> TopicConfigs:
-    """The settings of these names, or all if none is given; none where this login may not read them."""
+    """Return the settings of these names, or all if none is given; none if this login may not read them."""
     asked = ConfigResource(ConfigResourceType.TOPIC, topic, list(names) or None)
     configs = describe_configs(admin, [asked])[topic]
     own = frozenset(name for name, config in configs.items() if config["config_source"] == _OF_THE_TOPIC)
@@ -100,7 +100,7 @@ def topic_configs(admin: Admin, topic: str, *names: str) -> TopicConfigs:
 
 
 def topic_settings(admin: Admin, topic: str, *names: str) -> dict[str, str]:
-    """These settings of the topic, with Kafka's default for what the broker leaves out.
+    """Return these settings of the topic, with Kafka's default for what the broker leaves out.
 
     Raises:
         ConfigurationError: the broker leaves one out whose default says nothing about this topic.
@@ -112,7 +112,7 @@ def topic_settings(admin: Admin, topic: str, *names: str) -> dict[str, str]:
 
 
 def unanswered(admin: Admin, topic: str, names: Sequence[str]) -> Exception:
-    """Why these settings are not in an answer: kafka-python leaves out those that this login may not read."""
+    """Return why these settings are not in an answer: kafka-python leaves out those that this login may not read."""
     request = admin.client._describe_configs_request([ConfigResource(ConfigResourceType.TOPIC, topic, list(names))])
     (answer,) = admin.send(request).results
     if answer.error_code:
@@ -165,7 +165,7 @@ def elect_preferred_leaders(admin: Admin, topic: str, partitions: Iterable[int])
 
 
 def broker_settings(admin: Admin, nodes: Iterable[int], names: Iterable[str]) -> dict[int, dict[str, str]]:
-    """These settings of these brokers; one that a broker does not have is left out."""
+    """Return these settings of these brokers; one that a broker does not have is left out."""
     wanted = list(names)
     resources = {node: ConfigResource(ConfigResourceType.BROKER, str(node), dict.fromkeys(wanted)) for node in nodes}
     configs = describe_configs(admin, list(resources.values()))

@@ -52,7 +52,7 @@ def open_writes(admin: Admin, topic: str, partitions: Iterable[int]) -> dict[Ope
 
 
 def has_transaction(admin: Admin, topic: str, offsets: OffsetRange) -> bool:
-    """Return whether these offsets have a record batch or a marker of a transaction: each batch says so of itself."""
+    """Return whether these offsets have a record batch or a marker of a transaction, as each batch tells."""
     leader = leaders(describe_available_topic(admin, topic))[offsets.partition]
     position = offsets.from_offset
     while position < offsets.until_offset:
@@ -106,7 +106,7 @@ def coordinated_transactions(
 
 
 def _coordinators(admin: Admin) -> list[int | None]:
-    """The brokers that coordinate transactions; None for each that is away, or if this login may not know."""
+    """The brokers that coordinate transactions; None for each that is unavailable, or if this login may not know."""
     (described,) = admin.client.describe_topics([_COORDINATORS])
     error = kafka_errors.for_code(described["error_code"])
     if error is kafka_errors.UnknownTopicOrPartitionError:

@@ -12,21 +12,21 @@ from offset_ledger.outside.connections import Connection
 from offset_ledger.outside.kafka.connection import librdkafka_arguments, rdkafka_log, reads_by_librdkafka
 from offset_ledger.outside.kafka.tokens import oauth_callback
 
-# The broker says more of it than librdkafka passes on.
+# The broker's reason is more precise than librdkafka's.
 _INVALID_RECORD = "; such as: Compacted topic cannot accept message without key"
 _KINDS = {
     KafkaError._MSG_TIMED_OUT: kafka_errors.KafkaTimeoutError,
     KafkaError._TIMED_OUT: kafka_errors.KafkaTimeoutError,
     KafkaError._UNKNOWN_TOPIC: kafka_errors.UnknownTopicOrPartitionError,
     KafkaError._FENCED: kafka_errors.ProducerFencedError,
-    # Of a group's offsets: its members have changed since the records were read.
+    # For a group's offsets: its members have changed since the records were read.
     KafkaError.ILLEGAL_GENERATION: kafka_errors.CommitFailedError,
     KafkaError.UNKNOWN_MEMBER_ID: kafka_errors.CommitFailedError,
 }
 
 
 def login(connection: Connection, on_error: Callable[[OffsetLedgerError], None]) -> dict[str, Any]:
-    """Return what a client of librdkafka needs to log in; ``on_error`` is given why there is no new token later.
+    """Return the login settings of a librdkafka client; ``on_error`` is given why there is no new token later.
 
     Raises:
         ConfigurationError: librdkafka cannot log in so.
@@ -57,7 +57,7 @@ def group_consumer(extra: Mapping[str, str], group: str, **more: Any) -> Consume
 
 
 def as_kafka_error(error: KafkaException, trouble: KafkaError | str | None = None) -> Exception:
-    """Return librdkafka's error as Kafka's own of that name; ``trouble`` is what the client said before."""
+    """Return librdkafka's error as Kafka's own of that name; ``trouble`` is what the client reported before."""
     cause: KafkaError = error.args[0]
     code = cause.code()
     kind: type[Exception] = _KINDS.get(code, kafka_errors.for_code(code) if code > 0 else kafka_errors.KafkaError)

@@ -22,7 +22,7 @@ class Partitioner(ABC):
 
 
 class RoundRobin(Partitioner):
-    """Each record to the next partition, whatever its key: even, and without order by key."""
+    """The partitioner that sends each record to the next partition, whatever its key: even, no order by key."""
 
     def __init__(self) -> None:
         self._turns: defaultdict[str, Iterator[int]] = defaultdict(count)

@@ -43,14 +43,14 @@ OnError = Callable[[Record, Exception], None]
 MAX_WAITING = 100_000  # records that were sent and not answered
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 SETTLE_EVERY = 500
-METADATA_SECONDS = 10.0  # so old may be what a partitioner is told of partitions and leaders
-GRACE_SECONDS = 10.0  # librdkafka answers for every record within its delivery timeout; so much later the wait ends
+METADATA_SECONDS = 10.0  # the age that a partitioner's view of partitions and leaders may have
+GRACE_SECONDS = 10.0  # librdkafka answers for every record within its delivery timeout; the wait ends this much later
 _CLOSE_SECONDS = 5
 _STEP_SECONDS = 0.2  # a signal is noticed only between two calls
 _UNANSWERED = -2  # no partition: librdkafka answers -1 for a record that has none
 _OF_TRANSACTIONS = "transaction.timeout.ms"
 _ENDED = (KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
-# Of the record itself, whatever the brokers do.
+# Errors of the record itself, whatever the brokers do.
 _REFUSED = (
     RecordTooLarge,
     ValueError,
@@ -66,7 +66,7 @@ _REFUSED = (
 
 
 class Summary(NamedTuple):
-    """A count of what was published: records acknowledged, the bytes of their values, and the time it took.
+    """A count of published records: those acknowledged, the bytes of their values, and the time it took.
 
     ``retried`` is None: librdkafka does not report how often it sent a record again.
     """
@@ -124,7 +124,7 @@ class _Sent:
 
 
 class Publisher:
-    """Sends records and keeps account of each; with a transactional id its whole life is one transaction.
+    """A producer that keeps account of each record; with a transactional id its whole life is one transaction.
 
     ``settings`` are the safe defaults and what the connection's extra names; ``partitioner`` is the hash of the key.
     """
@@ -162,7 +162,7 @@ class Publisher:
         self._began = time.monotonic()
         self._producer: Any = self._connect(settings)
         if transactional_id is not None:
-            # Which fences every producer that had the transactional id before.
+            # This fences every producer that had the transactional id before.
             try:
                 within(self._max_block, self._producer.init_transactions)
                 self._producer.begin_transaction()
@@ -192,7 +192,7 @@ class Publisher:
             raise ConfigurationError(f"librdkafka refuses the settings: {as_kafka_error(error)}") from error
 
     def _note(self, error: KafkaError) -> None:
-        """Keep what the client says of itself: a record that ran out of time does not know why."""
+        """Keep the client's own reports: a record that ran out of time does not know why."""
         if self._trouble is None or not self._trouble.fatal():
             self._trouble = error
 
@@ -238,7 +238,7 @@ class Publisher:
         known = self._partitions.get(topic)
         chosen = record.partition
         if known is None or ((chosen is None or chosen >= known[1]) and known[0] < time.monotonic()):
-            # Until when the answer holds, how many partitions there are, and which of them have a leader.
+            # The end of the answer's validity, the number of partitions, and those that have a leader.
             until = time.monotonic() + METADATA_SECONDS
             try:
                 described = self._producer.list_topics(topic, 1.0 if known else self._max_block).topics[topic]
@@ -270,7 +270,7 @@ class Publisher:
         return self._last
 
     def send_offsets(self, offsets: Sequence[TopicPartition], group: Any) -> None:
-        """Let a consumer group's offsets be committed with this transaction, or not at all.
+        """Commit a consumer group's offsets with this transaction, or not at all.
 
         ``offsets`` are confluent-kafka's, ``group`` a group id, or the group metadata of its consumer.
 
@@ -348,14 +348,14 @@ class Publisher:
     # -- the answers -------------------------------------------------------------------------------------------
 
     def _settle(self, max_records: int = 0, max_bytes: int = 0) -> None:
-        """Take what was answered, and wait while more than that many records or bytes were not."""
+        """Take the answers, and wait while more than that many records or bytes have none."""
         if self._unknown:
             raise self._unknown
         self._serve(self._producer.poll, 0)
         self._take_answers()
         if not self._cause and (len(self._waiting) > max_records or self._waiting_bytes > max_bytes):
             self._wait(self._timeout + GRACE_SECONDS, max_records, max_bytes)
-        if self._cause:  # nothing more is sent: learn what became of the rest
+        if self._cause:  # nothing more is sent: wait for the answers to the others
             self._wait(self._timeout + GRACE_SECONDS)
             raise self._failure(self._cause)
 
@@ -373,7 +373,7 @@ class Publisher:
             self._take_answers()
 
     def _serve(self, call: Callable[[float], int], seconds: float) -> None:
-        """Let the client deliver its answers; what ends it for good they say as well."""
+        """Poll the client for its answers; errors that end it for good are among them."""
         try:
             call(seconds)
         except KafkaException as fatal:
@@ -405,7 +405,7 @@ class Publisher:
             self._on_error(record, error)
 
     def _translated(self, error: Exception) -> Exception:
-        """Return the error under Kafka's own name, with what the client said of itself."""
+        """Return the error under Kafka's own name, with the client's own report."""
         if not isinstance(error, KafkaException):
             return error
         cause: KafkaError = error.args[0]
@@ -415,7 +415,7 @@ class Publisher:
         return as_kafka_error(KafkaException(cause), str(self._no_token) if self._no_token else trouble)
 
     def _fenced(self, cause: BaseException) -> ProducerFenced | None:
-        """Return the error for a producer that a newer one has replaced, if that is what ``cause`` says."""
+        """Return the error for a producer that a newer one has replaced, if ``cause`` is that."""
         fences = kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError
         if self._transactional_id is None or not isinstance(cause, fences):
             return None
@@ -483,7 +483,7 @@ def sendable(name: str) -> bool:
 
 
 def _check(record: Record) -> None:
-    """Refuse what is no record of Kafka, and the one moment that librdkafka takes for another."""
+    """Refuse what is not a record of Kafka, and the one moment that librdkafka reads as another."""
     if record.timestamp_ms is not None and not 0 <= record.timestamp_ms < 2**63:
         raise ValueError(f"a timestamp should be milliseconds since 1970, found {record.timestamp_ms}")
     if record.timestamp_ms == 0:

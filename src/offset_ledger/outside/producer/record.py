@@ -28,7 +28,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 def min_batch_bytes(record: Record) -> int:
-    """Return the bytes that a batch of this record alone takes uncompressed, but for a few bytes of lengths."""
+    """Return the uncompressed bytes of a batch of this record alone, without a few bytes of lengths."""
     headers = sum(len(name) + len(value) for name, value in record.headers)
     return _BATCH_BYTES + _RECORD_BYTES + len(record.key or b"") + len(record.value or b"") + headers
 
@@ -38,7 +38,7 @@ FETCH_BYTES = 1024 * 1024
 
 
 class RecordTooLarge(Exception):
-    """This record is not sent: topic or producer refuse it, or its readers fetch less at once."""
+    """An error: topic or producer refuse this record for its size, or its readers fetch less at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class ProducerSettings:
     transaction_timeout_ms: int = 60_000
 
     def problems(self, transactional: bool = False) -> Iterator[Problem]:
-        """All that is unsafe or contradicts itself."""
+        """Return all that is unsafe or contradicts itself."""
         yield from _of_acknowledgements(self)
         yield from _of_time(self)
         if transactional and (not self.enable_idempotence or self.acks != "all"):
@@ -151,7 +151,7 @@ def read_settings(
     allow: Collection[str] = (),
     transactional: bool = False,
 ) -> ProducerSettings:
-    """The settings that ``given`` and, behind it, the connection's extra name, safe defaults for the others.
+    """Return the settings that ``given`` and, after it, the connection's extra name, with safe defaults for the others.
 
     Raises:
         UnsafeSettings: with every mistake: a name or value that is none, and each combination that is not allowed.

@@ -22,7 +22,7 @@ _Int = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]  # one of Java's
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """That a schema refers to ``version`` of ``subject`` by ``name``."""
+    """A reference by ``name`` to ``version`` of ``subject``."""
 
     name: str
     subject: str
@@ -38,7 +38,7 @@ class Schema:
     references: tuple[Reference, ...] = ()
 
     def document(self) -> dict[str, object]:
-        """As the API writes it."""
+        """Return the schema as the API writes it."""
         references = [asdict(each) for each in self.references]
         return {"schemaType": str(self.language), "schema": self.text, "references": references}
 
@@ -112,7 +112,7 @@ class Registry:
             answer = _read(document, _Document, what)
             schema = _schema_of(answer, what)
             references = resolve(schema.references, self._version, what)
-            # Records keep the id of a subject that is deleted, as far as the registry knows it: softly.
+            # Records keep the id of a deleted subject, which the registry knows if the delete was soft.
             versions = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions?deleted=true")
             described = _read([] if versions is None else versions, tuple[_Version, ...], of_versions)
             subjects = tuple((_held(each.subject, "a subject", of_versions), each.version) for each in described)
@@ -122,7 +122,7 @@ class Registry:
         return self._schemas[schema_id]
 
     def by_guid(self, guid: UUID) -> WriterSchema | None:
-        """The schema with that GUID, under its id; None where the registry knows no such one, or no GUIDs at all.
+        """Return the schema with that GUID, under its id; None if the registry does not know it, or no GUIDs at all.
 
         Raises:
             UnusableSchema: as :meth:`schema`; or it is of another context than the URL of the registry.
@@ -150,11 +150,11 @@ class Registry:
         return self._schema_at(subject, "latest")
 
     def version(self, subject: str, version: int) -> WriterSchema | None:
-        """That version of the subject; None where the registry knows none."""
+        """Return that version of the subject; None if the registry knows none."""
         return self._schema_at(subject, str(version))
 
     def subjects(self) -> tuple[str, ...]:
-        """All subjects."""
+        """Return all subjects."""
         return _read(self._api.ask("GET", "/subjects"), tuple[str, ...], "the subjects")
 
     def versions(self, subject: str) -> tuple[int, ...]:
@@ -163,7 +163,7 @@ class Registry:
         return _read([] if answer is None else answer, tuple[_Int, ...], f"the versions of {subject!r}")
 
     def resolved(self, references: Sequence[Reference]) -> tuple[SchemaReference, ...]:
-        """All that these lead to, each before those that need it.
+        """Return all that these lead to, each before those that need it.
 
         Raises:
             UnusableSchema: the registry does not have one of them.
@@ -355,7 +355,7 @@ def _schema_of(answer: _Document, what: str) -> Schema:
 
 
 def _held(text: str, part: str, what: str) -> str:
-    """Return the text, which UTF-8 and Postgres can hold.
+    """Return the text after checking that UTF-8 and Postgres can hold it.
 
     Raises:
         UnusableSchema: they cannot.

@@ -1,7 +1,7 @@
 """The connection to a registry: its settings, and questions by path.
 
 The extra of an Airflow connection has the names of Confluent's own clients. A question goes to the URLs one after the
-other, logged in, and is retried while none is well.
+other, logged in, and is retried until one answers well.
 """
 
 import base64
@@ -57,7 +57,7 @@ _NOT_FOUND = (40401, 40402, 40403, 40408)  # subject, version, schema, a level o
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Certificates: whom to trust, and who we are."""
+    """The certificates: those to trust, and our own."""
 
     ca: str | None = None
     certificate: str | None = None
@@ -255,7 +255,7 @@ class Api:
 
 
 def _checked(answer: Answer) -> Any:
-    """The document of a good answer, None where there is no such thing; each other one has an error."""
+    """Return the document of a good answer, None if the registry does not have it; any other answer has an error."""
     if 200 <= answer.status < 300 and answer.document is not None:
         return answer.document
     error = answer.document if isinstance(answer.document, dict) else {}
@@ -291,7 +291,7 @@ def _checked(answer: Answer) -> Any:
 def _context_of_authorities(settings: Settings) -> ssl.SSLContext:
     asked = (*settings.urls, settings.oauth.token_url if settings.oauth else "")
     if not any(url.lower().startswith("https:") for url in asked):
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody is asked by TLS, and to read the authorities takes long
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # no URL uses TLS, and reading the authorities takes long
     import httpx  # not before a registry is asked: many verbs have this module, and few pipelines a registry
 
     return httpx.create_ssl_context()

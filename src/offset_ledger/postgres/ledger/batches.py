@@ -23,7 +23,7 @@ from offset_ledger.postgres.ledger.database import Cursor, named_sql
 
 
 def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
-    """The batch with its ranges, locked against every other step if asked; raises UnknownBatch where there is none."""
+    """Return the batch with its ranges, locked against every other step if asked; raises UnknownBatch if none."""
     if lock:
         cursor.execute("SELECT FROM offset_ledger.batch WHERE batch_id = %s FOR UPDATE", [batch_id])
     row: Any = cursor.execute(named_sql("batches/read"), [batch_id]).fetchone()
@@ -36,7 +36,7 @@ def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
 
 
 def why_missing(cursor: Cursor, batch_id: int) -> str:
-    """Of a batch that the ledger does not have: whether it may have been pruned, as the rest of a sentence."""
+    """Explain why a batch is missing, as the rest of a sentence: it may have been pruned."""
     prunings = cursor.run("batches/prunings", batch_id=batch_id)
     pruned = ", ".join(f"those of {row['pipeline']} on {row['pruned_at']:%Y-%m-%d}" for row in prunings)
     why = f": batches as old as it were pruned ({pruned}), and only their sums are kept" if pruned else ""
@@ -79,13 +79,13 @@ def validated_of_file(cursor: Cursor, pipeline: Pipeline) -> list[int]:
 
 
 def count_heads(cursor: Cursor, pipeline: str) -> int:
-    """How many head batches were ever planned for the pipeline."""
+    """Count the head batches that were ever planned for the pipeline."""
     row = cursor.execute("SELECT heads FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline]).fetchone()
     return int(row[0]) if row else 0
 
 
 def claimed_at(cursor: Cursor, batch_id: int) -> datetime:
-    """When the batch was claimed for its present attempt."""
+    """Return when the batch was claimed for its present attempt."""
     cursor.execute("SELECT claimed_at FROM offset_ledger.batch WHERE batch_id = %s", [batch_id])
     moment: datetime = cursor.one()["claimed_at"]
     return moment
@@ -107,7 +107,7 @@ def insert_batch(
     request: Mapping[str, Any] | None = None,
     after: Batch | None = None,
 ) -> int:
-    """Write a planned batch of the pipeline's present log with its ranges, and what was asked for; return its id.
+    """Write a planned batch of the pipeline's present log with its ranges and its request; return its id.
 
     It is ahead of the open head batch ``after``.
     """
@@ -156,7 +156,7 @@ def note_engine(cursor: Cursor, attempt: Attempt, choice: EngineChoice) -> None:
 
 
 def cut(cursor: Cursor, attempt: Attempt, ends: Mapping[int, int]) -> None:
-    """Let ranges of a batch that the attempt is staging end earlier, by partition; each keeps an offset at least."""
+    """End ranges of a batch that the attempt is staging earlier, by partition; each keeps an offset at least."""
     lock(cursor, attempt, State.STAGING)
     for partition, until_offset in ends.items():
         cursor.run("batches/cut_range", batch_id=attempt.batch_id, partition=partition, until_offset=until_offset)
@@ -183,7 +183,7 @@ def move(
 
 
 def lock(cursor: Cursor, attempt: Attempt, wanted: State) -> Batch:
-    """Lock the batch for the rest of the transaction; an attempt that has it no more, in this state, is refused."""
+    """Lock the batch for the rest of the transaction; refuse an attempt that no longer has it, in this state."""
     batch = read_batch(cursor, attempt.batch_id, lock=True)
     if (batch.attempt, batch.state) != (attempt, wanted):
         refuse(batch, attempt, wanted)
@@ -198,7 +198,7 @@ def refuse(batch: Batch, attempt: Attempt, wanted: State) -> NoReturn:
 
 
 def fenced_by(batch: Batch, attempt: Attempt) -> Fenced:
-    """The error of an attempt whose batch, as it is now, a newer one has claimed."""
+    """Return the error of an attempt whose batch, as it is now, a newer one has claimed."""
     return Fenced(
         f"batch {batch.batch_id} of {batch.pipeline}: this attempt has epoch {attempt.epoch}, a newer one claimed "
         f"epoch {batch.epoch}; this one committed nothing and ends here"

@@ -1,4 +1,4 @@
-"""Checks that the staging of a batch is whole: each planned offset once in its manifest, the tables as that says."""
+"""Checks that the staging of a batch is whole: each planned offset once in its manifest, as many rows as it says."""
 
 from collections.abc import Mapping, Sequence
 
@@ -63,7 +63,7 @@ def is_whole(cursor: Cursor, batch: Batch) -> bool:
 
 
 def check_not_whole(cursor: Cursor, batch: Batch) -> None:
-    """Check that nobody gives up a batch that needs no offset of the topic any more.
+    """Refuse to give up a batch that needs no offset of the topic any more.
 
     Raises:
         StateConflict: all that was planned is staged.

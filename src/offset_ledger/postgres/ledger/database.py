@@ -1,6 +1,4 @@
-"""Sessions with the database that holds the ledger and the target tables, the package's named SQL, and the ledger's
-numbered migrations in plain SQL.
-"""
+"""Sessions with the database of ledger and target tables, the package's named SQL, and numbered migrations."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,11 +29,12 @@ ONE_SNAPSHOT = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class Cursor(DictCursor):
-    """Rows by name and by place; typed, which psycopg2's own is not, and returned by what executes, as in psycopg 3."""
+    """A cursor with rows by name and by place; typed, unlike psycopg2's own, and execute returns it as in psycopg 3."""
 
     def execute(  # type: ignore[override]
         self, query: str | bytes | Composable, arguments: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> Self:
+        """Execute the query and return the cursor, so that a call can be chained."""
         if arguments is not None and isinstance(query, Composable):
             query = _with_percents(query)
         super().execute(query, arguments)  # type: ignore[no-untyped-call]
@@ -53,7 +52,7 @@ class Cursor(DictCursor):
 
 
 def _with_percents(query: Composable) -> Composable:
-    """The query, in which a % of a name or a text is one also beside arguments."""
+    """Return the query with each % of a name or a text escaped, as it has arguments."""
     if isinstance(query, Composed):
         return Composed(map(_with_percents, query.seq))
     if isinstance(query, Literal) and isinstance(query.wrapped, str):
@@ -80,12 +79,12 @@ def set_local(cursor: Cursor, name: str, value: str) -> None:
 
 
 def sample_little(cursor: Cursor) -> None:
-    """Let ANALYZE read 3,000 rows of a table, not 30,000, for the rest of the transaction: they tell enough here."""
+    """Have ANALYZE read 3,000 rows of a table, not 30,000, for the rest of the transaction: they tell enough here."""
     set_local(cursor, "default_statistics_target", "10")
 
 
 def read_only(cursor: Cursor) -> None:
-    """Let nothing write for the rest of the transaction, before its first query."""
+    """Forbid writes for the rest of the transaction, before its first query."""
     cursor.execute("SET TRANSACTION READ ONLY")
 
 
@@ -130,7 +129,7 @@ def _is_away(error: BaseException) -> bool:
 
 @contextmanager
 def connect(connection: Connection, name: str = SESSION_NAME, timeout: float = inf) -> Iterator[Session]:
-    """A session, closed afterwards; while the server is away it retries, for ``timeout`` seconds at most.
+    """A session, closed afterwards; while the server is unavailable it retries, for ``timeout`` seconds at most.
 
     Raises:
         ConfigurationError: the connection has an option that libpq does not know, its database does not exist, or a
@@ -156,7 +155,7 @@ def connect(connection: Connection, name: str = SESSION_NAME, timeout: float = i
 
 
 def _open(connection: Connection, arguments: Mapping[str, Any]) -> Session:
-    """A session; where no Postgres answers, look at once what does, if the connection names one host."""
+    """Return a session; if no Postgres answers, find out at once what does, if the connection names one host."""
     try:
         return open_session(arguments)
     except psycopg2.OperationalError as error:
@@ -213,7 +212,7 @@ def _unavailable(connection: Connection, error: psycopg2.Error) -> OffsetLedgerE
 
 @contextmanager
 def transaction(session: Session, mode: str = READ_COMMITTED) -> Iterator[Cursor]:
-    """One transaction: committed when the block ends, rolled back when it raises."""
+    """Open a transaction: committed when the block ends, rolled back when it raises."""
     with session.cursor(cursor_factory=Cursor) as cursor:
         try:
             session.begin(mode)
@@ -253,7 +252,7 @@ def timeout_setting(session: Session, name: str) -> float:
 
 
 def rows(session: Session, query: str | Composable, arguments: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:
-    """All rows of one query in a transaction of its own."""
+    """Return all rows of one query in a transaction of its own."""
     with transaction(session) as cursor:
         return cursor.execute(query, arguments).fetchall()
 
@@ -267,14 +266,14 @@ OLDEST = 15  # the first with UNIQUE NULLS NOT DISTINCT
 
 @cache
 def migrations() -> dict[int, tuple[str, str]]:
-    """number -> (name, SQL) of every migration the package carries, in order."""
+    """Return (name, SQL) of every migration the package carries by number, in order."""
     folder = files("offset_ledger.postgres").joinpath("sql", "migrations")
     named = sorted((f.name.removesuffix(".sql"), f) for f in folder.iterdir() if f.name.endswith(".sql"))
     return {int(name.split("_")[0]): (name, f.read_text()) for name, f in named}
 
 
 def migrate(session: Session) -> list[str]:
-    """Apply what is missing, all in one transaction, and return the names applied.
+    """Apply the missing migrations, all in one transaction, and return their names.
 
     Raises:
         ConfigurationError: Postgres is too old or not in UTF-8, or the ledger has migrations of another version of this
@@ -371,7 +370,7 @@ def _find_operators(session: Session, pipeline: Pipeline) -> None:
 
 @contextmanager
 def open_ledger_at(connection: Connection, name: str = SESSION_NAME, timeout: float = inf) -> Iterator[Session]:
-    """Open the ledger of a connection; while the server is away it retries, for ``timeout`` seconds at most."""
+    """Open the ledger of a connection; while the server is unavailable it retries, for ``timeout`` seconds at most."""
     with connect(connection, name, timeout=timeout) as session:
         check_migrated(session)
         yield session

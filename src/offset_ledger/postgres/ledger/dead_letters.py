@@ -1,4 +1,4 @@
-"""The outbox of dead letters: what waits, what was delivered where, and up to where that is known."""
+"""The outbox of dead letters: those that wait, those that were delivered, and the offsets up to which that is known."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def enqueue(cursor: Cursor, batch_id: int, topic: str) -> None:
 
 
 def waiting(cursor: Cursor, pipeline: str) -> dict[str, int]:
-    """How many letters wait for each dead letter topic."""
+    """Return how many letters wait for each dead letter topic."""
     return {row["topic"]: row["letters"] for row in cursor.run("dead_letters/waiting", pipeline=pipeline)}
 
 
@@ -44,7 +44,7 @@ def take(session: Session, pipeline: str, topic: str, limit: int) -> Generator[A
 
 
 def read_marks(session: Session, pipeline: str, topic_id: str) -> dict[int, int]:
-    """Per partition of the dead letter topic the offset below which every letter is marked as delivered."""
+    """Return by partition of the dead letter topic the offset below which every letter is marked as delivered."""
     query = "SELECT partition, next_offset FROM offset_ledger.dead_letter_mark WHERE pipeline = %s AND topic_id = %s"
     return {row["partition"]: row["next_offset"] for row in rows(session, query, [pipeline, topic_id])}
 
@@ -52,9 +52,9 @@ def read_marks(session: Session, pipeline: str, topic_id: str) -> dict[int, int]
 def compare(
     session: Session, pipeline: str, letters: Sequence[RecordPosition]
 ) -> tuple[set[RecordPosition], set[RecordPosition]]:
-    """Of these letters those that still wait in the outbox, and those whose record the cursors have yet to reach.
+    """Return the letters that still wait in the outbox, and those whose record the cursors have yet to reach.
 
-    Those are left from commits that the database has lost: their records will be quarantined again.
+    The latter are left from commits that the database has lost: their records will be quarantined again.
     """
     if not letters:
         return set(), set()

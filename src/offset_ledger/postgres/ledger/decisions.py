@@ -60,7 +60,7 @@ def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, wh
 
 def ask(cursor: Cursor, question: Question, origin: Origin) -> int:
     """Keep a question and return its id; the same question, asked by a run that did not wait for the answer, ends."""
-    pipelines.lock_pipeline(cursor, question.pipeline)  # in the order of whoever decides by another way
+    pipelines.lock_pipeline(cursor, question.pipeline)  # in the same order as every other way to decide
     if question.batch_id is not None:
         batches.read_batch(cursor, question.batch_id, lock=True)
     for asked in open_questions(cursor, question.pipeline, question.kind):
@@ -87,7 +87,7 @@ def answer(
 
 
 def approve(cursor: Cursor, question: Question, decision_id: int | None, origin: Origin, why: str) -> None:
-    """Keep a yes to the question that was asked, to those that runs still wait with, or to one that is kept now."""
+    """Record a yes to the question that was asked, to those with which runs still wait, or to one recorded now."""
     open_ids = answered_by(cursor, question.pipeline, question.kind, decision_id)
     for each in open_ids or [ask(cursor, question, origin)]:
         answer(cursor, each, QuestionAnswer.APPROVE, origin, why)

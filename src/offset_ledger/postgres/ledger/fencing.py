@@ -24,11 +24,11 @@ from offset_ledger.postgres.ledger.database import SESSION_NAME, Cursor, Session
 
 log = logging.getLogger(__name__)
 
-_SECONDS = 10  # for a database that is away: the step has waited for it already
+_SECONDS = 10  # for a database that is unavailable: the step has waited for it already
 _CLAIM = "hashtextextended('offset-ledger claim', %s)"  # shared by claims, so that a read can wait for them
 _LOCK_SECONDS = 150  # a session that is paused inside a transaction is ended by the server after 120
 _BEAT_SECONDS, _SILENT_SECONDS = 3, 30  # of a run that has a batch alone
-_GONE_SECONDS = 3  # until the server has ended the sessions of a process that was killed, whatever they did
+_GONE_SECONDS = 3  # until the server has ended the sessions of a killed process
 
 
 # A claim ends the sessions of older epochs, and then drops their tables.
@@ -132,7 +132,7 @@ def wait_for(session: Session, batch_ids: Collection[int], lock: Callable[[Curso
 
 @contextmanager
 def alone_at(connection: Connection, batch_id: int, origin: Origin, take_over: bool = False) -> Iterator[None]:
-    """Have the batch alone among runs outside of Airflow; a lock of a session that says so every few seconds.
+    """Lock out other runs of the batch outside of Airflow; a session shows every few seconds that it is alive.
 
     A run that Postgres has not heard of for half a minute is paused or its machine is gone: its session is ended. With
     ``take_over`` so are those of runs and attempts that are alive. A task of Airflow only checks for such runs: Airflow
@@ -189,7 +189,7 @@ T = TypeVar("T")
 
 
 def kept_awake(session: Session, source: Iterable[T]) -> Iterator[T]:
-    """The items of a slow source; a transaction that is open while the next one is waited for stays open.
+    """Yield the items of a slow source; an open transaction stays open while the next one is waited for.
 
     A process that is paused pings no more, so that it loses its session as any other.
     """
@@ -206,7 +206,7 @@ def kept_awake(session: Session, source: Iterable[T]) -> Iterator[T]:
 
 @contextmanager
 def _pinging(session: Session, every: float) -> Iterator[None]:
-    """Run a query every so many seconds (0: never), in a transaction if one is open; it ends before the block."""
+    """Run a query every ``every`` seconds (0: never), in a transaction if one is open; it ends before the block."""
     over = threading.Event()
 
     def ping() -> None:

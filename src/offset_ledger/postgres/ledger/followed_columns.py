@@ -15,7 +15,7 @@ from offset_ledger.postgres.ledger.database import Cursor
 
 
 def with_columns(cursor: Cursor, pipeline: Pipeline, batch_id: int | None = None) -> Pipeline:
-    """The pipeline with these columns too, as a batch of it is staged, validated and committed."""
+    """Return the pipeline with these columns too, as a batch of it is staged, validated and committed."""
     if not pipeline.has_more_columns:
         return pipeline
     followed = read(cursor, pipeline.name, batch_id)
@@ -48,11 +48,11 @@ def may_change(cursor: Cursor, batch_id: int) -> bool:
 
 
 def settle(cursor: Cursor, pipeline: str, batch_id: int) -> None:
-    """Let what the batch brings be columns of the pipeline, in the transaction that commits it."""
+    """Add what the batch brings to the columns of the pipeline, in the transaction that commits it."""
     cursor.run("following/settle", pipeline=pipeline, batch_id=batch_id)
 
 
 def keep(cursor: Cursor, pipeline: str, columns: Iterable[Column]) -> None:
-    """Let sampled columns be columns of the pipeline from now on."""
+    """Add sampled columns to the columns of the pipeline."""
     enter(cursor, pipeline, map(FollowedColumn, columns))
     settle(cursor, pipeline, 0)

@@ -1,6 +1,6 @@
-"""Texts of types that only Postgres can read: its input functions judge what was staged, and refuse what is no value.
+"""Texts of types that only Postgres can read: its input functions check what was staged, and refuse invalid values.
 
-From 16 on pg_input_is_valid answers. Where the server is older, or an input function raises instead of answering, all
+From 16 on pg_input_is_valid answers. If the server is older, or an input function raises instead of answering, all
 texts are read at once, and only if one is refused a function of the ledger catches what is raised for each.
 """
 
@@ -25,9 +25,9 @@ _WORDS, _NUMBER = r"\m(now|today|tomorrow|yesterday)\M", r"^-?[0-9]+(\.[0-9]+)?(
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A column of which so many texts are refused.
+    """A column some of whose texts are refused.
 
-    ``error`` is, in SQL over a staged row ``s``, why its text is refused, NULL where it is not. ``coordinates_sql``
+    ``error`` is, in SQL over a staged row ``s``, why its text is refused, NULL if it is not. ``coordinates_sql``
     selects ``_partition, _offset`` of each failing row, ``reasons_sql`` also its ``reason``.
     """
 
@@ -44,7 +44,7 @@ class Judged:
 
 
 def judge(cursor: Cursor, staging: sql.Identifier, record: RecordShape) -> list[Judged]:
-    """Let Postgres judge the staged texts; returns the columns of which some are refused."""
+    """Have Postgres judge the staged texts; return the columns of which some are refused."""
     judged = (_judge(cursor, staging, column) for column in record.all_columns if column.type.judged)
     return [each for each in judged if each.failing]
 

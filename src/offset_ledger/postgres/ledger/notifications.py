@@ -19,16 +19,16 @@ class DueNotification:
     link: str
 
 
-def see(cursor: Cursor, notice: Notice, notifier: str) -> None:
-    """Record what happened, for one notifier; nothing, if it was notified of this and that has not ended."""
+def record_seen(cursor: Cursor, notice: Notice, notifier: str) -> None:
+    """Record an event for one notifier; nothing if it was notified of this and that has not ended."""
     about = {"pipeline": notice.pipeline, "cause": notice.cause, "key": notice.key, "notifier": notifier}
-    cursor.run("notify/see", **about, subject=notice.subject, body=notice.body, link=notice.link)
+    cursor.run("notify/record_seen", **about, subject=notice.subject, body=notice.body, link=notice.link)
 
 
 def claim(cursor: Cursor, pipeline: str, notifier: str, seconds: float) -> DueNotification | None:
-    """The oldest notification that is not sent yet, for so many seconds; None if there is none.
+    """Claim the oldest unsent notification for ``seconds``, and return it; None if there is none.
 
-    What was last seen more than a day ago, or has ended, is not sent any more.
+    One that was last seen more than a day ago, or has ended, is not sent any more.
     """
     row = cursor.run("notify/claim", pipeline=pipeline, notifier=notifier, seconds=seconds).fetchone()
     if row is None:
@@ -45,8 +45,7 @@ def attempted(cursor: Cursor, notification_id: int, error: str | None) -> None:
 def end(
     cursor: Cursor, pipeline: str, causes: Collection[Cause], key: str | None = None, still: Collection[str] = ()
 ) -> None:
-    """Record that a cause has gone away, so that it is notified of when it comes back; of all keys, or of those
-    that begin with this word.
+    """Record that a cause has ended, so that its return is notified of; for all keys, or those that begin with ``key``.
 
     ``still`` are the keys that have not.
     """

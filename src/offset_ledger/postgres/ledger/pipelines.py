@@ -1,4 +1,4 @@
-"""A pipeline in the ledger: its topics, where it stands in their logs, and what is known of the logs below."""
+"""A pipeline in the ledger: its topics, its positions in their logs, and facts about the logs below."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from offset_ledger.postgres.ledger.database import SESSION_NAME, Cursor, Session
 
 
 def lock_pipeline(cursor: Cursor, pipeline: str) -> None:
-    """Let nobody else plan or commit for this pipeline until the transaction ends."""
+    """Lock the pipeline: nobody else plans or commits for it until the transaction ends."""
     cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s FOR UPDATE", [pipeline])
 
 
@@ -29,15 +29,15 @@ def lock_file(cursor: Cursor, file: str) -> list[str]:
 
 
 def lock_table(cursor: Cursor, pipeline: Pipeline) -> None:
-    """Let no other pipeline of the same file commit into the table until the transaction ends."""
+    """Lock the table: no other pipeline of the same file commits into it until the transaction ends."""
     query = "SELECT FROM offset_ledger.target_table WHERE target = %s FOR UPDATE"
     cursor.execute(query, [pipeline.target.name])
 
 
 def lock_planning(session: Session, pipeline: str, seconds: int) -> None:
-    """Let nobody else plan for this pipeline while the transaction that this begins is open.
+    """Lock planning: nobody else plans for this pipeline while the transaction that this begins is open.
 
-    Where the lock cannot be had within so many seconds, the caller goes on without it.
+    If the lock is not free within these seconds, the caller goes on without it.
     """
     session.begin()
     try:
@@ -64,7 +64,7 @@ def is_registered(cursor: Cursor, pipeline: str) -> bool:
 
 
 def registered_of(cursor: Cursor, pipeline: Pipeline) -> Pipeline | None:
-    """The pipeline as the ledger knows it, for what concerns the table: of several topics any that it has met."""
+    """Return the pipeline as the ledger knows it, for what concerns the table: of several topics any known one."""
     if not pipeline.source.several:
         return pipeline if is_registered(cursor, pipeline.name) else None
     cursor.execute("SELECT topic FROM offset_ledger.pipeline WHERE file = %s ORDER BY pipeline", [pipeline.file])
@@ -124,7 +124,7 @@ def registered_files(cursor: Cursor) -> list[str]:
 
 
 def waiting_records(cursor: Cursor, names: Sequence[str]) -> int:
-    """How many records of these pipelines wait in quarantine."""
+    """Return how many records of these pipelines wait in quarantine."""
     return int(cursor.run("renaming/waiting", names=names).one()["records"])
 
 
@@ -172,7 +172,7 @@ def lock_cursors(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, int]:
 
 
 def change_topic(cursor: Cursor, pipeline: str, log_id: str, cluster_id: str) -> None:
-    """Let the pipeline read another log from now on."""
+    """Make the pipeline read another log from now on."""
     cursor.run("pipelines/change_topic", pipeline=pipeline, topic_id=log_id, cluster_id=cluster_id)
 
 
@@ -190,7 +190,7 @@ def record_start_offsets(cursor: Cursor, pipeline: str, log_id: str, starts: Ite
 
 
 def has_snapshot_since(cursor: Cursor, pipeline: str, age: timedelta) -> bool:
-    """Return whether a snapshot that is at most so old was recorded."""
+    """Return whether a snapshot was recorded in the last ``age``."""
     query = "SELECT FROM offset_ledger.topic_look WHERE pipeline = %s AND seen_at > clock_timestamp() - %s"
     return bool(cursor.execute(query, [pipeline, age]).rowcount)
 
@@ -215,7 +215,7 @@ def record_snapshot(
 
 
 def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) -> tuple[Boundary, ...]:
-    """Every offset of these partitions up to which the ledger knows the present log: its start, committed ends."""
+    """Return the offsets of these partitions up to which the ledger knows the present log: start, committed ends."""
     known = cursor.run("pipelines/boundaries", pipeline=pipeline, partitions=list(partitions))
     return tuple(Boundary(*row) for row in known)
 
@@ -234,12 +234,12 @@ class Retirement:
 
 
 def retirements(cursor: Cursor, pipelines: Sequence[str]) -> dict[str, Retirement]:
-    """The decisions that hold for these pipelines, by pipeline."""
+    """Return the decisions in force for these pipelines, by pipeline."""
     return {row["pipeline"]: Retirement(*row[1:]) for row in cursor.run("topics/retired", pipelines=list(pipelines))}
 
 
 def read_retirement(pipeline: Pipeline) -> Retirement | None:
-    """The decision that holds for this pipeline, if there is one; raises DatabaseUnavailable."""
+    """Return the decision in force for this pipeline, if there is one; raises DatabaseUnavailable."""
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         return retirements(cursor, [pipeline.name]).get(pipeline.name)
 
@@ -255,6 +255,6 @@ def read_topics(cursor: Cursor, pipeline: Pipeline) -> tuple[str, ...]:
     return tuple(row["topic"] for row in cursor.fetchall())
 
 
-def came_later(cursor: Cursor, pipeline: Pipeline) -> bool:
+def matched_later(cursor: Cursor, pipeline: Pipeline) -> bool:
     """Return whether the topic of this pipeline began to match the pattern of its file after others had been read."""
-    return bool(cursor.run("topics/came_later", file=pipeline.file, topic=pipeline.source.topic).one()[0])
+    return bool(cursor.run("topics/matched_later", file=pipeline.file, topic=pipeline.source.topic).one()[0])

@@ -13,9 +13,9 @@ from offset_ledger.postgres.ledger.database import Cursor, Session, rows, set_lo
 
 @dataclass(frozen=True, slots=True)
 class OldPart:
-    """The old part of one log: what ended before ``older_than``, of the batches up to ``up_to`` (-1: of none).
+    """The old part of one log: what ended before ``older_than``, in the batches up to ``up_to`` (-1: none).
 
-    The same of the quarantined records, which have an age of their own.
+    Its quarantined records have an age of their own.
     """
 
     pipeline: str
@@ -63,7 +63,7 @@ class Run:
 
     @property
     def reached(self) -> int:
-        """Up to which id nothing is left to do."""
+        """The id up to which nothing is left to do."""
         return max(self.rereads, default=-1) if self.goes_on else self.summary
 
     @property
@@ -73,14 +73,14 @@ class Run:
 
     @property
     def removed(self) -> int:
-        """How many batches go."""
+        """The number of batches that go."""
         return len(self.summed) - 1 + len(self.rereads)
 
 
 def old_parts(
     cursor: Cursor, pipeline: str, older_than: datetime, records_older_than: datetime, keep: int
 ) -> list[OldPart]:
-    """Of each log of the pipeline what is old, its newest ``keep`` head batches left out."""
+    """Return what is old of each log of the pipeline, except its newest ``keep`` head batches."""
     cursor.execute("SELECT DISTINCT topic_id FROM offset_ledger.beginning WHERE pipeline = %s ORDER BY 1", [pipeline])
     parts = []
     for topic_id in [row[0] for row in cursor.fetchall()]:
@@ -94,7 +94,7 @@ def old_parts(
 
 
 def count_partitions(cursor: Cursor, part: OldPart) -> int:
-    """How many ranges a head batch of the log has at most."""
+    """Return how many ranges a head batch of the log has at most."""
     query = "SELECT count(*) FROM offset_ledger.beginning WHERE pipeline = %s AND topic_id = %s"
     return int(cursor.execute(query, [part.pipeline, part.topic_id]).one()[0])
 
@@ -106,9 +106,9 @@ def read_heads(cursor: Cursor, part: OldPart, after: int, limit: int) -> list[He
 
 
 def read_runs(cursor: Cursor, part: OldPart, heads: Sequence[Head], after: int, limit: int) -> Iterator[Run]:
-    """The runs of these heads, each with the other batches between the summary before it, ``after``, and its own.
+    """Return the runs of these heads, each with the other batches between the summary before it (``after``) and it.
 
-    Of the others there are up to ``limit`` in all: a run that has more of them goes on, and is the last.
+    There are up to ``limit`` others in all: a run that has more of them goes on, and is the last.
     """
     for kept, group in groupby(heads, key=lambda head: head.kept_by is not None):
         if not kept:
@@ -129,7 +129,7 @@ def note(cursor: Cursor, part: OldPart, origin: Origin) -> None:
 
 
 def sum_up(cursor: Cursor, part: OldPart, runs: Sequence[Run], origin: Origin) -> None:
-    """Let one batch stand for each run, and delete the others. The pipeline must be locked."""
+    """Replace each run by one batch, and delete the others. The pipeline must be locked."""
     set_local(cursor, "offset_ledger.pruning", part.pipeline)
     chosen = [(head.batch_id, run.summary, True) for run in runs for head in run.summed]
     chosen += [(batch_id, run.summary, False) for run in runs for batch_id in run.rereads]
@@ -151,8 +151,9 @@ def delete_batches(cursor: Cursor) -> None:
 def read_entries(
     cursor: Cursor, kind: str, arguments: Mapping[str, Any], after: int, limit: int
 ) -> tuple[int | None, list[int]]:
-    """The last of the next ids above ``after`` of ``kind`` (records, audits, notifications or schemas), None at the
-    end, and the ids of those that are old enough.
+    """Return the last of the next ids above ``after``, None at the end, and those that are old enough.
+
+    ``kind`` is records, audits, notifications or schemas.
     """
     rows = cursor.run(f"prune/{kind}", **arguments, after=after, limit=limit).fetchall()
     return rows[-1]["id"] if rows else None, [row["id"] for row in rows if row["goes"]]
@@ -164,6 +165,6 @@ def delete_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], ids:
 
 
 def unknown(session: Session, batch_ids: Sequence[int]) -> set[int]:
-    """The ids of these that no batch has any more."""
+    """Return the ids of these that no batch has any more."""
     query = "SELECT batch_id FROM offset_ledger.batch WHERE batch_id = ANY(%s) AND kind <> 'pruned'"
     return set(batch_ids) - {row[0] for row in rows(session, query, [list(batch_ids)])}

@@ -1,4 +1,4 @@
-"""Redrive batches and dismissals: which quarantined records a batch or a decision has, and what becomes of each."""
+"""Redrive batches and dismissals: the quarantined records of a batch or a decision, and their fate."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ from offset_ledger.postgres.ledger.staging import StagingTables
 
 @dataclass(frozen=True, slots=True)
 class RedriveChoice:
-    """A choice of unresolved records to try again: of this reason code, quarantined since, and at most how many."""
+    """A choice of unresolved records to try again: of this reason code, quarantined since then, at most ``limit``."""
 
     reason: str | None = None
     since: datetime | None = None
@@ -72,14 +72,14 @@ def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
 
 
 def staged_others(cursor: Cursor, tables: StagingTables) -> str | None:
-    """A record in staging, as partition:offset, that the batch did not choose; None where there is none."""
+    """Return a staged record, as partition:offset, that the batch did not choose; None if there is none."""
     names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
     row = cursor.execute(sql.SQL(named_sql("redrive/others")).format(**names), {"batch_id": tables.batch_id}).fetchone()
     return row[0] if row else None
 
 
 def settle(cursor: Cursor, tables: StagingTables) -> None:
-    """Mark what passes as resolved by this batch, and keep the new reasons of what does not."""
+    """Mark records that pass as resolved by this batch, and keep the new reasons of the others."""
     statement = sql.SQL(named_sql("redrive/settle")).format(refused=tables.identifier(tables.refused))
     cursor.execute(statement, {"batch_id": tables.batch_id})
 

@@ -13,7 +13,7 @@ KAFKA_TIMESTAMP = "kafka_timestamp"
 LOG = "log"
 APPENDED = "append"
 LOG_MOMENTS = ("_at", "_stored_at")
-"""What :func:`by_log` adds to staged rows: their moments and those of the stored ones; with its place for a group."""
+"""The columns that :func:`by_log` adds to staged rows: their moments and the stored ones; a group has its place."""
 
 
 def moment_of(record: RecordShape) -> str:
@@ -26,7 +26,7 @@ def moment_of(record: RecordShape) -> str:
 
 
 def words_for(record: RecordShape) -> str:
-    """What orders the rows where Kafka does."""
+    """Return the words for Kafka's order of the rows."""
     return "the log" if record.log_orders else "Kafka's timestamps"
 
 
@@ -49,8 +49,8 @@ def write_order(cursor: Cursor, pipeline: Pipeline, moment: str) -> None:
 def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bool:
     """Return whether a table of unknown order has rows that the moment of the pipeline file cannot order.
 
-    What is unknown was written when delete markers came of tombstones alone, and so had Kafka's timestamp. Markers
-    alone do not show what they have won over.
+    Tables of unknown order are from a time when only tombstones made delete markers, which so had Kafka's timestamp.
+    Markers alone do not show which rows they replaced.
     """
     if record.publish_at or record.publish_at_header:
         return _any(cursor, table, "_deleted")
@@ -162,7 +162,7 @@ def order_columns(record: RecordShape) -> list[str]:
 
 
 def rows_of(pipeline: Pipeline) -> sql.Composable:
-    """The table with the order of each row, or a query of those of the pipeline's topic alone.
+    """Return the table with the order of each row, or a query of those of the pipeline's topic alone.
 
     It is empty where rows have no coordinates.
     """
@@ -192,9 +192,10 @@ def _coordinates(pipeline: Pipeline, of: sql.Composable, batch_id: sql.Composabl
 def by_log(
     pipeline: Pipeline, staging: sql.Composable, batch_id: sql.Composable, groups: Sequence[str] = ()
 ) -> sql.Composable:
-    """Staged rows of a batch with the moments by which the log orders them and the stored rows of their keys.
+    """Return a batch's staged rows with the moments by which the log orders them, and the stored rows of their keys.
 
-    Of each of the ``groups`` of columns, too: there the records that have it are ordered, and the one that gave it.
+    The same holds for each of the ``groups`` of columns: the records that have it are ordered, and the one that gave
+    it.
     """
     record, first_wins = pipeline.record, pipeline.target.merge is Merge.SKIP_EXISTING
     parts = {
@@ -238,7 +239,7 @@ def _same_partition(record: RecordShape, stored: sql.Composable) -> sql.Composab
 
 
 def _stored_log(pipeline: Pipeline, of_batch: sql.Composable, stored: sql.Composable) -> sql.Composable:
-    """When the ledger began with the log of a stored record, if that is of the batch's topic."""
+    """Return the SQL of when the ledger began with the log of a stored record, if it is of the batch's topic."""
     began = _began(pipeline, of_batch, sql.SQL("{}._batch_id").format(stored), stored)
     if not pipeline.record.topic_names:
         return began
@@ -256,7 +257,7 @@ def _began(
 
 
 def staged_values(record: RecordShape, names: Iterable[str]) -> dict[str, sql.Composable]:
-    """These columns of a staged row ``s``; a text that Postgres judges becomes a value of its type."""
+    """Return these columns of a staged row ``s``; a text that Postgres judges becomes a value of its type."""
     casts = {column.name: sql.SQL(f"::{column.type.sql}") for column in record.columns if column.type.judged}
     return {name: sql.SQL("s.{}{}").format(sql.Identifier(name), casts.get(name, sql.SQL(""))) for name in names}
 

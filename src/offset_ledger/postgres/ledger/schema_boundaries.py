@@ -1,6 +1,4 @@
-"""The places where head batches met schemas that their columns were not enough for, what people have accepted, and the
-schemas themselves, kept as they were written.
-"""
+"""Schemas as they were written, the offsets where columns did not suffice for them, and what people have accepted."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -40,7 +38,7 @@ class FirstUse:
 
 @dataclass(frozen=True, slots=True)
 class SchemaBoundary:
-    """The first record of a partition that needs what the columns do not have; the batch ``ends`` there, or begins."""
+    """The first record of a partition that needs other columns; the batch ``ends`` there, or begins."""
 
     partition: int
     first_offset: int
@@ -62,7 +60,7 @@ class SchemaBoundary:
 
 
 def met(cursor: Cursor, tables: StagingTables, messages: bool) -> tuple[FirstUse, ...]:
-    """The schemas that the staged records name, with the bytes that say which of its ``messages`` one is."""
+    """Return the schemas that the staged records name, with the bytes that name one of its ``messages``."""
     head = sql.SQL(named_sql("following/message_head") if messages else "''::bytea")
     names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
     cursor.execute(sql.SQL(named_sql("following/met")).format(head=head, **names))
@@ -79,7 +77,7 @@ def record(cursor: Cursor, batch_id: int, boundaries: Iterable[SchemaBoundary]) 
 
 
 def read(cursor: Cursor, batch_id: int) -> tuple[SchemaBoundary, ...]:
-    """The boundaries that the batch has met."""
+    """Return the boundaries of the batch."""
     return tuple(
         SchemaBoundary(
             *(row["partition"], row["first_offset"], Writer(row["schema_id"], row["message"]), row["ends"]),
@@ -90,7 +88,7 @@ def read(cursor: Cursor, batch_id: int) -> tuple[SchemaBoundary, ...]:
 
 
 def opening(cursor: Cursor, batch_id: int) -> dict[Writer, dict[int, int]]:
-    """The schemas with which ranges of the batch begin, as far as it is known: partitions with their offsets."""
+    """Return the schemas at which ranges of the batch begin, if known: partitions with their offsets."""
     cursor.run("following/opening", batch_id=batch_id)
     first_offsets: dict[Writer, dict[int, int]] = {}
     for partition, schema_id, message, first_offset in cursor.fetchall():
@@ -111,7 +109,7 @@ def accept(cursor: Cursor, pipeline: str, differences: Iterable[Difference], ori
 
 
 def read_writer_schemas(cursor: Cursor, pipeline: str, refs: Iterable[SchemaRef]) -> dict[SchemaRef, WriterSchema]:
-    """The schemas of these ids and GUIDs that are kept."""
+    """Return the schemas of these ids and GUIDs that are kept."""
     wanted, kept = frozenset(refs), dict[SchemaRef, WriterSchema]()
     ids = [each for each in wanted if isinstance(each, int)]
     guids = [str(each) for each in wanted if isinstance(each, UUID)]
@@ -122,7 +120,7 @@ def read_writer_schemas(cursor: Cursor, pipeline: str, refs: Iterable[SchemaRef]
 
 
 def all_writer_schemas(cursor: Cursor, pipeline: str) -> tuple[WriterSchema, ...]:
-    """All schemas that are kept of the pipeline's records."""
+    """Return all schemas that are kept of the pipeline's records."""
     return tuple(_schema(*row) for row in cursor.run("schemas/read_all", pipeline=pipeline))
 
 

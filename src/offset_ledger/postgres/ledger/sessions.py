@@ -1,6 +1,4 @@
-"""Opening every session alike, so that settings of a database, a role or the environment change nothing, and finding
-out whether a pooler leaves the session its backend.
-"""
+"""Sessions that settings of a database, role or environment do not change, and a check for transaction pooling."""
 
 import re
 import select
@@ -32,7 +30,7 @@ from offset_ledger.postgres.connection import KEEPALIVE, postgres_arguments, tak
 
 Arguments = Mapping[str, Any]
 
-# What changes the values that are read or written, or what a statement sees. Set by the session itself: PGTZ and
+# Settings that change the values read or written, or what a statement sees. The session sets them: PGTZ and
 # PGDATESTYLE of the environment win over `options`, and a pooler may not pass those on.
 _PINNED = {
     "TimeZone": "UTC",  # else the first and last moments of Python have no local time
@@ -45,8 +43,8 @@ _PINNED = {
 }
 
 # A process that was paused inside a transaction, or whose machine is gone, keeps its locks until the server ends it.
-# A session that waits for Spark is idle for as long as Spark reads. What ends the session inside a statement cannot be
-# told from a server that went away.
+# A session that waits for Spark is idle for as long as Spark reads. A session ended inside a statement looks like
+# a server that is unavailable.
 _TIMEOUTS = {
     "idle_in_transaction_session_timeout": "120s",
     "idle_session_timeout": "0",
@@ -70,11 +68,11 @@ _INTERVAL = "client_connection_check_interval"
 _UNCHECKED = f"current_setting('{_INTERVAL}') = '0' AND version() !~* 'msvc|visual c|mingw'"
 _CHECKED = f"CASE WHEN {_UNCHECKED} THEN set_config('{_INTERVAL}', '2s', false) END"
 
-# Where this is `replica`, triggers and foreign keys of the ledger are off; not every login may set it.
+# With `replica`, triggers and foreign keys of the ledger are off; not every login may set it.
 _ROLE = "current_setting('session_replication_role')"
 
-# A backend that knows a session by this has what that has set, and nobody else's since. Behind a pooler which gives it
-# to others between two transactions it is gone, or theirs.
+# A backend with this mark still has the session's settings. Behind a pooler that gives the backend to others between
+# two transactions the mark is gone, or another session's.
 _MARK = "offset_ledger.session"
 _MARKED = f"current_setting('{_MARK}', true)"
 
@@ -84,18 +82,18 @@ _SETTINGS = "; ".join(f"SET LOCAL {name} TO '{value}'" for name, value in _PINNE
 _ROUNDS, _ROUND_SECONDS = 5, 2.0
 _OPTIONS_REFUSED = "unsupported startup parameter"
 _Place = tuple[str, ...]
-_without_options = set[_Place]()  # poolers that let nobody in who sends some
+_without_options = set[_Place]()  # poolers that refuse startup options
 _unshared = set[_Place]()  # poolers that leave a session its backend
 
 
 class Session(connection):
-    """A session that begins transactions by itself: psycopg2 would say nothing but BEGIN."""
+    """A session that begins transactions by itself: psycopg2 would send a plain BEGIN."""
 
     mark = ""
     _autocommit = False
 
     def begin(self, mode: str = READ_COMMITTED) -> None:
-        """Begin a transaction with all that it needs: what the session has set is trusted in no later one.
+        """Begin a transaction with all that it needs: settings of the session are trusted in no later one.
 
         Raises:
             ConfigurationError: a pooler has given the backend of the session to another one; or triggers and foreign
@@ -124,7 +122,7 @@ class Session(connection):
 
 
 def _or_text(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Read a value that Python's type has, and give the text of any other: infinity, 24:00:00, years before 1."""
+    """Read a value that Python's type has; return the text of any other: infinity, 24:00:00, years before 1."""
 
     def cast(value: Any, cursor: Any) -> Any:
         if value is not None and (value.endswith("infinity") or value == "24:00:00"):
@@ -171,7 +169,7 @@ def open_session(arguments: Arguments) -> Session:
         register_type(type_, session)
     try:
         place = _place(arguments)
-        # Of a pooler nothing is set before: in a backend that others get, it would meet them.
+        # Behind a pooler nothing is set before: others would get the backend with it.
         if not _set_up(session, settings, anywhere=place in _unshared):
             _prove_unshared(session, arguments)
             _unshared.add(place)
@@ -198,7 +196,7 @@ def sent_settings(arguments: Arguments) -> dict[str, str]:
 
 
 def _login(arguments: Arguments) -> tuple[Session, dict[str, str]]:
-    """A session, and what it has yet to set."""
+    """Return a session, and the settings that it still lacks."""
     settings, place = sent_settings(arguments), _place(arguments)
     given = {"connection_factory": Session, **arguments, "client_encoding": "UTF8"}
     options = "" if place in _without_options else f"{_FROM_THE_START} {arguments.get('options') or ''}"

@@ -1,4 +1,4 @@
-"""The errors of this package by Postgres's SQLSTATE, and what to do about each."""
+"""The errors of this package by Postgres's SQLSTATE, with advice for each."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from offset_ledger.errors import OffsetLedgerError
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The error that a SQLSTATE is: ``text`` goes on from the place, ``advice`` says what to do."""
+    """The meaning of a SQLSTATE: ``text`` goes on from the place, ``advice`` says what to do."""
 
     kind: type[OffsetLedgerError]
     text: str
@@ -91,7 +91,7 @@ _CANCELLED = Meaning(errors.TransientError, "had a statement cancelled by somebo
 
 
 def is_of_size(error: psycopg2.Error, size: int) -> bool:
-    """Return whether a row among so many bytes is too large for Postgres; memory runs out for other reasons too."""
+    """Return whether a row of ``size`` bytes is too large for Postgres; memory runs out for other reasons too."""
     state = error.pgcode or ""
     return state[:2] == "54" or "memory alloc request size" in str(error) or (state == "53200" and size > _LARGE)
 
@@ -104,20 +104,20 @@ def meaning(sqlstate: str | None, message: str = "") -> Meaning | None:
 
 
 def meaning_in(text: str) -> Meaning | None:
-    """The meaning of an error of which only a text is left, with the name of its class."""
+    """Return the meaning of an error of which only the text is left, with the name of its class."""
     match = _CLASS.search(text)
     return meaning(_STATES.get(match[1]), text) if match else None
 
 
 def explained(error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedgerError | None:
-    """The error to raise, naming constraint and trigger; None where the SQLSTATE alone says too little."""
+    """Return the error to raise, naming constraint and trigger; None if the SQLSTATE alone says too little."""
     of_ledger = (error.pgcode or "")[:2] == "23" and error.diag.schema_name == "offset_ledger"
     known = _INVARIANT if of_ledger else meaning(error.pgcode, str(error))
     return refusal(known, error, where, hint) if known else None
 
 
 def refusal(known: Meaning, error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedgerError:
-    """``where`` and what happened there, in one line; ``hint`` names a record."""
+    """Return ``where`` and what happened there, in one line; ``hint`` names a record."""
     diag = error.diag
     # The message, the key that it names, and the function that raised it: never a whole row.
     parts = [diag.message_primary or str(error)]

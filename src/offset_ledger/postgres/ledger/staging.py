@@ -39,9 +39,7 @@ _GROUPS = ("_groups", "text[]")  # those that the record gives
 
 @dataclass(frozen=True, slots=True)
 class StagingTables:
-    """The two tables of one attempt. ``claimed_at`` names the claim for its slices: batch and epoch have the same
-    numbers again where the database went back.
-    """
+    """The two tables of one attempt; ``claimed_at`` tells its slices from those of an equal epoch after a restore."""
 
     attempt: Attempt
     claimed_at: datetime | None = field(default=None, compare=False)
@@ -63,7 +61,7 @@ class StagingTables:
 
     @property
     def classes(self) -> str:
-        """Table of what becomes of each row; only the transaction that commits has it."""
+        """Table of the fate of each row; only the transaction that commits has it."""
         return f"{self.rows}_classes"
 
     def identifier(self, table: str) -> sql.Identifier:
@@ -114,9 +112,7 @@ def catalog_type(kind: str) -> str:
 
 
 def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
-    """Return whether the rows have the columns and the order that the pipeline file declares now; True where they
-    are gone.
-    """
+    """Return whether the rows have the columns and order that the file declares now; True if they are gone."""
     staged = {row[0]: row[1] for row in cursor.run("staging/columns", table=f"{SCHEMA}.{tables.rows}")}
     if not staged:
         return True
@@ -130,13 +126,13 @@ def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
 
 
 def _staged_as(record: RecordShape) -> str:
-    """What orders the rows, and the group of each column that has one."""
+    """Return what orders the rows, and the group of each column that has one."""
     groups = {column.name: column.group for column in record.columns if column.group}
     return f"{moment_of(record)} {json.dumps(groups)}" if groups else moment_of(record)
 
 
 def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
-    """Check that what was staged has the columns of the pipeline file: another type would round values silently.
+    """Check that the staged columns are those of the pipeline file: another type would round values silently.
 
     Raises:
         IncompleteStaging: the file has changed them since.
@@ -165,9 +161,7 @@ def create(cursor: Cursor, tables: StagingTables, pipeline: Pipeline) -> None:
 
 
 def staged_columns(cursor: Cursor, pipeline: Pipeline) -> list[tuple[str, str]]:
-    """The columns as they are staged, the texts of the key with the collation of the target, which exists: what is
-    equal there is equal here.
-    """
+    """The columns as staged; texts of the key have the target's collation, so that the same values are equal."""
     collated = key_collations(cursor, pipeline, staged=True)
     return [(name, collated.get(name, kind)) for name, kind in row_columns(pipeline.record, staged=True)]
 
@@ -185,7 +179,7 @@ def typed_keys(record: RecordShape, staging: sql.Composable) -> sql.Composable:
 
 
 def key_collations(cursor: Cursor, pipeline: Pipeline, staged: bool = False) -> dict[str, str]:
-    """The types of those columns of the key that have a collation, with that of the target, which exists."""
+    """Return the types of the key's columns that have a collation, with that of the target, which exists."""
     place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
     there = cursor.run("staging/collations", **place, columns=[column.name for column in pipeline.record.key_columns])
     types = {column.name: _type(column, staged) for column in pipeline.record.key_columns}
@@ -202,7 +196,7 @@ def definitions(columns: Iterable[tuple[str, str]], topic: str) -> sql.Composabl
 
 
 def drop_older(session: Session, attempt: Attempt) -> list[str]:
-    """Drop what older attempts at the batch have left, and return the names."""
+    """Drop the staging of older attempts at the batch, and return the names."""
     return _drop(session, lambda other: other.batch_id == attempt.batch_id and other.epoch < attempt.epoch)
 
 
@@ -264,19 +258,19 @@ def manifest(cursor: Cursor, tables: StagingTables) -> tuple[Slice, ...]:
 
 
 def count(cursor: Cursor, tables: StagingTables, table: str) -> dict[int, int]:
-    """How many rows or refusals there are, by partition."""
+    """Return how many rows or refusals there are, by partition."""
     query = sql.SQL("SELECT _partition, count(*) FROM {} GROUP BY 1").format(tables.identifier(table))
     return {row[0]: row[1] for row in cursor.execute(query)}
 
 
 def refused_by_reason(cursor: Cursor, tables: StagingTables, limit: int | None) -> list[dict[str, Any]]:
-    """The refusals by code and path, with at most ``limit`` coordinates of each."""
+    """Return the refusals by code and path, with at most ``limit`` coordinates of each."""
     query = sql.SQL(named_sql("staging/refused_by_reason")).format(refused=tables.identifier(tables.refused))
     return [dict(row) for row in cursor.execute(query, {"limit": limit})]
 
 
 def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
-    """How many records the decoder refused, by reason code, most first; nothing once the tables are dropped."""
+    """Return how many records the decoder refused, by reason code, most first; nothing once the tables are dropped."""
     if not are_there(cursor, tables):
         return {}
     query = sql.SQL(named_sql("staging/refused_by_code")).format(refused=tables.identifier(tables.refused))
@@ -284,7 +278,7 @@ def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
 
 
 def analyze(cursor: Cursor, tables: StagingTables) -> None:
-    """Let the planner know how many rows and keys there are, and how wide they are."""
+    """Tell the planner how many rows and keys there are, and how wide they are."""
     sample_little(cursor)
     cursor.execute(sql.SQL("ANALYZE {}").format(tables.identifier(tables.rows)))
 
@@ -311,7 +305,7 @@ class _Pieces:
 
 
 def copy_into(cursor: Cursor, table: sql.Identifier, columns: Sequence[str], pieces: Iterable[bytes]) -> None:
-    """COPY binary rows into a table; what the iteration over their pieces raises is raised."""
+    """COPY binary rows into a table; errors of the iteration over their pieces are raised."""
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(table, names)
     file = _Pieces(pieces)
@@ -342,7 +336,7 @@ def read_failure(cursor: Cursor, submission: str) -> StageFailure | None:
 
 
 def measure_profile(cursor: Cursor, tables: StagingTables, nullable: Sequence[str]) -> Profile:
-    """The profile of what is staged, in one pass over the rows; delete markers do not count."""
+    """Return the profile of the staged rows, in one pass over them; delete markers do not count."""
     nulls = [sql.SQL(", count({})").format(sql.Identifier(column)) for column in nullable]
     query = "SELECT count(*) FILTER (WHERE NOT _deleted), min(publish_at), max(publish_at){} FROM {}"
     cursor.execute(sql.SQL(query).format(sql.Composed(nulls), tables.identifier(tables.rows)))
@@ -359,7 +353,7 @@ def keep_profile(cursor: Cursor, tables: StagingTables, profile: Profile) -> Non
 
 
 def recent_profiles(cursor: Cursor, batch: Batch, limit: int) -> list[Profile]:
-    """Of the committed head batches before this one of the same topic, newest first."""
+    """Return the profiles of the committed head batches before this one of the same topic, newest first."""
     before = {"pipeline": batch.pipeline, "topic_id": batch.topic_id, "batch_id": batch.batch_id, "limit": limit}
     return [Profile(**row) for row in cursor.run("profiles/recent", **before)]
 

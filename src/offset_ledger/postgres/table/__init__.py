@@ -1,1 +1,1 @@
-"""The target table: its columns by a sample, whether it fits the pipeline file, how it is created, what is in it."""
+"""The target table: columns from a sample, its fit with the pipeline file, its creation and its contents."""

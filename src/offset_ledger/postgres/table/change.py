@@ -96,8 +96,7 @@ def _prepare(cursor: Cursor, pipeline: Pipeline, staging: sql.Identifier | None 
 
 
 def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int, staging: sql.Identifier | None = None) -> None:
-    """Create, check or change the target table with its view, its comments and the partitions that the staged rows
-    need, in the transaction that commits the batch.
+    """Create, check or change the target table, its view, comments and partitions, in the batch's transaction.
 
     Each change is entered in the ledger.
 
@@ -235,7 +234,7 @@ def _check_bookkeeping(cursor: Cursor, pipeline: Pipeline) -> bool:
 
 
 def accept_rows(cursor: Cursor, pipeline: Pipeline) -> None:
-    """Let the bookkeeping beside the table, which exists, be about the rows that this has now."""
+    """Make the bookkeeping beside the table, which exists, describe the rows that the table has now."""
     if pipeline.bookkeeping is pipeline:
         return
     if not pipelines.has_bookkeeping(cursor, pipeline.file):
@@ -247,7 +246,7 @@ def accept_rows(cursor: Cursor, pipeline: Pipeline) -> None:
 
 
 def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
-    """As :func:`_check_bookkeeping`; also that it fits the pipeline file."""
+    """Do as :func:`_check_bookkeeping`; also check that the bookkeeping fits the pipeline file."""
     there = _check_bookkeeping(cursor, pipeline)
     if pipeline.bookkeeping is not pipeline and there:
         _check_fit(cursor, pipeline.bookkeeping)
@@ -255,7 +254,7 @@ def _check_beside(cursor: Cursor, pipeline: Pipeline) -> bool:
 
 
 def _of_bookkeeping(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
-    """What the next commit changes in the bookkeeping beside the table: its key is as wide as that of the table."""
+    """Return what the next commit changes in the bookkeeping beside the table: its key is as wide as the table's."""
     there = pipeline.bookkeeping is not pipeline and pipelines.has_bookkeeping(cursor, pipeline.file)
     if not there:
         return []
@@ -268,7 +267,7 @@ def _of_bookkeeping(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
 
 
 def _keep_groups(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
-    """Let the bookkeeping have the order of each group of columns, also of those that come into it from elsewhere.
+    """Give the bookkeeping the order of each group of columns, also of those that come into it from elsewhere.
 
     A column that was written with the row, or with another group, has the order of that until now; one that was never
     written has none.
@@ -365,9 +364,7 @@ def _check_fit(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
 
 
 def _as_it_is(cursor: Cursor, pipeline: Pipeline, problems: list[Misfit]) -> list[str]:
-    """What does not fit of a table that others have made, and what the pipeline file needs to leave it so; nothing of
-    any other table, or of one without a key.
-    """
+    """Return how a file can leave a keyed table made by others as it is, and what does not fit; else nothing."""
     record, target = pipeline.record, pipeline.target
     declared = {each.name: each for each in record.columns}
     added = [each.column for each in problems if each.clause.startswith("ADD COLUMN ")]
@@ -400,5 +397,5 @@ def _as_it_is(cursor: Cursor, pipeline: Pipeline, problems: list[Misfit]) -> lis
 
 
 def may_change(pipeline: Pipeline, misfit: Misfit) -> bool:
-    """Return whether the next commit makes what fixes the misfit, by ``target.evolve``."""
+    """Return whether the next commit fixes the misfit, by ``target.evolve``."""
     return misfit.change is None or misfit.change in _ALLOWED[pipeline.target.evolve]

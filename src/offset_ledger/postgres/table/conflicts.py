@@ -23,7 +23,7 @@ _COMMA, _AND = sql.SQL(", "), sql.SQL(" AND ")
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A constraint that so many staged records would break.
+    """A constraint that some staged records would break.
 
     ``rule`` says what it demands. In the session, ``coordinates_sql`` selects ``_partition, _offset`` of each,
     ``reasons_sql`` also its ``reason``.
@@ -39,8 +39,7 @@ class Conflict:
 
 
 def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable, batch_id: int) -> list[Conflict]:
-    """Find the staged records of the batch that would win their key, and whose values a row of another key has, or that
-    refer to a row that is not there.
+    """Find staged records that would win their key but hold another key's values, or refer to a missing row.
 
     Of two records that bring the same values, the later one by the order loses. Without a record that loses, an older
     one of its key may win, and is looked at too. A row of the table gives its values up for a constraint that waits for
@@ -49,7 +48,7 @@ def find_conflicts(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable, 
     A foreign key is judged after all rows are written: one to the table itself may refer to another record's row.
     Postgres does not look at the reference that a row has already.
     """
-    # What looks at no value of a record keeps no record out.
+    # A constraint on no column that the pipeline writes refuses no record.
     written = [name for name, _ in target_columns(pipeline)]
     uniques = [each for each in own_uniques(cursor, pipeline) if not each.excludes and each.is_of(written)]
     references = [each for each in own_references(cursor, pipeline) if each.is_readable]
@@ -159,7 +158,7 @@ def _image(cursor: Cursor, pipeline: Pipeline) -> dict[str, list[sql.Composable]
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A constraint in the search: the statements about it with their open parts, and what is said of a record.
+    """A constraint in the search: the statements about it with their open parts, and the text about a record.
 
     ``stored`` are columns of the stored row that these need; their values, and its own, have names that no column of a
     user has.
@@ -177,7 +176,7 @@ class _Rule:
 
 
 def _unique(place: int, unique: Unique, target: sql.Composable) -> _Rule:
-    """A unique constraint: of two rows with the same values one loses."""
+    """Return the rule of a unique constraint: one of two rows with the same values loses."""
     values, claimed = _values(place, unique.parts)
     holds = sql.Identifier(f"_holds_{place}")
     held = sql.SQL("({})").format(sql.SQL(unique.predicate))

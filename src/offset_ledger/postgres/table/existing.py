@@ -8,9 +8,7 @@ from offset_ledger.postgres.ledger.database import Cursor
 
 @dataclass(frozen=True, slots=True)
 class ExistingColumn:
-    """A column and its Postgres type; ``filled`` where a default or an identity stands in for a value, and ``always``
-    where only a key may have another.
-    """
+    """A column and its type; ``filled`` by a default or an identity, ``always`` if only a key may have another."""
 
     name: str
     type: str
@@ -29,7 +27,7 @@ class ExistingTable:
 
 
 def read_existing(cursor: Cursor, schema: str, table: str) -> ExistingTable | None:
-    """Read the table; None where there is none."""
+    """Read the table; None if there is none."""
     place = {"schema": schema, "table": table}
     columns = tuple(
         ExistingColumn(

@@ -15,7 +15,7 @@ _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """What does not fit; ``clause`` is the part of an ALTER TABLE that fixes it, ``statement`` one of its own.
+    """A misfit; ``clause`` is the part of an ALTER TABLE that fixes it, ``statement`` one of its own.
 
     ``change`` is the kind of change that a pipeline could make itself (None: one that every pipeline makes),
     ``column`` is the one that it is about.
@@ -52,7 +52,7 @@ def has_markers(pipeline: Pipeline) -> bool:
 
 
 def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
-    """Everything about the table, which exists, that does not fit the pipeline file."""
+    """Return everything about the table, which exists, that does not fit the pipeline file."""
     relation = cursor.run("table/relation", **_place(pipeline), key=_key(pipeline.record)).one()
     if relation["relkind"] not in "rp":
         return [Misfit(f"it is {_KINDS.get(relation['relkind'], 'no table')}, and rows go into a table")]
@@ -97,7 +97,7 @@ def _of_uniques(cursor: Cursor, pipeline: Pipeline, written: set[str]) -> Iterat
 
 
 def _of_references(cursor: Cursor, pipeline: Pipeline) -> Iterator[Misfit]:
-    """The foreign keys that refer to a table of which this login does not see every row."""
+    """Yield the foreign keys that refer to a table in which this login cannot see every row."""
     for reference in own_references(cursor, pipeline):
         if not reference.is_readable:
             yield Misfit(
@@ -123,21 +123,20 @@ def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> dict[str, bool]:
 
 
 class References(NamedTuple):
-    """Whether foreign keys of a table refer to the table itself, and whether any acts on rows that refer."""
+    """The foreign keys of a table: whether they refer to the table itself, and whether any acts on rows that refer."""
 
     there: bool
     act: bool
 
 
 def self_references(cursor: Cursor, pipeline: Pipeline) -> References:
-    """Return what foreign keys the target has that refer to itself."""
+    """Return the foreign keys of the target that refer to itself."""
     return References(*cursor.run("table/self_references", **_place(pipeline)).one())
 
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """A unique or exclusion constraint or index: its columns and expressions, in ``parts`` with their collations, and
-    all columns that are ``involved``.
+    """A unique or exclusion constraint or index: columns and expressions in ``parts``, all ``involved`` columns.
 
     It ``waits`` where Postgres judges it after the statement, and not row by row.
     """
@@ -205,7 +204,7 @@ def remedy(table: str, problems: list[Misfit]) -> str:
 
 
 def _of_partitions(row: Mapping[str, Any], pipeline: Pipeline) -> Iterator[tuple[str, Misfit]]:
-    """What does not fit in the partitioning of the table, by column: each has to be in every row."""
+    """Yield what does not fit in the partitioning of the table, by column: each has to be in every row."""
     record, wanted, ranges_of = pipeline.record, pipeline.target.partitions, row["ranges_of"]
     kinds, declared = dict(target_columns(pipeline)), {column.name for column in record.columns}
     for name in row["parted_by"]:

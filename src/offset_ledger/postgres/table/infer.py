@@ -46,7 +46,7 @@ from offset_ledger.pipeline_file.source import Format, Source
 
 @dataclass(frozen=True, slots=True)
 class SampledRecord:
-    """One record of the sample; the timestamp may be none that a column holds."""
+    """One record of the sample; its timestamp may be one that no column holds."""
 
     key: bytes | None
     value: bytes | None
@@ -65,17 +65,17 @@ class Sample:
 
     @property
     def values(self) -> tuple[bytes, ...]:
-        """The values of those that have one."""
+        """Return the values of those that have one."""
         return tuple(record.value for record in self.records if record.value is not None)
 
     @property
     def tombstones(self) -> int:
-        """The number of those that have none."""
+        """Return the number of those that have none."""
         return len(self.records) - len(self.values)
 
 
 def sample_ranges(bounds: Mapping[int, tuple[int, int]], wanted: int) -> tuple[OffsetRange, ...]:
-    """The offset ranges at the beginning and at the end of each partition, of so many offsets together."""
+    """Return offset ranges at the beginning and end of each partition, of ``wanted`` offsets together."""
     filled = {partition: (start, end) for partition, (start, end) in sorted(bounds.items()) if start < end}
     each = max(1, wanted // max(1, len(filled)))
     ranges: list[OffsetRange] = []
@@ -90,7 +90,7 @@ def sample_ranges(bounds: Mapping[int, tuple[int, int]], wanted: int) -> tuple[O
 
 
 def read_sample(connection: Connection, topic: str, wanted: int) -> Sample:
-    """About ``wanted`` records of the topic, none of an open or an aborted transaction.
+    """Return about ``wanted`` records of the topic, none of an open or an aborted transaction.
 
     Raises:
         UnknownTopic: the cluster has no such topic.
@@ -109,7 +109,7 @@ def read_sample(connection: Connection, topic: str, wanted: int) -> Sample:
 
 
 def json_inferred(sample: Sample, where: Sequence[FieldCondition] = ()) -> tuple[Inferred, ...]:
-    """The columns of records in JSON, of those of which the conditions hold.
+    """Return the columns of those JSON records for which the conditions hold.
 
     Raises:
         ConfigurationError: none of the records is.
@@ -292,9 +292,9 @@ _SHOWN = 5
 
 
 def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKinds:
-    """The records of the most frequent kind, with those whose kind is not known.
+    """Return the records of the most frequent kind, with those whose kind is not known.
 
-    All records, where a schema has no name: a pipeline that takes one kind refuses its records.
+    If a schema has no name it returns all records: a pipeline that takes one kind refuses those.
     """
     known = tuple(schemas)
     kinds, unnamed = _kinds(sample, known)
@@ -313,7 +313,7 @@ def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKin
 
 
 def _kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> tuple[list[tuple[int, str] | None], set[int]]:
-    """Of each record the id of its schema and the name of its kind, where that is known; and the unnamed schemas."""
+    """Return the schema id and kind of each record, where known; and the unnamed schemas."""
     readers = dict[int, ReadKind | None]()
     for schema in schemas:
         readers[schema.schema_id] = None
@@ -350,7 +350,7 @@ def sampled_columns(pipeline: Pipeline, records: int = 1_000) -> tuple[Column, .
     Raises:
         ConfigurationError: there is nothing to infer a column from.
         UnusableSchema: the schema cannot be read.
-        UnknownTopic, BrokerUnavailable, RegistryUnavailable: a server is away, or has no such topic.
+        UnknownTopic, BrokerUnavailable, RegistryUnavailable: a server is unavailable, or has no such topic.
     """
     source = pipeline.source
     if source.schema:
@@ -374,7 +374,7 @@ def sampled_columns(pipeline: Pipeline, records: int = 1_000) -> tuple[Column, .
 
 
 def _wanted(sample: Sample, conditions: Sequence[FieldCondition]) -> Sample:
-    """The records that the conditions on headers do not skip."""
+    """Return the records that the conditions on headers do not skip."""
     pairs = [[{"key": name.encode(), "value": value} for name, value in each.headers] for each in sample.records]
     is_tombstone = np.array([each.value is None for each in sample.records])
     wanted, _ = wanted_by_headers(conditions, pa.array(pairs, HEADERS), is_tombstone)
@@ -421,6 +421,6 @@ def framed_sample(sample: Sample, registry: Registry) -> Sample:
 
 
 def sampled_ids(framed: Iterable[bytes]) -> list[int]:
-    """The schema ids of these values, ascending; none of a value that names none."""
+    """Return the schema ids of these values, ascending; a value that names none has none."""
     ids = wire_format.schema_ids(pa.array([*framed], pa.binary()))
     return sorted({*ids.tolist()} - {wire_format.NO_SCHEMA})

@@ -14,7 +14,7 @@ _SUFFIXES = {Period.DAY: "YYYYMMDD", Period.WEEK: "YYYYMMDD", Period.MONTH: "YYY
 def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable | None = None) -> list[Misfit]:
     """Return the partitions that the next commit creates: for the staged rows, and ahead of today.
 
-    Of a period that other partitions have a part of, they are about the rest. A table that is not partitioned as
+    If other partitions have a part of a period, the new ones cover the rest. A table that is not partitioned as
     ``target.partitions`` says is left to the fit of the table.
 
     Raises:
@@ -65,9 +65,7 @@ def missing_partitions(cursor: Cursor, pipeline: Pipeline, staging: sql.Composab
 
 
 def partitions_of_moments(cursor: Cursor, pipeline: Pipeline, moments: sql.Composable) -> list[Misfit]:
-    """Return the partitions that rows need which get these moments as ``publish_at``, where the table is partitioned by
-    that or a copy of it.
-    """
+    """Return the partitions needed by rows with these moments as ``publish_at``, if that or a copy partitions."""
     target = pipeline.target
     row = cursor.run("table/range_partitions", schema=target.schema, table=target.table).fetchone()
     own = dict(target.copied).get("publish_at") if target.beside else "publish_at"
@@ -75,7 +73,7 @@ def partitions_of_moments(cursor: Cursor, pipeline: Pipeline, moments: sql.Compo
 
 
 def _staged(target: Target, name: str, staging: sql.Composable) -> sql.Composable:
-    """The staged rows, with the bookkeeping column of which the partition column is a copy under its name."""
+    """Return the staged rows, with the bookkeeping column that the partition column copies under its name."""
     copied = next((copied for copied, own in target.copied if own == name), None)
     if copied is None:
         return staging

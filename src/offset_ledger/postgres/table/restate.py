@@ -40,17 +40,17 @@ class Part:
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """By what its batch is known."""
+        """The request by which its batch is known."""
         return {"remerge": self.decision_id, "part": self.number}
 
 
 def read_reach(cursor: Cursor, pipeline: str) -> tuple[OffsetRange, ...]:
-    """What the pipeline has committed of the present topic, by partition: from its start offset to its cursor."""
+    """Return what the pipeline has committed of the present topic, by partition: from start offset to cursor."""
     return tuple(OffsetRange(*row) for row in cursor.run("table/remerge_reach", pipeline=pipeline))
 
 
 def read_unfinished(cursor: Cursor, pipeline: str, snapshot: TopicSnapshot) -> tuple[Part, ...]:
-    """The parts of the pipeline's last remerge that are still to be replayed, as far as the topic still has them."""
+    """Return the parts of the pipeline's last remerge that are still to be replayed, and that the topic still has."""
     parts = (
         Part(row[0], row[1], within((OffsetRange(*r) for r in row[2]), snapshot.bounds))
         for row in cursor.run("table/remerge_pending", pipeline=pipeline)
@@ -59,9 +59,9 @@ def read_unfinished(cursor: Cursor, pipeline: str, snapshot: TopicSnapshot) -> t
 
 
 def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int:
-    """Let Kafka's timestamp be the ``publish_at`` of every row and marker; the number of rows that had another one.
+    """Make Kafka's timestamp the ``publish_at`` of every row and marker; return how many rows had another one.
 
-    Kept with who, when and why, for each topic of the pipeline file with the parts that are to be replayed.
+    It is kept with who, when and why, for each topic of the pipeline file with the parts that are to be replayed.
 
     Raises:
         StateConflict: a batch is open, which may be staged in the order of before, or Kafka gave a row no timestamp.

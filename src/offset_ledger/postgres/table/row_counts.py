@@ -9,7 +9,7 @@ from offset_ledger.postgres.ledger.row_order import table_of
 
 
 def count_removed(cursor: Cursor, pipeline: Pipeline, origin: Origin, removed: int) -> None:
-    """Let the table have so many event ids less than its batches have added; the pipeline must be locked."""
+    """Record that the table has so many event ids less than its batches have added; the pipeline must be locked."""
     ours = {"pipeline": pipeline.name, "file": pipeline.file, "who": origin.who}
     cursor.run("prune/count_removed", **ours, removed=removed)
 

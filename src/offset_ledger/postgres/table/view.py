@@ -1,4 +1,4 @@
-"""What the pipeline makes around the table: partitions, comments with the descriptions of its file, and its view."""
+"""Additions of the pipeline to the table: partitions, comments with the descriptions of its file, and its view."""
 
 from psycopg2 import sql
 
@@ -11,8 +11,7 @@ from offset_ledger.postgres.table.partitions import missing_partitions
 
 
 def to_be_made(cursor: Cursor, pipeline: Pipeline, staging: sql.Composable | None = None) -> list[Misfit]:
-    """Return what the next commit makes beside the columns of the table, which exists: partitions, also for the staged
-    rows, the view, and comments.
+    """Return what the next commit makes beside the table's columns: partitions, the view, and comments.
 
     Raises:
         TargetMismatch: something else has the name of the view.

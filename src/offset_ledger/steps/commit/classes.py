@@ -1,8 +1,8 @@
 """The statements of a commit: one decides what becomes of each staged row, the others write what it decided.
 
 The order of each row is in the target table, or in the bookkeeping beside it; that of groups of columns is in columns
-of the bookkeeping, each named as its group. So the ways to commit differ in tables and columns alone. What is appended
-needs no table to be classified: the ledger says which offsets were read before.
+of the bookkeeping, each named as its group. So the ways to commit differ in tables and columns alone. Appended rows
+need no table to be classified: the ledger knows which offsets were read before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,9 +34,9 @@ _ADDED, _KNOWN, _WRITTEN = "s._class = 'i'", "s._class IN ('u', 'f')", "s._class
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A statement that writes one row for each staged row for which ``wanted`` holds, or some fewer if not ``exact``.
+    """A statement that writes one row for each staged row with ``wanted``, or some fewer if not ``exact``.
 
-    ``of_rows`` is one that writes the rows of the user, not the bookkeeping beside them.
+    ``of_rows`` writes the rows of the user, not the bookkeeping beside them.
     """
 
     statement: sql.Composable
@@ -47,11 +47,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """What classifies the staged rows of an attempt, what counts the classes, and what writes the rows, in this order.
+    """The statements that classify the staged rows of an attempt, count the classes, and write the rows, in this order.
 
     ``find_wrong`` then selects an event that stands otherwise than it was decided, ``find_wrong_known`` one that the
-    table had before: what is inserted stands as it was given, unless triggers or foreign keys act. What is None is not
-    needed, or cannot be known.
+    table had before: what is inserted stands as it was given, unless triggers or foreign keys act. None is not needed,
+    or cannot be known.
     """
 
     classify: sql.Composable | None
@@ -66,9 +66,9 @@ def statements(
 ) -> Statements:
     """Return the statements that commit the attempt.
 
-    ``emptied`` are columns that were declared before and are not now. With ``fill`` a record that stands already is
-    written again where its row has other values now, or none. Of records that are appended, some were read before
-    where ``again``.
+    ``emptied`` are columns that were declared before and are not now. With ``fill`` a record that is in the table
+    already is written again if its row has other values now, or none. With ``again``, some of the appended records were
+    read before.
     """
     append = pipeline.record.append
     formats = _formats(pipeline, tables, emptied, fill, again)
@@ -107,7 +107,7 @@ def at_once(parts: Formats) -> sql.Composable:
 
 
 def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], fill: bool, again: bool) -> Formats:
-    """The open parts: ``s`` is a staged row, ``t`` has the stored order, the user's row is ``t``, or ``u`` beside."""
+    """Return the open parts: ``s`` is a staged row, ``t`` the stored order, ``t`` or ``u`` (beside) the user's row."""
     record, beside = pipeline.record, pipeline.target.beside
     row, first_wins = "u" if beside else "t", pipeline.target.merge is Merge.SKIP_EXISTING
     moments = [
@@ -146,9 +146,9 @@ def _formats(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
     elif beside:
         join = "\nLEFT JOIN {} AS u ON {}"
         formats["joined"] = sql.SQL(join).format(table_of(pipeline), same_key(record, "u", "s"))
-    # A row that the table had before the first batch is older than any record: of those it is the first.
+    # A row that the table had before the first batch is older than any record: it counts as the first.
     there = "{known} IS NOT NULL OR {row_known} IS NOT NULL" if first_wins else "{known} IS NOT NULL"
-    if record.append:  # a redrive brings in what is in quarantine
+    if record.append:  # a redrive adds records from quarantine
         there += " OR {in_quarantine}"
     row_differs = "CASE WHEN s._deleted THEN {row_known} IS NOT NULL ELSE {row_known} IS NULL OR {differs} END"
     parts = {
@@ -185,7 +185,7 @@ def _appended(pipeline: Pipeline, tables: StagingTables, formats: Formats, fill:
 
 
 def _of_group(pipeline: Pipeline, place: int, formats: Formats, fill: bool) -> Formats:
-    """Whether a staged row has values of the group, is the first of its key that does, and gives them to the row."""
+    """Return the formats of a group: whether a staged row has its values, is its key's first to, and gives them."""
     record, group = pipeline.record, pipeline.record.groups[place]
     names = ("has", "first", "gives")
     parts = {
@@ -214,7 +214,7 @@ def _of_group(pipeline: Pipeline, place: int, formats: Formats, fill: bool) -> F
 
 
 def _wins(pipeline: Pipeline, place: int) -> sql.Composable:
-    """Whether a staged row is newer than the record that has given the group, or none has yet."""
+    """Return the condition that a staged row is newer than the record that gave the group, or that none has yet."""
     return sql.SQL("(({}) > ({})) IS NOT FALSE").format(*_orders_of_group(pipeline, place))
 
 
@@ -273,7 +273,7 @@ def _of_records(pipeline: Pipeline, tables: StagingTables, formats: Formats) -> 
 
 
 def _of_order(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], formats: Formats) -> Iterator[Write]:
-    """The writes of the table that has the order of each row: the user's, or the bookkeeping beside it."""
+    """Return the writes of the table that has the order of each row: the user's, or the bookkeeping beside it."""
     kept, of_rows = pipeline.bookkeeping, not pipeline.target.beside
     batch_id = _batch_id(tables)
     values = {**_values(kept), "_batch_id": batch_id}
@@ -294,7 +294,7 @@ def _of_order(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str],
 
 
 def _of_rows(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], formats: Formats) -> Iterator[Write]:
-    """The writes of the user's table where its bookkeeping is beside it."""
+    """Return the writes of the user's table if its bookkeeping is beside it."""
     target, groups = pipeline.target, pipeline.record.groups
     if not target.beside:
         return
@@ -313,7 +313,7 @@ def _of_rows(pipeline: Pipeline, tables: StagingTables, emptied: Sequence[str], 
     if updated:
         yield _update(pipeline, formats, updated, sql.SQL(stands.format("s._known")))
     yield _insert(pipeline, formats, inserted, sql.SQL(stands.format("NOT s._known")))
-    for place, group in enumerate(groups):  # a row that somebody has deleted is not there to get them
+    for place, group in enumerate(groups):  # a row that somebody has deleted cannot get them
         given = {name: value for name, value in values.items() if _group(pipeline, name) == group}
         yield _update(pipeline, formats, given, _alone(place), exact=False)
 
@@ -334,7 +334,7 @@ def _group_value(pipeline: Pipeline, batch_id: sql.Composable) -> sql.Composable
 
 
 def _alone(place: int) -> sql.Composable:
-    """The condition that a staged row gives a group to a row that stands, for the rest, as another record has it."""
+    """Return the condition that a staged row gives a group to a row whose other values come from another record."""
     return sql.SQL(f"{{}} AND NOT {_WRITTEN}").format(sql.Identifier("s", f"_gives_{place}"))
 
 
@@ -347,7 +347,7 @@ def _update(
     still: sql.Composable | None = None,
     exact: bool = True,
 ) -> Write:
-    """``still`` is what has to be true of the stored row, too: it was when the classes were made."""
+    """Return an update; ``still`` must hold for the stored row, too: it did when the classes were made."""
     assignments = (sql.SQL("{} = {}").format(sql.Identifier(name), value) for name, value in values.items())
     parts = {
         "table": table_of(pipeline),

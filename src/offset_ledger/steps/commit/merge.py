@@ -30,7 +30,7 @@ _COUNTS = tuple(MergeCounts.__slots__)
 
 
 def work_memory(rows: int) -> str:
-    """``work_mem`` for one sort and the joins of so many staged rows: in memory where 1 GiB is enough.
+    """Return the ``work_mem`` for a sort and the joins of ``rows`` staged rows: in memory if 1 GiB is enough.
 
     A sorted row took 165 bytes with seven declared columns.
     """
@@ -42,7 +42,7 @@ def merge(
 ) -> dict[int, MergeCounts]:
     """Merge the staged rows into the target and account for each of them, by partition.
 
-    ``staged_rows`` is what the slices say of each partition. With ``fill``, rows whose state is one of the staged
+    ``staged_rows`` are the counts of the slices by partition. With ``fill``, rows whose state is one of the staged
     records, and whose values are others now, are written again; they count as updated.
 
     Raises:
@@ -82,7 +82,7 @@ def merge(
                 f"({sum(expected):,} rows were to be written, {sum(written):,} were); nothing was committed; let only "
                 "its pipeline write this table, and try again"
             )
-        cursor.run("commit/apply_constraints")  # what waits for the COMMIT acts now, or is refused now
+        cursor.run("commit/apply_constraints")  # deferred constraints act now, or refuse now
         record_columns(cursor, pipeline)
         find = todo.find_wrong if triggers or references.act else todo.find_wrong_known
         wrong = cursor.execute(find).one()[0] if find else None
@@ -94,10 +94,10 @@ def merge(
 
 
 def _plan_in_key_order(cursor: Cursor) -> None:
-    """Let the statements of the transaction go through tables and indexes in the order of the key."""
+    """Plan the statements of the transaction to go through tables and indexes in the order of the key."""
     set_local(cursor, "enable_hashjoin", "off")
     set_local(cursor, "synchronize_seqscans", "off")
-    set_local(cursor, "parallel_tuple_cost", "0.001")  # several sort, and one writes what they hand over
+    set_local(cursor, "parallel_tuple_cost", "0.001")  # several workers sort for one that writes
 
 
 def _check_rows(
@@ -121,7 +121,7 @@ def _other_rows(tables: StagingTables) -> IncompleteStaging:
 
 
 def _new_rows(rows: int) -> dict[str, int]:
-    """The counts of a partition of which each staged row is a new one."""
+    """Return the counts of a partition all of whose staged rows are new."""
     new = dict.fromkeys(("rows", "inserted", "standing", "added", "write_0"), rows)
     return dict.fromkeys(_COUNTS, 0) | new
 
@@ -179,7 +179,7 @@ def explained(pipeline: Pipeline, tables: StagingTables, triggers: Collection[st
         target = pipeline.target.name
         lost = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
         may_be_raised = not lost and not isinstance(error, pg.InsufficientPrivilege)
-        # A function raises any code; what a table with triggers gives a context comes of them.
+        # A function raises any code; with triggers, an error with a context comes from them.
         if may_be_raised and (in_a_function(error) or (triggers and error.diag.context)):
             names = f" (triggers: {', '.join(triggers)})" if triggers else ""
             raise refusal(RAISED, error, f"table {target}{names}") from error
@@ -227,7 +227,7 @@ _SECONDS = 5
 
 
 def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) -> str:
-    """The event with the most bytes in the columns of the index that refused one; empty where none can be named."""
+    """Return the event with the most bytes in the columns of the index that refused one; empty if none can be named."""
     if (error.pgcode or "")[:2] != _TOO_LARGE:
         return ""
     index = {"schema": error.diag.schema_name, "name": error.diag.constraint_name}
@@ -252,13 +252,13 @@ def _ask_beside(pipeline: Pipeline, ask: Callable[[Cursor], str]) -> str:
         connect(get_connection(pipeline.target.connection), timeout=_SECONDS) as session,
         transaction(session) as cursor,
     ):
-        set_local(cursor, "lock_timeout", f"{_SECONDS}s")  # that transaction has its locks still
+        set_local(cursor, "lock_timeout", f"{_SECONDS}s")  # that transaction still has its locks
         return ask(cursor)
     return ""
 
 
 def _conflict(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) -> tuple[Meaning, str]:
-    """What to do about values that another row has, or a row that is not there, and the records that bring them."""
+    """Return what to do about another row's values, or a missing row, and the records that bring them."""
 
     def ask(cursor: Cursor) -> str:
         conflicts = find_conflicts(cursor, pipeline, tables.identifier(tables.rows), tables.batch_id)

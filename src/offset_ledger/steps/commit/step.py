@@ -90,7 +90,7 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session |
                 database.rename_session(cursor, database.SESSION_NAME)  # whose run goes on, at no attempt any more
                 return Committed(batches.read_batch(cursor, batch_id), sheet)
     except DatabaseUnavailable as error:
-        # In these classes the server has said that the transaction failed: nothing is left to look up.
+        # With these classes the server has reported that the transaction failed: there is nothing to look up.
         if batch is None or (getattr(error.__cause__, "pgcode", None) or "")[:2] in ("25", "53"):
             raise
         return resolve(get_connection(pipeline.target.connection), batch, error)

@@ -170,7 +170,7 @@ def _recreated(pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot) ->
 def _truncated(
     pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot, back: Mapping[int, Boundary], head: Batch | None
 ) -> LogChange:
-    """Every partition goes on at its cursor; a truncated one where log and ledger agree, or where its log starts."""
+    """Return where every partition goes on: at its cursor; a truncated one where both agree, or at its log start."""
     goes_on = {
         p: back.get(p, Boundary(p, offset, cursors.leader_epochs.get(p))) for p, offset in cursors.next_offsets.items()
     }
@@ -228,7 +228,7 @@ def accept_topic(
 
 
 def _approvable(question: Question) -> tuple[Any, ...]:
-    """Return what a person approves; the other numbers change all the time."""
+    """Return what a person approves, without the numbers that change all the time."""
     return question.kind, question.topic_id, question.details.get("back"), question.details.get("abandons")
 
 
@@ -256,9 +256,9 @@ def _accept(
 
 
 def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
-    """Count the table's event ids, which ``verify`` compares with from now on; returns the count.
+    """Count the table's event ids, which ``verify`` compares with from now on; return the count.
 
-    Bookkeeping beside the table follows it, and is made again where it is gone. The key may be read from another place
+    Bookkeeping beside the table follows it, and is made again if it is missing. The key may be read from another place
     of the records from now on.
 
     Raises:
@@ -291,7 +291,7 @@ def schema_question(pipeline: Pipeline, session: Session | None = None) -> Quest
 def accept_schema(
     pipeline: Pipeline, origin: Origin, why: str, approved: Question | None = None, decision_id: int | None = None
 ) -> tuple[Difference, ...]:
-    """Leave the columns as they are: what does not fit them goes to quarantine; returns the accepted differences.
+    """Leave the columns as they are: what does not fit them goes to quarantine; return the accepted differences.
 
     ``approved`` is the question that the person saw. The same differences of a later schema are not asked about again.
 

@@ -32,7 +32,7 @@ class Settled:
 def settle(
     pipeline: Pipeline, question: Question | None, origin: Origin, why: str, decision_id: int | None = None
 ) -> Settled:
-    """Skip or accept exactly what the question before staging is about, for whoever decides by whatever way.
+    """Skip or accept exactly what the question before staging is about, whoever decides and however.
 
     Raises:
         StateConflict: what was asked about has changed meanwhile.
@@ -81,14 +81,14 @@ def record_question(pipeline: Pipeline, question: Question) -> int:
 
 
 def question_before_staging(pipeline: Pipeline) -> Question | None:
-    """Return what a person has to decide before the next batch can be staged: about a loss, or a changed schema."""
+    """Return the decision that staging the next batch waits for: about a loss, or a changed schema."""
     return loss_question(pipeline) or schema_question(pipeline)
 
 
 def batch_question(pipeline: Pipeline, batch_id: int) -> Question | None:
-    """Return the question whether to commit a rejected batch; None if it is not rejected, or not any more.
+    """Return the question whether to commit a rejected batch; None if it is not, or no longer, rejected.
 
-    Of what was refused it has places and reasons. It shows no values: not all who read questions may read them.
+    It has places and reasons of the refused records, but no values: not all who read questions may read them.
     """
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         batch = batches.read_batch(cursor, batch_id)
@@ -130,7 +130,7 @@ def answer_question(
         solved = of_batch is None and approves and question_before_staging(pipeline) is None
         with transaction(session) as cursor:
             if of_batch is not None:
-                batches.read_batch(cursor, of_batch, lock=True)  # first, in the order of those who decide elsewhere
+                batches.read_batch(cursor, of_batch, lock=True)  # first, in the same order as every other way to decide
             if earlier := decisions.read_question(cursor, decision_id, lock=True).answer:
                 return earlier
             if of_batch is not None or solved or not approves:

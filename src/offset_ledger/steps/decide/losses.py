@@ -28,7 +28,7 @@ from offset_ledger.steps.plan.step import checked_snapshot
 
 
 def lost_ranges(cursors: Cursors, snapshot: TopicSnapshot) -> tuple[OffsetRange, ...]:
-    """For each partition the offsets from the cursor to the log start, where the log starts above the cursor.
+    """Return for each partition the offsets from the cursor to the log start, if that is above the cursor.
 
     A partition that was added later and never planned starts at its first offset.
     """
@@ -42,14 +42,14 @@ def lost_ranges(cursors: Cursors, snapshot: TopicSnapshot) -> tuple[OffsetRange,
 
 
 def loss_question(pipeline: Pipeline) -> Question | None:
-    """The question that a person has to answer before the pipeline can go on; None if nothing is lost.
+    """Return the question that a person has to answer before the pipeline can go on; None if nothing is lost.
 
     A head batch that is completely staged needs no offset of the topic any more: then only its tombstones are in
-    question. With ``on_expired: fail`` the pipeline file has already said no to expired offsets and tombstones.
+    question. With ``on_expired: fail`` the pipeline file has already refused expired offsets and tombstones.
 
     Raises:
         UnknownTopic: the topic does not exist, and is none of several that can be retired.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     fails = pipeline.source.on_expired is OnExpired.FAIL
     connection = get_connection(pipeline.source.connection)

@@ -51,7 +51,7 @@ def tombstone_question(head: Batch | None) -> Question | None:
 def approve_tombstones(
     pipeline: Pipeline, origin: Origin, why: str, asked: Question | None = None, decision_id: int | None = None
 ) -> Batch:
-    """Let the open head batch go on with what was staged, kept with who approved it and why.
+    """Let the open head batch go on with what was staged; keep who approved it and why.
 
     ``asked`` is the question that the person saw. If staging is gone meanwhile, the batch is read again, and goes on
     if no more offsets are missing than were approved.

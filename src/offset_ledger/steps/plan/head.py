@@ -13,7 +13,7 @@ from offset_ledger.pipeline_file.source import StartAt
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What one partition has to read: ``[start, end)``, possibly empty."""
+    """The offsets that one partition has to read: ``[start, end)``, possibly empty."""
 
     partition: int
     start: int
@@ -26,7 +26,7 @@ class Backlog:
 
 
 def nothing_new(starts: Mapping[int, int], snapshot: TopicSnapshot, first: bool) -> str:
-    """Why there is nothing to plan; before the ``first`` batch also what was deleted below a start at the log start."""
+    """Return why there is nothing to plan; before the ``first`` batch also what was deleted below the log start."""
     text = "every cursor is at the last stable offset"
     for p in snapshot.partitions:
         if first and 0 < p.log_start == starts.get(p.partition):
@@ -38,7 +38,7 @@ def nothing_new(starts: Mapping[int, int], snapshot: TopicSnapshot, first: bool)
 
 
 def is_drained(cursors: Cursors | None, snapshot: TopicSnapshot) -> bool:
-    """Whether all that is stable has been read, so that there is nothing to plan; in any doubt, False."""
+    """Return whether all that is stable has been read, so that there is nothing to plan; False if in doubt."""
     return (
         cursors is not None
         and (cursors.cluster_id, cursors.topic_id) == (snapshot.cluster_id, snapshot.topic_id)
@@ -50,7 +50,7 @@ def is_drained(cursors: Cursors | None, snapshot: TopicSnapshot) -> bool:
 def start_offsets(
     cursors: Cursors | None, snapshot: TopicSnapshot, start: StartAt, at_timestamp: Mapping[int, int | None]
 ) -> dict[int, int]:
-    """Where each partition that the ledger does not know yet begins.
+    """Return where each partition that the ledger does not know yet begins.
 
     On the pipeline's first run the pipeline file decides (``at_timestamp`` gives the first offset at or after the
     start timestamp, None where there is none). A partition added later begins at its first offset, even where the log
@@ -77,7 +77,7 @@ def start_offsets(
 
 
 def boundaries(offsets: Mapping[int, int], snapshot: TopicSnapshot) -> tuple[Boundary, ...]:
-    """These offsets with the leader epochs under which they were stable; without one above the stable ones."""
+    """Return these offsets with the leader epochs under which they were stable; those above have none."""
     seen = {p.partition: p for p in snapshot.partitions}
     return tuple(
         Boundary(partition, offset, seen[partition].leader_epoch if offset <= seen[partition].last_stable else None)
@@ -118,7 +118,7 @@ def backlogs(next_offsets: Mapping[int, int], snapshot: TopicSnapshot) -> tuple[
 
 
 def plan_head(waiting: Sequence[Backlog], limit: int, turn: int = 0) -> tuple[OffsetRange, ...]:
-    """The ranges of the next head batch: each starts at its cursor, together at most ``limit`` offsets."""
+    """Return the ranges of the next head batch: each starts at its cursor, together at most ``limit`` offsets."""
     shares = fair_shares([b.width for b in waiting], limit, turn)
     return tuple(
         OffsetRange(b.partition, b.start, b.start + share) for b, share in zip(waiting, shares, strict=True) if share

@@ -57,7 +57,7 @@ def plan(
         LostRange: the log no longer has what the cursors need.
         UnknownTopic: the topic does not exist, and nobody has settled that it is gone.
         TargetMismatch: the target table does not fit the pipeline file.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     check_suite(pipeline)
     planned = _retried(pipeline, lambda: _plan(session, pipeline, origin, limit, take_rejected))
@@ -133,7 +133,7 @@ def _plan(
 def _look_for_open(
     cursor: Cursor, pipeline: Pipeline, origin: Origin, take_rejected: bool, ahead: bool
 ) -> tuple[PlannedBatch | None, Batch | None]:
-    """Return what is to be done instead of planning a batch, if anything; and the open one that a batch ahead follows.
+    """Return what to do instead of planning a batch, if anything; and the open batch that a batch ahead follows.
 
     That one is locked, because its ends are final only until another claim.
     """
@@ -151,7 +151,7 @@ def _look_for_open(
 
 
 def check_suite(pipeline: Pipeline) -> None:
-    """Check, before a batch is planned, that the suite of the pipeline, if it has one, can judge it here."""
+    """Check before a batch is planned that the pipeline's suite, if it has one, can judge it here."""
     if pipeline.quality.suite:
         require("gx", "a suite")
 
@@ -246,8 +246,8 @@ def _plan_next(
 
 
 def first_start(cursor: Cursor, pipeline: Pipeline) -> StartAt:
-    """Where the topic begins if the ledger knows no offset of it; one that a pattern found later, at its first."""
-    return StartAt.EARLIEST if pipelines.came_later(cursor, pipeline) else pipeline.source.start
+    """Return where a topic without offsets in the ledger starts; a topic matched later starts at its first offset."""
+    return StartAt.EARLIEST if pipelines.matched_later(cursor, pipeline) else pipeline.source.start
 
 
 def batch_limit(pipeline: Pipeline, limit: int | None) -> int:

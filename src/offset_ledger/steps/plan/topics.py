@@ -14,15 +14,15 @@ from offset_ledger.steps.plan.head import is_drained
 
 
 def find_pipelines(pipeline: Pipeline, record: bool = True) -> tuple[Pipeline, ...]:
-    """A pipeline for each topic that the file reads now; the file's own where it reads one.
+    """Return a pipeline for each topic that the file reads now; the file's own if it reads one.
 
-    The cluster is asked which topics match a pattern. One that it had before and has no more is among them, so that
-    what was not read of it is missed, until a person has settled that it is gone. What is found is recorded, unless
-    nothing should be written.
+    The cluster is asked which topics match a pattern. A topic that it had before and lost is among them, so that its
+    unread records are missed until a person has settled that it is gone. The topics are recorded, unless nothing should
+    be written.
 
     Raises:
         ConfigurationError: no topic matches, and none ever did.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     if not pipeline.source.several:
         return (pipeline,)
@@ -50,12 +50,12 @@ def _existing(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def known_pipelines(pipeline: Pipeline, ledger: AbstractContextManager[Cursor] | None = None) -> tuple[Pipeline, ...]:
-    """Return them without asking the cluster: of a pattern, the topics that earlier runs have found; retired ones too.
+    """Return them without asking the cluster: for a pattern, the topics that earlier runs have found; retired ones too.
 
     ``ledger`` is a transaction with the ledger, which is entered only for a pattern.
 
     Raises:
-        DatabaseUnavailable: the ledger is away.
+        DatabaseUnavailable: the ledger is unavailable.
     """
     if pipeline.source.topic_pattern is None:
         return _of(pipeline, pipeline.source.topics) if pipeline.source.topics else (pipeline,)
@@ -66,13 +66,13 @@ def known_pipelines(pipeline: Pipeline, ledger: AbstractContextManager[Cursor] |
         return _of(pipeline, read_topics(cursor, pipeline))
 
 
-def with_news(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:
-    """Those of a file's pipelines for which there may be something to plan; the others are read up to their ends.
+def with_backlog(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:
+    """Return those of a file's pipelines that may have something to plan; the others are read up to their ends.
 
     One that deletes by tombstones is always among them, because each of its plans records how far its log is stable.
 
     Raises:
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     if not pipelines:
         return ()
@@ -92,5 +92,5 @@ def with_news(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:
 
 
 def _of(pipeline: Pipeline, topics: Iterable[str]) -> tuple[Pipeline, ...]:
-    """Without topics that the pattern, which may have changed since, does not match any more."""
+    """Leave out topics that the pattern, which may have changed since, no longer matches."""
     return tuple(pipeline.of_topic(topic) for topic in sorted(topics) if pipeline.source.reads(topic))

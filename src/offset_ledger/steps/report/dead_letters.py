@@ -73,7 +73,7 @@ def deliver(pipeline: Pipeline) -> Delivery:
 
 
 def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
-    """One transaction: the letters that wait for this topic, up to a number and a size."""
+    """Deliver in one transaction the letters that wait for this topic, up to a number and a size."""
     connection = get_connection(pipeline.source.connection)
     acknowledged: list[tuple[int, int]] = []
     sent: list[RecordPosition] = []
@@ -112,13 +112,14 @@ def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
 def _read_back(
     session: Session, kafka: KafkaClient, connection: Connection, pipeline: Pipeline, snapshot: TopicSnapshot
 ) -> tuple[int, Mapping[RecordPosition, int]]:
-    """Mark every letter that an earlier process has committed; how many were not marked before, and which are ahead:
-    letters of records that the cursors have yet to reach, because the database went back to an earlier state, with the
-    partitions they were published to.
+    """Mark every letter that an earlier process has committed; return how many were unmarked, and which are ahead.
+
+    Letters are ahead if the cursors have yet to reach their records, because the database went back to an earlier
+    state; they are returned with the partitions they were published to.
 
     All that it wrote lies below the ends of the snapshot, which was taken after its transactional id was. A partition
-    without a mark is read from its start: its mark may have been lost with a failover or a restore. For the same
-    reason no mark passes a letter whose record is not in quarantine again yet.
+    without a mark is read from its start: its mark may have been lost with a failover or a restore. For the same reason
+    no mark passes a letter whose record is not in quarantine again yet.
     """
     ends = {p.partition: p.high_watermark for p in snapshot.partitions}
     waiting = retrying(lambda error: isinstance(error, OpenTransaction), f"open transactions on {snapshot.topic}")
@@ -157,12 +158,12 @@ PREFIX = "offset-ledger."
 
 
 def to_record(letter: Any, pipeline: str, partitions: int) -> Record:
-    """The original record, with its coordinates and the reasons in headers.
+    r"""The original record, with its coordinates and the reasons in headers.
 
     Records of one partition stay in one partition. The client can send neither a header without a value nor a record
     without key and value: these values are sent empty, and ``offset-ledger.sent-empty`` lists the positions of such
     headers and ``"value"``. Nor does it send a header name that is not UTF-8 or has NUL: what it cannot send of it is
-    escaped as ``\\xff``, and ``offset-ledger.sent-escaped`` lists the positions of such headers.
+    escaped as ``\xff``, and ``offset-ledger.sent-escaped`` lists the positions of such headers.
     """
     key, value = (None if bytes_ is None else bytes(bytes_) for bytes_ in (letter["key"], letter["value"]))
     headers = kafka_headers(letter["headers"])

@@ -1,6 +1,4 @@
-"""Pages from the templates: values are escaped, numbers are formatted for people, files are replaced atomically; and
-the geometry of small charts, in a box of 0 to 1.
-"""
+"""Pages from templates with escaped values, numbers for people and small charts; files are replaced atomically."""
 
 import re
 from collections.abc import Sequence
@@ -58,12 +56,12 @@ def _environment() -> Environment:
 
 
 def number(value: float | None) -> str:
-    """With thousands separated."""
+    """Return the number with thousands separated."""
     return _NONE if value is None else f"{value:,}"
 
 
 def short(value: float) -> str:
-    """In three digits: 12.3 k, 1.2 M."""
+    """Return the number in three digits: 12.3 k, 1.2 M."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{show_number(value / size)} {unit}"
@@ -71,7 +69,7 @@ def short(value: float) -> str:
 
 
 def share(value: float | None) -> str:
-    """A share as a percentage; a dash where there is none."""
+    """Return a share as a percentage; a dash if there is none."""
     return _NONE if value is None else show_share(value)
 
 
@@ -85,7 +83,7 @@ def observed(value: str | None, expectation_type: str) -> str:
 
 
 def rounded(text: str) -> str:
-    """The text with at most six significant digits in each number that has long decimals or an exponent."""
+    """Return the text with at most six significant digits in each number that has long decimals or an exponent."""
     return _LONG_NUMBER.sub(
         lambda match: f"{Decimal(f'{float(match[0]):.6g}'):,f}" if len(match[1]) < 7 else match[1], text
     )
@@ -99,7 +97,7 @@ def moment(value: datetime | str | None) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """A duration; a dash where there is none."""
+    """Return a duration; a dash if there is none."""
     return _NONE if seconds is None else show_duration(seconds)
 
 

@@ -68,7 +68,7 @@ class ValidatedBatch:
 
     @property
     def findings(self) -> Sequence[Mapping[str, Any]]:
-        """Its expectations with their results."""
+        """The expectations with their results."""
         findings: Sequence[Mapping[str, Any]] = self.verdict.get("findings", ())
         return findings
 

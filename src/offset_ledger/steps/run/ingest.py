@@ -44,7 +44,7 @@ class Clock:
 
     @contextmanager
     def time(self, step: str) -> Iterator[None]:
-        """Let the time of the block count for ``step``, also if it raises."""
+        """Count the time of the block for ``step``, also if it raises."""
         began = time.monotonic()
         try:
             yield
@@ -61,10 +61,10 @@ class Ingested:
 
 
 class StagingAhead:
-    """Plans and stages the batch after the open one while that is validated and committed, with sessions of its own.
+    """The stager of the next batch while the open one is validated and committed, with sessions of its own.
 
     At the end of the ``with`` block it is waited for; after anything but an error of this package, such as Ctrl-C, only
-    until it stops. Whatever it has done by then, the next run goes on with it.
+    until it stops. Whatever it has done by then, the next run continues from there.
     """
 
     def __init__(
@@ -143,11 +143,9 @@ def ingest(
 ) -> Iterator[Ingested]:
     """Commit head batches of at most ``limit`` offsets: one, or with ``until_drained`` all until nothing is new.
 
-    While one of several is validated and committed, the next is planned and staged. What fails there is raised when the
-    one before it is committed.
-
-    Of several topics each has its own batches. A topic that cannot go on does not keep the others from it; its error
-    is raised at the end.
+    While one of several is validated and committed, the next is planned and staged. An error there is raised when the
+    one before it is committed. Each of several topics has its own batches. A topic that cannot go on does not stop the
+    others; its error is raised at the end.
     """
     check_session(pipeline)
     failed: list[OffsetLedgerError] = []

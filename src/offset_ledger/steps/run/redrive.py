@@ -106,13 +106,13 @@ def stage_redrive(pipeline: Pipeline, batch_id: int, origin: Origin, session: Se
 
 @dataclass(frozen=True, slots=True)
 class QuarantineStager:
-    """Stages the frozen records of a redrive, a slice for each partition."""
+    """The stager of the frozen records of a redrive, a slice for each partition."""
 
     pipeline: Pipeline
     choice: ClassVar[EngineChoice] = FROM_QUARANTINE
 
     def check(self, _batch: Batch) -> None:
-        """Return: quarantine keeps the records of an open redrive."""
+        """Return at once: quarantine keeps the records of an open redrive."""
 
     def stage(self, session: Session, batch: Batch, tables: StagingTables) -> Written:
         """Stage the slices, and one of the records that are left out."""

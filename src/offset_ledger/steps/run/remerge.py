@@ -75,7 +75,7 @@ def replay_parts(
     say: Callable[[str], None],
     take_over: bool = False,
 ) -> Iterator[Ingested]:
-    """The second half: replay each of these parts, as far as the topic still has it.
+    """Do the second half: replay each of these parts that the topic still has.
 
     Raises:
         BatchRejected: the gate rejected one; decide about it, and call again.

@@ -1,6 +1,4 @@
-"""Requests: what a run is asked to do becomes a batch, a decision, or a reason why there is nothing to do; with a dry
-run, what it would read, and nothing is written.
-"""
+"""Requests: each becomes a batch, a decision, or a reason why there is nothing to do; a dry run writes nothing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +36,7 @@ from offset_ledger.steps.plan.step import (
     resume,
     snapshot_topic,
 )
-from offset_ledger.steps.plan.topics import find_pipelines, with_news
+from offset_ledger.steps.plan.topics import find_pipelines, with_backlog
 from offset_ledger.steps.run.ingest import Ingested, run_batch
 
 
@@ -90,7 +88,7 @@ def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ..
     Raises:
         ContradictoryRequest: it has to name a topic, or names one that the file does not read.
         UnknownBatch: the batch to decide about is of another file.
-        BrokerUnavailable, DatabaseUnavailable: a server is away.
+        BrokerUnavailable, DatabaseUnavailable: a server is unavailable.
     """
     if request.batch_id is not None:
         with open_ledger(pipeline) as session, transaction(session) as cursor:
@@ -103,7 +101,7 @@ def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ..
         raise ContradictoryRequest(f"action {request.action} is for one topic, and the pipeline reads several; name it")
     if request.topic is None:
         of_file = find_pipelines(pipeline)
-        return with_news(of_file) if request.action is RunAction.NEXT and not request.dry_run else of_file
+        return with_backlog(of_file) if request.action is RunAction.NEXT and not request.dry_run else of_file
     if not pipeline.source.reads(request.topic):
         reads = pipeline.source.topic_names
         raise ContradictoryRequest(f"pipeline {pipeline.name} does not read topic {request.topic}; it reads {reads}")
@@ -111,7 +109,7 @@ def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ..
 
 
 def _look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool) -> RecordWindow:
-    """Return the offsets of the timestamps ``[since, until)`` up to the last stable ones, and what of them is gone.
+    """Return the offsets of the timestamps ``[since, until)`` up to the last stable ones, and those that are gone.
 
     Kafka's index finds the first record at or after a moment, so records that came late are left out, and named as far
     as the ledger knows them. With ``scan`` they are part of the window.
@@ -227,7 +225,7 @@ class Preview:
 
 
 def preview(pipeline: Pipeline, request: Request) -> Preview:
-    """What the request would read, and how much of it was committed before; raises the errors of the plan itself."""
+    """Return what the request would read, and how much of it was committed before; raises what the plan would."""
     if request.action is RunAction.NEXT:
         return _preview_next(pipeline, request.limit)
     wanted, notes = _wanted_ranges(pipeline, request)

@@ -1,8 +1,8 @@
 """The two ends of an attempt at staging: the claim that makes its tables, and the seal that checks them.
 
 The seal asks whether compaction may have removed tombstones that nobody read. A tombstone is kept for
-``delete.retention.ms`` from the first cleaning on that reaches it (KIP-534), so at least that long after it was
-written. What is read within that time, and what lacks no offset, lacks no tombstone.
+``delete.retention.ms`` from the first cleaning that reaches it (KIP-534), so at least that long after it was written. A
+read within that time, or one without a missing offset, misses no tombstone.
 """
 
 from collections.abc import Mapping
@@ -29,14 +29,14 @@ from offset_ledger.steps.stage.schemas import take_columns
 
 @dataclass(frozen=True, slots=True)
 class TombstoneRetention:
-    """For how long the topic keeps tombstones as it is now; None where it is not compacted."""
+    """The time for which the topic keeps tombstones now; None if it is not compacted."""
 
     span: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many slices were written, and why offsets of the ranges may lack a record; None where they may not.
+    """The number of slices written, and why offsets of the ranges may lack a record; None if they may not.
 
     ``retention`` is for how long the topic keeps tombstones; None where a missing offset cannot be one that matters.
     """
@@ -111,7 +111,7 @@ def seal(session: Session, batch: Batch, tables: StagingTables, written: Written
 
 
 def tombstone_retention(pipeline: Pipeline, batch: Batch, *snapshots: TopicSnapshot) -> TombstoneRetention | None:
-    """By the snapshots before and after the read; None where no tombstone can be missed.
+    """Return the retention by the snapshots before and after the read; None if no tombstone can be missed.
 
     Only a head batch can miss one: what other batches read again, a head batch has read before or will read yet.
     """

@@ -1,7 +1,7 @@
-"""The engines: the slices of a batch, read and staged by this process, or by tasks of Spark on whichever executor.
+"""The engines: the slices of a batch, read and staged by this process, or by tasks of Spark on any executor.
 
-Each slice that a task has done stands in the manifest, so progress is read there; a failed job becomes the error that
-its text names.
+Each slice that a task has done is in the manifest, so progress is read there; a failed job becomes the error that its
+text names.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _UNKNOWN_SLOTS = 8  # of a server that does not say how many cores it has
 
 @dataclass(frozen=True, slots=True)
 class ProcessReader:
-    """Reads the slices of a batch in this process, two at a time; once it is ``stopped`` it begins no other one."""
+    """The reader of slices in this process, two at a time; once it is ``stopped`` it begins no other one."""
 
     choice: EngineChoice
     stopped: Event = field(default_factory=Event)
@@ -95,7 +95,7 @@ class ProcessReader:
 
 @dataclass(frozen=True, slots=True)
 class SparkReader:
-    """Reads the slices of a batch by tasks of this session."""
+    """The reader of slices by tasks of this Spark session."""
 
     spark: SparkSession
     choice: EngineChoice
@@ -140,7 +140,7 @@ class _Job:
     shares: Sequence[Run]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """On an executor: stage the shares that have these numbers."""
+        """Stage the shares that have these numbers, on an executor."""
         from offset_ledger.steps.stage.slices import stage_slices
 
         for batch in batches:
@@ -153,7 +153,7 @@ class _Job:
 
 
 def task_slots(spark: SparkSession) -> int:
-    """How many tasks the session runs at the same time, or will when its executors have come."""
+    """Return how many tasks the session runs at the same time, or will when its executors have come."""
     if not is_classic(spark):
         local = _LOCAL.match(spark.conf.get("spark.master", "") or "")
         return int(local[1]) if local else _UNKNOWN_SLOTS
@@ -169,7 +169,7 @@ _SECONDS = 2.0
 
 
 def is_classic(spark: SparkSession) -> bool:
-    """Whether the driver is of this process, and not a Spark Connect server."""
+    """Return whether the driver is of this process, and not a Spark Connect server."""
     return hasattr(spark, "_jsparkSession")
 
 
@@ -188,7 +188,7 @@ def slices_shown(database: Connection, attempt: Attempt, total: int) -> Iterator
 
 
 def _watch(database: Connection, attempt: Attempt, advance: OnProgress, done: threading.Event) -> None:
-    """Count until it is done; a short stage is never asked about, and one that cannot be counted goes on uncounted."""
+    """Count until it is done; a short stage is never counted, and one that cannot be counted goes on uncounted."""
     if done.wait(_SECONDS):
         return
     shown = 0
@@ -204,7 +204,7 @@ def _watch(database: Connection, attempt: Attempt, advance: OnProgress, done: th
 
 # An error that a task raised crosses from its Python worker as text.
 _OURS = re.compile(r"offset_ledger\.errors\.(\w+): (.+)")
-# What the client of a Spark Connect server is answered then; a server that was started again knows no earlier session.
+# The answer of a Spark Connect server then; a restarted server knows no earlier session.
 _SERVER_GONE = ("StatusCode.UNAVAILABLE", "INVALID_HANDLE.SESSION_", "INVALID_HANDLE.OPERATION_")
 
 
@@ -216,7 +216,7 @@ def classify(error: BaseException) -> OffsetLedgerError:
             "the Spark Connect server went away, or was started again, while it staged; nothing was committed; stage "
             f"the batch again ({one_line(text, 200)})"
         )
-    ours = _OURS.findall(text)  # the last is what was raised, those before are its causes
+    ours = _OURS.findall(text)  # the last one was raised, those before are its causes
     if ours and (raised := revive(ours[-1][0], ours[-1][1].strip())):
         return raised
     cause = next((line.strip() for line in text.splitlines() if line.startswith("Caused by:")), "")

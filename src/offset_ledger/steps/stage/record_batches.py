@@ -1,6 +1,6 @@
 """Kafka records as Arrow batches of one column for each of their fields, in chunks of a limited number and size.
 
-Those of slices are read by one consumer for each thread of the step, or each task of Spark.
+Slices are read by one consumer for each thread of the step, or each task of Spark.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _pairs(headers: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str,
 
 
 class SliceReader(Protocol):
-    """Reads slices of a topic, one after the other, through one consumer."""
+    """The reader of slices of a topic, one after the other, through one consumer."""
 
     def read(self, wanted: OffsetRange, then: Next) -> Iterator[pa.RecordBatch]:
         """The records of the range; ``then`` says, before the last of them, which range is read next."""
@@ -133,11 +133,11 @@ class _Librdkafka:
                         offsets=list(map(self._message.offset, chunk)),
                         keys=list(map(self._message.key, chunk)),
                         values=list(map(self._message.value, chunk)),
-                        # Of the oldest message format it gives 0, and that there is none.
+                        # For the oldest message format it gives 0, and says that there is none.
                         timestamps=[at if kind else None for kind, at in map(self._message.timestamp, chunk)],
                         headers=headers,
                     )
-                else:  # of each list with such a name: a producer that writes one writes many
+                else:  # for each list with such a name: a producer that writes one writes many
                     again = OffsetRange(wanted.partition, chunk[0].offset(), chunk[-1].offset() + 1)
                     yield from self._kafka_python.read(again)
 

@@ -1,4 +1,4 @@
-"""How the ranges of a batch are shared among those who stage it. Pure, but for what threads share."""
+"""The division of a batch's ranges among those who stage it. Pure, but for what threads share."""
 
 import heapq
 from collections import deque
@@ -24,7 +24,7 @@ class SharedSlices:
         self._own = deque[NumberedSlice]()
 
     def __iter__(self) -> Iterator[NumberedSlice]:
-        """Each slice, until nobody has one left, or it is ``over`` for whichever reason."""
+        """Yield each slice, until nobody has one left, or it is ``over`` for whichever reason."""
         while self.following() is not None and not any(each.is_set() for each in self._over):
             yield self._own.popleft()
 
@@ -37,7 +37,7 @@ class SharedSlices:
 
 
 def runs_of(ranges: Sequence[OffsetRange], workers: int, records_per_slice: int) -> list[Run]:
-    """All slices of the ranges, with their numbers, in at least two runs for each worker if there are several."""
+    """Return all slices of the ranges, with their numbers, in at least two runs a worker if there are several."""
     longest = ceil(total_width(ranges) / (2 * workers)) if workers > 1 else total_width(ranges)
     runs: list[Run] = []
     first = 0

@@ -1,8 +1,8 @@
 """The schemas that records name, from the ledger or the registry, and the columns that follow them.
 
 A head batch ends before the first record that needs another column, and the batch after it brings the column. A batch
-of which some range begins with such a record takes the change as a whole; so each change ends one batch, and no
-partition waits for another. Batches that read old records again have the columns of now.
+with a range that begins with such a record takes the change as a whole; so each change ends one batch, and no partition
+waits for another. Batches that read old records again have the columns of now.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from offset_ledger.postgres.table.fit import foreign_columns
 
 @dataclass(frozen=True, slots=True)
 class SchemaLookup:
-    """Finds the schemas of a pipeline's records; it is pickled into Spark's tasks.
+    """The lookup of the schemas of a pipeline's records; it is pickled into Spark's tasks.
 
     ``new_records``: only what the registry says counts, also of a schema that the ledger has, because an id that means
     something else by now would be read wrongly. Records that were read before are read as before.
@@ -67,7 +67,7 @@ class SchemaLookup:
         return cls(pipeline.name, source, database, get_connection(source.registry), new_records=True, keeps=False)
 
     def __call__(self, refs: frozenset[SchemaRef]) -> Mapping[SchemaRef, Schema]:
-        """The schemas of these ids and GUIDs, or what is wrong with one, without those that the registry does not know.
+        """Return the schemas of these ids and GUIDs, or what is wrong with one, without those unknown to the registry.
 
         Raises:
             SchemaChanged: the registry has another schema under an id than when it was first met.
@@ -124,7 +124,7 @@ class Brought:
 
 @dataclass(frozen=True, slots=True)
 class SchemaNeeds:
-    """Compares the schemas that the ledger keeps of a pipeline, as its file has it, with columns."""
+    """The needs of the schemas that the ledger keeps of a pipeline, as its file has it, beyond the columns."""
 
     pipeline: Pipeline
     follower: Follower
@@ -132,7 +132,7 @@ class SchemaNeeds:
 
     @classmethod
     def read(cls, cursor: Cursor, pipeline: Pipeline, schema_ids: Iterable[int]) -> SchemaNeeds:
-        """For these schemas, without those that the ledger does not keep: no record is read by them."""
+        """Read these schemas, without those that the ledger does not keep: no record is read by them."""
         follower = Follower(
             pipeline.source.format,
             pipeline.target.evolve,
@@ -143,7 +143,7 @@ class SchemaNeeds:
         return cls(pipeline, follower, schema_boundaries.read_writer_schemas(cursor, pipeline.name, schema_ids))
 
     def writer(self, met: FirstUse) -> Writer | None:
-        """What a record names; None where it cannot be read."""
+        """Return the writer that a record names; None if it cannot be read."""
         schema = self.kept.get(met.schema_id)
         if schema is None or self.pipeline.source.format is not Format.PROTOBUF:
             return Writer(met.schema_id) if schema else None
@@ -153,7 +153,7 @@ class SchemaNeeds:
             return None
 
     def needed(self, record: RecordShape, writer: Writer) -> Needed:
-        """What its records need beyond the columns of the record; nothing where they cannot be read.
+        """Return what a writer's records need beyond the columns of the record; nothing if they cannot be read.
 
         A field of one of several kinds of records is missing from the others.
         """
@@ -177,7 +177,7 @@ class SchemaNeeds:
         return self.follower.needed(record, tuple(fields))
 
     def brought(self, record: RecordShape, batch_id: int, writers: Iterable[Writer]) -> Brought:
-        """What these schemas bring to the record, one after the other, with a batch."""
+        """Return what these schemas bring to the record, one after the other, with a batch."""
         columns, questions = list[FollowedColumn](), dict[Writer, tuple[Difference, ...]]()
         for writer in sorted(writers):
             needed = self.needed(record, writer)
@@ -239,7 +239,7 @@ def undecided(
     opening: Mapping[Writer, Mapping[int, int]],
     questions: Mapping[Writer, tuple[Difference, ...]],
 ) -> str:
-    """What differs, and where, in a line that says what to do."""
+    """Return what differs, and where, in a line that says what to do."""
     named = [
         f"{writer} (from {', '.join(f'{partition}:{offset}' for partition, offset in opening[writer].items())}) has "
         f"{'; '.join(map(str, differences))}"
@@ -252,7 +252,7 @@ def undecided(
 
 
 def end_at_boundaries(session: Session, pipeline: Pipeline, batch: Batch, tables: StagingTables) -> bool:
-    """Return whether what was staged met a schema that needs other columns, so that the batch has to be staged again.
+    """Return whether the batch has to be staged again, because its records have a schema that needs other columns.
 
     Then its ranges end before that schema, or the next claim brings the columns. All in one transaction.
 

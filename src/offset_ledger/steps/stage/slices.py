@@ -48,7 +48,7 @@ from offset_ledger.steps.stage.unread_fields import UnreadFields
 
 @dataclass(frozen=True, slots=True)
 class SliceTask:
-    """All that a task needs; it is pickled into the closure, so that no secret stands in a Spark property.
+    """The whole input of a task; it is pickled into the closure, so that no secret stands in a Spark property.
 
     ``retry_seconds`` are those of the process that makes the task: a worker has the environment of when Spark started.
     """
@@ -129,7 +129,7 @@ def _counted(batches: Iterable[pa.RecordBatch], wanted: OffsetRange, advance: On
 
 @dataclass(frozen=True, slots=True)
 class SliceWriter:
-    """Stages slices through one session, each in a transaction of its own."""
+    """The writer of slices through one session, each in a transaction of its own."""
 
     task: SliceTask
     session: Session

@@ -44,9 +44,7 @@ _RECENT_SECONDS = 5.0  # a client that was idle for longer may have lost its con
 
 @dataclass(frozen=True, slots=True)
 class StagedBatch:
-    """What one attempt staged, in records; ``done`` when there was nothing to stage: the batch is
-    committed already, or all that an earlier attempt staged of it is still there.
-    """
+    """The records that one attempt staged; ``done`` if it had nothing to stage, as all was committed or staged."""
 
     attempt: Attempt
     counts: StagedCounts
@@ -58,7 +56,7 @@ class Reader(Protocol):
 
     @property
     def choice(self) -> EngineChoice:
-        """Which engine it is, and why it was chosen."""
+        """The engine, and why it was chosen."""
 
     @property
     def transient(self) -> type[TransientError]:
@@ -69,11 +67,11 @@ class Reader(Protocol):
 
 
 class Stager(Protocol):
-    """Stages the slices of a batch that has been claimed."""
+    """The stager of the slices of a claimed batch."""
 
     @property
     def choice(self) -> EngineChoice:
-        """Which engine stages them, and why it was chosen."""
+        """The engine that stages them, and why it was chosen."""
 
     def check(self, batch: Batch) -> object:
         """Check that the records of the batch can still be read.
@@ -104,7 +102,7 @@ def next_stage(session: Session, pipeline: Pipeline, batch_id: int) -> StagedBat
 def stage(
     reader: Reader, pipeline: Pipeline, batch_id: int, origin: Origin, session: Session | None = None
 ) -> StagedBatch:
-    """Let the reader stage the batch under a new epoch, unless its staging is whole.
+    """Have the reader stage the batch under a new epoch, unless its staging is whole.
 
     Raises:
         StateConflict: it is rejected or abandoned.
@@ -120,7 +118,7 @@ def stage(
 
 @dataclass(frozen=True, slots=True)
 class TopicStager:
-    """Lets a reader stage slices of the topic, which is checked before and after."""
+    """The stager of slices of the topic, which is checked before and after."""
 
     reader: Reader
     pipeline: Pipeline
@@ -159,7 +157,7 @@ class TopicStager:
             with transaction(session) as cursor:
                 gaps = with_gaps(batch.ranges, staging.manifest(cursor, tables))
             if gaps:
-                self.topic.check(batch)  # what retention deletes would be a gap of transactions too
+                self.topic.check(batch)  # offsets deleted by retention would look like a gap of transactions
                 reason = gap_reason(False, all(map(self.topic.has_transaction, gaps)))
         retention = tombstone_retention(self.pipeline, batch, before, after)
         return Written(slices, reason, retention)
@@ -215,7 +213,7 @@ def _done(batch: Batch) -> StagedBatch:
 
 
 class _KeptStaging(Enum):
-    """What earlier attempts have left of a batch."""
+    """The staging that earlier attempts have left of a batch."""
 
     NOTHING = auto()  # that could be used
     OTHER_COLUMNS = auto()  # all of it, and the pipeline file declares other columns now

@@ -46,12 +46,12 @@ class UnreadFields:
             self._fields.add(chunk)
 
     def result(self) -> UnreadCounts:
-        """Return what was counted."""
+        """Return the counts."""
         return self._fields.result()
 
 
 class Documents:
-    """Counts members of JSON documents, of which an even sample is looked at."""
+    """The count of members of JSON documents, of which an even sample is looked at."""
 
     def __init__(self, source: Source, record: RecordShape) -> None:
         self._members = UnreadMembers(record)
@@ -66,7 +66,7 @@ class Documents:
         self._sample.add(len(values), lambda places: self._look(values.take(pa.array(places))))
 
     def result(self) -> UnreadCounts:
-        """Return what was counted."""
+        """Return the counts."""
         looked_at = self._sample.items
         counts = Counter(path for paths in looked_at for path in paths)
         return UnreadCounts.of(self._records, len(looked_at), _named(counts), self._more)
@@ -76,7 +76,7 @@ class Documents:
             yield tuple(filter(self._is_known, self._members.of(document)))
 
     def _is_known(self, path: JsonPath) -> bool:
-        """Whether the path is one of those that are counted; names that are values are too many to count."""
+        """Return whether the path is one of those that are counted; names that are values are too many to count."""
         if len(self._known) < MAX_PATHS:
             self._known.add(path)
         is_known = path in self._known
@@ -104,7 +104,7 @@ class OfSchemas:
             self._add(id_, wire_format.without_head(values.filter(pa.array(ids == id_))))
 
     def result(self) -> UnreadCounts:
-        """Return what was counted."""
+        """Return the counts."""
         counts, looked_at = Counter[JsonPath](), 0
         for (id_, kind), records in self._counts.items():
             try:
@@ -146,7 +146,7 @@ _WHOLE = 1 << 64
 
 
 class EvenSample(Generic[T]):
-    """Keeps at most so many items, one of every n with n doubled when there are too many.
+    """At most a fixed number of items, one of every n with n doubled when there are too many.
 
     The places of a full turn lie evenly on a circle, and those in a part of it are kept: which ones depends on the
     lengths of the parts alone.
@@ -158,7 +158,7 @@ class EvenSample(Generic[T]):
         self._kept: dict[int, T] = {}
 
     def add(self, count: int, look: Callable[[Places], Iterable[T]]) -> None:
-        """Take some of the next so many items: ``look`` gives those at these places among them."""
+        """Take some of the next ``count`` items: ``look`` gives those at these places among them."""
         places = self._chosen(np.arange(self._seen, self._seen + count))
         while len(self._kept) + len(places) > self._most:
             self._every *= 2
@@ -170,7 +170,7 @@ class EvenSample(Generic[T]):
 
     @property
     def items(self) -> list[T]:
-        """What is kept, in the order of the stream."""
+        """The items that are kept, in the order of the stream."""
         return list(self._kept.values())
 
     def _chosen(self, places: Places) -> Places:

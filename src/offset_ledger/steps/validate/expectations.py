@@ -45,7 +45,7 @@ def load() -> ModuleType:
 
 
 def known_types() -> list[str]:
-    """Every expectation type that is registered."""
+    """Return every expectation type that is registered."""
     load()
     from great_expectations.expectations.registry import list_registered_expectation_implementations
 

@@ -120,7 +120,7 @@ def _count_rows(session: Session, schema: str, table: str, expected: int) -> tup
 def _judged(
     session: Session, staging: sql.Identifier, pipeline: Pipeline | None, rows: int
 ) -> list[tuple[ExpectationResult, str]]:
-    """The columns of which Postgres refuses texts, each with why in SQL; without such a column nothing is asked."""
+    """Return the columns with texts that Postgres refuses, each with why in SQL; asks nothing without such columns."""
     if pipeline is None or not any(column.type.judged for column in pipeline.record.all_columns):
         return []
     with transaction(session) as cursor:

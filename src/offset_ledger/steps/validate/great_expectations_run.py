@@ -144,7 +144,7 @@ def failing_rows(source: PostgresDatasource, expectation: Expectation, result: M
 
 
 def repeated(rows: str, index: Sequence[str], columns: Sequence[str]) -> Select[Any]:
-    """The index columns of the rows whose values in ``columns``, none of them NULL, occur in another row too."""
+    """Return the index columns of rows whose values in ``columns``, none of them NULL, occur in another row too."""
     from sqlalchemy import column, func, select, table, tuple_
 
     values: list[Any] = [column(name) for name in columns]

@@ -35,8 +35,7 @@ _PAST_GATE = (State.VALIDATED, State.REJECTED, State.COMMITTED)
 def validate(
     pipeline: Pipeline, batch_id: int, origin: Origin, session: Session | None = None
 ) -> tuple[Batch, GateVerdict | None]:
-    """Validate a staged batch: its failing rows move to quarantine and it becomes validated or rejected, in one
-    transaction.
+    """Validate a staged batch: failing rows go to quarantine, the batch passes or is rejected, in one transaction.
 
     A batch that is past this step already is returned as it is, with no verdict. Where an approved batch had to be
     staged again, the approval still counts if the same file and suite reject the same records for the same reasons.
@@ -61,7 +60,7 @@ def validate(
             name = database.application_name(batch.attempt, "validate")
             database.rename_session(cursor, name)
         suite = read_suite(pipeline)
-        # What a redrive refuses is in quarantine already: it cannot drain a topic into it.
+        # Records that a redrive refuses are in quarantine already: it cannot drain a topic into it.
         limit = 1.0 if batch.kind is BatchKind.REDRIVE else pipeline.quality.max_quarantined_share
         with fenced(connection, batch.attempt):
             verdict = run_gate(
@@ -87,7 +86,7 @@ def validate(
 def _settle(
     session: Session, pipeline: Pipeline, batch: Batch, verdict: GateVerdict, origin: Origin
 ) -> tuple[Batch, GateVerdict | None]:
-    """Move the failing rows and the batch; no verdict where a concurrent attempt came first."""
+    """Move the failing rows and the batch; return no verdict if a concurrent attempt came first."""
     batch_id, tables = batch.batch_id, StagingTables(batch.attempt)
     with transaction(session) as cursor:
         current = batches.read_batch(cursor, batch_id, lock=True)
@@ -99,7 +98,7 @@ def _settle(
             verdict = _with_truncation(cursor, tables, verdict)
         moved = _quarantine(cursor, pipeline.record, tables, verdict.quarantines)
         stored = json.loads(verdict.to_json()) | {"moved": moved, "great_expectations": verdict.gx_result}
-        if not verdict.success:  # what was validated and by what: everything in which another attempt may differ
+        if not verdict.success:  # the input and the rules: everything in which another attempt may differ
             by_reason = staging.refused_by_reason(cursor, tables, limit=0)
             stored["judged"] = {
                 "rows": batch.rows,
@@ -150,7 +149,7 @@ def _with_truncation(cursor: Cursor, tables: StagingTables, verdict: GateVerdict
 
 
 def _reapply_approval(cursor: Cursor, attempt: Attempt, identity: Mapping[str, Any], origin: Origin) -> None:
-    """Let a batch that was staged again pass, if a person has approved one with the same identity."""
+    """Apply an approval again: a batch that was staged again passes if a person approved one with the same identity."""
     cursor.run("validate/approval", batch_id=attempt.batch_id, judged=json.dumps(identity))
     if given := cursor.fetchone():
         why = f"staged again with the same verdict: the approval of {given['who']} still counts ({given['why']})"

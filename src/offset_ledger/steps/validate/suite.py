@@ -84,7 +84,7 @@ def load_suite(path: Path, columns: Collection[str]) -> Suite:
 
 
 class _Reader:
-    """Reads a suite document, and collects its mistakes instead of stopping at the first."""
+    """The reader of a suite document, which collects mistakes instead of stopping at the first."""
 
     def __init__(self, columns: Collection[str], lines: Mapping[Place, int], kept: gx.KeptFacts) -> None:
         self._columns = columns
@@ -188,7 +188,7 @@ class _Reader:
 
 
 def _wrong_in(query: str) -> str | None:
-    """What Great Expectations, which formats a query and hands it to SQLAlchemy's ``text``, would take amiss."""
+    """Return what Great Expectations, which formats a query and hands it to SQLAlchemy's ``text``, would misread."""
     from sqlalchemy import text  # a suite with a query is rare, and this takes its time
 
     if "{batch}" not in query:

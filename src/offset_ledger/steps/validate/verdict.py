@@ -1,4 +1,4 @@
-"""The verdict of the gate, as a value: kept in the ledger, shown in Data Docs, and written to the log.
+"""The verdict of the gate, as a value: kept in the ledger, shown on the quality page, and written to the log.
 
 With it the comparison of a head batch with the committed ones before it: volume and share of NULL. Pure.
 """
@@ -41,8 +41,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ExpectationResult:
-    """The outcome of one expectation, of judging the texts of a column (``type`` is then ``input``), or of a unique
-    constraint of the table (``conflict``).
+    """The outcome of an expectation, of the check of a column's texts (``input``), or of a constraint (``conflict``).
 
     ``quarantine_sql`` selects ``_partition, _offset`` of each failing row; only a failed quarantine expectation has it.
     ``reasons_sql`` also selects the ``reason`` of each, where they have reasons of their own. Execute them without
@@ -72,7 +71,7 @@ class ExpectationResult:
 
     @property
     def summary(self) -> str:
-        """One line: the expectation and what was observed instead."""
+        """The verdict in one line: the expectation and what was observed instead."""
         if self.exception is not None:
             outcome = f"Great Expectations raised: {self.exception}"
         elif self.unexpected is not None and self.evaluated is not None:
@@ -83,7 +82,7 @@ class ExpectationResult:
 
     @property
     def note(self) -> str | None:
-        """The summary of a failure that rejects nothing; None where there is none."""
+        """The summary of a failure that rejects nothing; None if there is none."""
         if self.quarantine_sql is not None:
             return f"quarantine: {self.summary}"
         return f"warning: {self.summary}" if not self.success and self.action is SuiteAction.WARN else None
@@ -96,7 +95,7 @@ class GateVerdict:
     ``rows`` are the rows that were validated, ``deleted`` the delete markers (not validated), ``refused`` the records
     that the decoder refused, ``quarantined`` the rows (each once) that failed quarantine expectations. ``reasons`` say
     why the batch is rejected, and are empty if it is not; ``notes`` are failures that reject nothing. ``gx_result`` is
-    Great Expectations' own result, for Data Docs; it is not part of :meth:`to_json`.
+    Great Expectations' own result, for the quality page; it is not part of :meth:`to_json`.
     """
 
     success: bool
@@ -126,7 +125,7 @@ class GateVerdict:
         return tuple(finding for finding in self.findings if finding.quarantine_sql is not None)
 
     def compared(self, history: Sequence[Comparison]) -> Self:
-        """This verdict after the comparison with recent batches: what is unusual rejects or warns, as its rule says."""
+        """Return this verdict after the comparison with recent batches: the unusual rejects or warns by its rule."""
         unusual = [each for each in history if each.standing is Standing.UNUSUAL]
         reasons = (*self.reasons, *(each.text for each in unusual if each.action is Unusual.REJECT))
         notes = (*self.notes, *(f"warning: {each.text}" for each in unusual if each.action is Unusual.WARN))
@@ -139,7 +138,7 @@ class GateVerdict:
 
 
 def quarantined_share(rows: int, deleted: int, refused: int, quarantined: int) -> float:
-    """The refused and quarantined records as a share of all records; 0 where there are none."""
+    """The refused and quarantined records as a share of all records; 0 if there are none."""
     return (refused + quarantined) / max(rows + deleted + refused, 1)
 
 
@@ -152,7 +151,7 @@ def observed_text(value: Any) -> str | None:
 
 
 def compare(rule: History, batch: Profile, before: Sequence[Profile]) -> tuple[Comparison, ...]:
-    """Each measure of the rule: usual, unusual, or not compared and why.
+    """Compare each measure of the rule: usual, unusual, or not compared and why.
 
     ``before`` are the committed head batches before this one, newest first, up to ``rule.batches`` + 1: the time that
     a batch covers begins with the batch before it.

@@ -37,7 +37,7 @@ _SETTINGS = {
 
 
 def states_of(limit: int) -> list[tuple[Any, ...]]:
-    """The last state of so many flights; every third is there before the connector, every tenth has long remarks."""
+    """Return the last state of ``limit`` flights; each third precedes the connector, each tenth has long remarks."""
     states = list[tuple[Any, ...]]()
     for n, events in enumerate(map(events_of, read_rows(limit))):
         ended, flight = events[-1], events[-1].flight
@@ -50,7 +50,7 @@ def states_of(limit: int) -> list[tuple[Any, ...]]:
 
 
 class ChangeTopic:
-    """The topic of the connector, what the source has, and the end of each partition."""
+    """The topic of the connector, the contents of the source, and the end of each partition."""
 
     def __init__(self, kafka: Connection, source: Connection, worker: Connect, replication_factor: int) -> None:
         self.ends: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""This demo on servers of its own, which it starts and stops, and its proof; their state stays until the next time."""
+"""The demo on servers of its own, which it starts and stops, and its proof; their state stays until the next time."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -141,7 +141,7 @@ class Story:
         self._avro = self.topics[topics.AVRO]
 
     def claims(self, limit: int) -> Iterator[Claim]:
-        """Do everything, with so many flights."""
+        """Do everything with ``limit`` flights."""
         with self._watch.part("publish"):
             states = flights(limit)
             waves = list(avro_waves(states))

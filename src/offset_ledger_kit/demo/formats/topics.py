@@ -1,5 +1,4 @@
-"""The topics with a registry: their files, the flights that they carry, the records that no decoder may accept, and
-publishing.
+"""The topics with a registry: files, flights, records that no decoder may accept, and publishing.
 
 Distances are in millimetres, so that an int of 32 bits has room for a flight of 1,334 miles and no longer one: the
 third Avro schema, with a long, is the first that a flight to the west coast fits into.
@@ -81,7 +80,7 @@ class Flight:
 
     @classmethod
     def of(cls, event: Event) -> Self:
-        """Return what the event says."""
+        """Return the state that the event gives."""
         actual = event.actual if isinstance(event.actual, Actual) else Actual()
         which = event.flight
         return cls(
@@ -91,7 +90,7 @@ class Flight:
         )
 
     def document(self) -> dict[str, Any]:
-        """Its fields by name."""
+        """Return its fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -106,7 +105,7 @@ class Poison:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """A record to publish: the flight, the version of the schema that it is written with, what spoils it."""
+    """A record to publish: the flight, the version of the schema that it is written with, and its fault, if any."""
 
     flight: Flight
     version: int
@@ -129,22 +128,22 @@ AGAINST_SCHEMA = Poison(
 
 
 def flights(limit: int) -> list[tuple[Flight, Flight]]:
-    """The first and the last state of so many flights."""
+    """Return the first and the last state of ``limit`` flights."""
     states = (events_of(row) for row in read_rows(limit))
     return [(Flight.of(events[0]), Flight.of(events[-1])) for events in states]
 
 
 def one_topic(states: list[tuple[Flight, Flight]], poison: tuple[Poison, ...]) -> list[Sending]:
-    """All flights by one schema; of each tenth the first state comes too, later than the last."""
+    """Yield all flights by one schema; of each tenth the first state comes too, later than the last."""
     sendings = [Sending(last, 1) for _, last in states]
     sendings += [Sending(first, 1) for first, _ in states[::10]]
     return [*sendings, *spoiled(sendings, (*poison, UNKNOWN_SCHEMA))]
 
 
 def avro_waves(states: list[tuple[Flight, Flight]]) -> Iterator[list[Sending]]:
-    """Yield what is published before each of three runs, by producers of which some are behind with the schema.
+    """Yield what is published before each of three runs, by producers some of which have an old schema.
 
-    Records with an unknown schema id end the last wave: a registry has to be there for them.
+    Records with an unknown schema id end the last wave: they need a registry.
     """
     short = [each for each in states if each[1].distance <= LARGEST_INT]
     long = [each for each in states if each[1].distance > LARGEST_INT]
@@ -161,7 +160,7 @@ def avro_waves(states: list[tuple[Flight, Flight]]) -> Iterator[list[Sending]]:
 
 
 def spoiled(sendings: list[Sending], poison: tuple[Poison, ...]) -> list[Sending]:
-    """One record for each of these ways, spoiled in it."""
+    """Yield one record for each of these ways, spoiled in it."""
     return [Sending(each.flight, each.version, way) for each, way in zip(cycle(sendings), poison, strict=False)]
 
 
@@ -230,7 +229,7 @@ class Topic:
             self.published.append(Published(sending, partition, offset, schema_id, record.value or b""))
 
     def ends(self, until: Callable[[Published], bool] = lambda _: False) -> dict[int, int]:
-        """The end of each partition, or the first offset there of which ``until`` is true."""
+        """Return the end of each partition, or the first offset there for which ``until`` is true."""
         ends: dict[int, int] = {}
         stopped = set()
         for each in self.published:

@@ -42,11 +42,13 @@ class AvroCodec(Codec):
         self.cell = self._cell(self._root)
 
     def write(self, value: Any) -> bytes:
+        """Return the Avro binary form of the value."""
         file = BytesIO()
         schemaless_writer(file, self._root, self._values.value(self._root, value), strict=True)
         return file.getvalue()
 
     def read(self, data: bytes) -> Any:
+        """Return the value in the bytes; raises Unreadable if they are none of this schema."""
         file = BytesIO(data)
         try:
             value = schemaless_reader(file, self._root, None)
@@ -69,7 +71,7 @@ class AvroCodec(Codec):
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Makes values for fastavro, by the types that it has resolved; ``named`` are those with a full name.
+    """The values for fastavro, by the types that it has resolved; ``named`` are those with a full name.
 
     ``default``: values are what a schema gives as default of a field, of the type alone whatever its logical type;
     bytes are a text of as many characters then.

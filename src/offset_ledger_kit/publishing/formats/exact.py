@@ -27,7 +27,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 class Misfit(Exception):
-    """A value that its type does not hold; who passes it on adds the step to the part, so the innermost comes first."""
+    """A value that its type does not hold; each caller adds its step to the path, so the innermost comes first."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -164,7 +164,7 @@ def day(value: Any) -> int:
 
 
 def clock(value: Any, unit: int) -> int:
-    """Return the units of so many nanoseconds since midnight of a time, as HH:MM:SS or their number."""
+    """Return the units of ``unit`` nanoseconds since midnight of a time, as HH:MM:SS or their number."""
     if type(value) is int:
         return value if 0 <= value * unit < DAY else refuse("time before 24:00:00", value)
     if isinstance(value, time) and value.tzinfo is None:
@@ -175,9 +175,7 @@ def clock(value: Any, unit: int) -> int:
 
 
 def moment(value: Any, unit: int, local: bool = False) -> int:
-    """Return the units of so many nanoseconds since 1970, of a moment in RFC 3339 (``local``: without a zone) or their
-    number.
-    """
+    """Return units of ``unit`` ns since 1970 from their number or RFC 3339 (``local``: without a zone)."""
     if type(value) is int:
         return integer(value, "timestamp", -(2**63), 2**63 - 1)
     if isinstance(value, datetime) and (value.tzinfo is None) is local:

@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class Unreadable(Exception):
-    """The bytes of a value, behind their frame, are none of the schema."""
+    """The bytes of a value, behind their frame, are not of the schema."""
 
 
 class Cell(NamedTuple):

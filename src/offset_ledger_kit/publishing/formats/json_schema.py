@@ -41,6 +41,7 @@ class JsonCodec(Codec):
         self.cells = cells
 
     def write(self, value: Any) -> bytes:
+        """Return the JSON of the value; raises Misfit if the schema refuses it."""
         try:
             data = _encode(_exact(value))
         except (TypeError, ValueError, OverflowError) as error:
@@ -49,6 +50,7 @@ class JsonCodec(Codec):
         return data
 
     def read(self, data: bytes) -> Any:
+        """Return the document in the bytes; raises Unreadable if the schema refuses it."""
         try:
             document = _decode(data)
             self._check(document)

@@ -47,6 +47,7 @@ class ProtobufCodec(Codec):
         self.cells = {each.name: _cell(each) for each in self._descriptor.fields}
 
     def write(self, value: Any) -> bytes:
+        """Return the message in bytes; raises Misfit if the value does not fit its fields."""
         document = message_value(self._descriptor, value)
         try:
             made = ParseDict(document, self._class(), descriptor_pool=self._pool)
@@ -55,6 +56,7 @@ class ProtobufCodec(Codec):
             raise Misfit(one_line(error)) from None
 
     def read(self, data: bytes) -> Any:
+        """Return the message in the bytes as a document; raises Unreadable if they are none."""
         try:
             made = self._class.FromString(data)
         except DecodeError as error:

@@ -49,7 +49,7 @@ from offset_ledger.pipeline_file.parse import parse_pipeline
 (entry,) = parse_pipeline(Path(sys.argv[1])).notify
 print(send(entry.notifier, message("orders", Cause.RUN_FAILED, "a", "b", ""), 3))
 """
-FAILED, WENT_WELL = ["failed", "stage", ERROR], ["went_well", "stage", None]
+FAILED, ON_SUCCESS = ["failed", "stage", ERROR], ["on_success", "stage", None]
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_every_notifier_gets_the_message_once(
 def test_what_went_away_and_comes_back_is_sent_again(notifying: Notifying, hooks: Hooks) -> None:
     notifying.write(WEBHOOK)
     other = ["failed", "stage", "SparkFailed: it failed"]
-    notifying.met(FAILED, other, FAILED, WENT_WELL, ["went_well", "commit", None], FAILED, FAILED)
+    notifying.met(FAILED, other, FAILED, ON_SUCCESS, ["on_success", "commit", None], FAILED, FAILED)
     subjects = [body["subject"] for _, body in hooks.received()]
     names = ("OffsetExpired", "SparkFailed", "OffsetExpired")
     assert subjects == [f"orders: task stage failed with {name}" for name in names]
@@ -157,7 +157,7 @@ def test_a_server_that_is_away_is_told_once_and_while_airflow_tries_again(notify
         ("/hook", "server_away", "orders: Kafka is away"),
         ("/hook", "server_away", "orders: Postgres is away"),
     ]
-    notifying.met(["went_well", "stage", None], ["retried", "stage", kafka])
+    notifying.met(["on_success", "stage", None], ["retried", "stage", kafka])
     assert [body["subject"] for _, body in hooks.received()][4:] == ["orders: Kafka is away"]
 
 
@@ -181,8 +181,8 @@ def test_a_broker_that_does_not_say_whether_a_loss_is_ahead_is_a_cause(
     for _ in range(2):
         notifying.met(["failed", "plan", "BrokerUnavailable: Kafka did not answer"], **dead)
     assert [body["subject"] for _, body in hooks.received()] == ["orders: Kafka is away"]
-    notifying.met(["went_well", "plan", None])
-    notifying.met(["went_well", "plan", None], **dead)
+    notifying.met(["on_success", "plan", None])
+    notifying.met(["on_success", "plan", None], **dead)
     assert [body["subject"] for _, body in hooks.received()] == ["orders: Kafka is away"] * 2
 
 
@@ -199,7 +199,7 @@ def test_a_notifier_that_fails_is_one_line_and_is_tried_on_the_next_occasion(
     assert "500" in line
     assert line.endswith("the next occasion tries again")
     hooks.status = 200
-    notifying.met(["went_well", "plan", None])
+    notifying.met(["on_success", "plan", None])
     assert notifying.remembered("attempts, sent_at IS NOT NULL, error") == [(2, True, None)]
     assert len(hooks.received()) == 2
 
@@ -210,7 +210,7 @@ def test_what_ends_before_it_could_be_sent_is_not_sent(notifying: Notifying, hoo
     hooks.status = 500
     notifying.met(FAILED)
     hooks.status = 200
-    notifying.met(WENT_WELL, ["went_well", "plan", None])
+    notifying.met(ON_SUCCESS, ["on_success", "plan", None])
     assert len(hooks.received()) == 1
 
 

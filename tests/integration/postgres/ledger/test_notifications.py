@@ -37,7 +37,7 @@ def failure(pipeline: str, task: str) -> Notice:
 def see(session: Session, *notices: Notice) -> None:
     with transaction(session) as cursor:
         for notice in notices:
-            notifications.see(cursor, notice, TO)
+            notifications.record_seen(cursor, notice, TO)
 
 
 def claim(session: Session, pipeline: str, seconds: float = 60) -> str | None:

@@ -55,7 +55,7 @@ from offset_ledger.steps.decide.accept_topic import accept_table, accept_topic
 from offset_ledger.steps.decide.answers import answer_question, record_question
 from offset_ledger.steps.decide.losses import loss_question
 from offset_ledger.steps.plan.step import plan, plan_replay
-from offset_ledger.steps.plan.topics import find_pipelines, known_pipelines, with_news
+from offset_ledger.steps.plan.topics import find_pipelines, known_pipelines, with_backlog
 from offset_ledger.steps.run.ingest import ingest, run_batch
 from offset_ledger.steps.run.redrive import plan_redrive
 from offset_ledger.steps.run.requests import plan_request, requested_topics
@@ -402,9 +402,9 @@ def test_a_run_leaves_out_topics_that_have_nothing_new(bench: Bench) -> None:
     eu, us, uk = bench.create("eu", "us", "uk")
     pipeline = bench.listed(eu, us, uk)
     found = find_pipelines(pipeline)
-    assert with_news(found) == found  # their start offsets are not known yet
+    assert with_backlog(found) == found  # their start offsets are not known yet
     ingest_all(pipeline)
-    assert with_news(found) == ()
+    assert with_backlog(found) == ()
     bench.publish(eu, order("a", 1))
     assert [each.source.topic for each in requested_topics(pipeline, Request())] == [eu]
     assert requested_topics(pipeline, Request(dry_run=True)) == found
@@ -412,7 +412,7 @@ def test_a_run_leaves_out_topics_that_have_nothing_new(bench: Bench) -> None:
     delete_topic(dict(bench.servers.kafka.extra), us)
     create_topic(dict(bench.servers.kafka.extra), us, 2, 1, KEEP)
     delete_topic(dict(bench.servers.kafka.extra), uk)
-    assert {each.source.topic for each in with_news(found)} == {eu, us, uk}  # open, recreated, gone
+    assert {each.source.topic for each in with_backlog(found)} == {eu, us, uk}  # open, recreated, gone
 
 
 def test_another_file_does_not_get_the_table(bench: Bench) -> None:

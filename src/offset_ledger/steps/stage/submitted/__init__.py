@@ -1,1 +1,1 @@
-"""What spark-submit runs. It puts this folder first on the path of imports, so nothing else may stand in it."""
+"""The entry points of spark-submit, which puts this folder first on the import path: keep it free of others."""

@@ -1,5 +1,6 @@
-"""spark-submit entry point: stage one batch. Arguments: pipeline file and batch id; how it was submitted, and where to
-write a failure, if not to the ledger.
+"""The entry point of spark-submit, which stages one batch.
+
+Arguments: pipeline file and batch id; how it was submitted, and where to write a failure, if not to the ledger.
 """
 
 import argparse
