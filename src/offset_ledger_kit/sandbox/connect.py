@@ -45,6 +45,7 @@ class Connect(Server):
 
     @property
     def daemon(self) -> Daemon:
+        """The process and its state, in the folder of the server."""
         return Daemon("connect", self.directory)
 
     def up(self, bootstrap: str, java: JavaRuntime, launch: Launch) -> None:

@@ -1,6 +1,4 @@
-"""One or three real Kafka brokers (KRaft) on the loopback, each startable, stoppable and pausable by its number: their
-folder, their settings and their JVM.
-"""
+"""One or three real Kafka brokers (KRaft) on the loopback, each started, stopped and paused by its number."""
 
 import base64
 import json
@@ -37,6 +35,7 @@ class Broker(Server):
 
     @property
     def daemon(self) -> Daemon:
+        """The process and its state, in the folder of the server."""
         return Daemon(f"kafka-{self.node}", self.directory)
 
     @property

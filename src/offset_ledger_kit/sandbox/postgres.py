@@ -71,6 +71,7 @@ class Postgres(Server):
 
     @property
     def daemon(self) -> Daemon:
+        """The process and its state, in the folder of the server."""
         return Daemon("postgres", self.directory)
 
     @property

@@ -37,6 +37,7 @@ class Registry(Server):
 
     @property
     def daemon(self) -> Daemon:
+        """The process and its state, in the folder of the server."""
         return Daemon("registry", self.directory)
 
     @property

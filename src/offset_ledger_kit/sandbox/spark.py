@@ -34,6 +34,7 @@ class SparkConnect(Server):
 
     @property
     def daemon(self) -> Daemon:
+        """The process and its state, in the folder of the server."""
         return Daemon("spark-connect", self.directory)
 
     @property

@@ -1,5 +1,6 @@
-"""spark-submit entry point: a Spark Connect server, until its Spark context ends. Argument: a file with the token that
-clients must send, which is removed; without it whoever reaches the port is let in.
+"""spark-submit entry point: a Spark Connect server, until its Spark context ends.
+
+Argument: a file with the token that clients must send, which is removed; without it whoever reaches the port is let in.
 
 Not Spark's own main class: that gives each session artifacts of its own, and so a Python daemon of its own, which stays
 when the session has ended.
