@@ -399,7 +399,10 @@ class CommitOperator(_PipelineOperator):
         self._lineage = _lineage(pipeline, committed)
 
     def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
-        """What the provider of OpenLineage asks an operator for; None where nothing was committed."""
+        """What the provider of OpenLineage asks an operator for; None where nothing was committed.
+
+        No other task describes datasets: what they do may be repeated, or the batch abandoned.
+        """
         return self._lineage
 
 
