@@ -28,7 +28,7 @@ from offset_ledger.postgres.ledger.database import Cursor, savepoint
 from offset_ledger.postgres.ledger.sqlstates import is_of_size
 from offset_ledger.postgres.ledger.staging import PIECE_BYTES, CopyFormat, copy_into, refused_types, row_types
 
-# CSV takes more than twice the CPU to write, and Postgres reads binary with 40 % less. Linux on ARM has no wheel of pgpq.
+# CSV takes more than twice the CPU to write, and Postgres reads binary with 40 % less. Linux on ARM has no pgpq.
 if BINARY := find_spec("pgpq") is not None:
     import pgpq
     from pgpq import encoders, schema
