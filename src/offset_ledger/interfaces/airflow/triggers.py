@@ -21,7 +21,8 @@ _REPEAT_SECONDS = 600.0
 class NewRecords(BaseEventTrigger):
     """A trigger that fires if there is lag and no run works on it: once each time log ends or cursors have moved.
 
-    It fires again after ten minutes if the lag is still the same, because the run failed or the event was lost.
+    It fires again after ten minutes if the lag is still the same, because the run failed or the event was lost. Ends of
+    the log alone would not do: records that arrive during a run would start one that skips, and later none at all.
     ``pipeline`` is the outline of the pipeline file, which the triggerer does not have.
     """
 

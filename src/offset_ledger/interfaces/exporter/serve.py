@@ -1,4 +1,7 @@
-"""The exposition of the metrics: as a text, or over HTTP until the process ends."""
+"""The exposition of the metrics: as a text, or over HTTP until the process ends.
+
+Not a route of Airflow's API server, which is silent when Airflow is down, and whose tokens expire after a day.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Publishing by librdkafka, so that each record is acknowledged by all in-sync replicas, or reported as failed."""
+"""Publishing by librdkafka, so that each record is acknowledged by all in-sync replicas, or reported as failed.
+
+It answers partition by partition. Records wait here for their answers, which are taken in the order of sending: dead
+letters and ``on_ack`` rely on that. Transactions of kafka-python, the other client before, took five times the CPU.
+"""
 
 import logging
 import time

@@ -1,4 +1,8 @@
-"""The client of one schema registry: schemas by id with all they refer to, subjects, and registering."""
+"""The client of one schema registry: schemas by id with all they refer to, subjects, and registering.
+
+Our own, because confluent-kafka's (2.16.0) reads a body of 200 MB whole, waits 30 s for one that comes byte by byte,
+raises AttributeError or TypeError for unexpected bodies, and caches the latest version of a subject forever.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,8 @@
 """What spark-submit is given for a batch: settings, and files from a private folder.
 
 No secret stands on the command line or in the environment of Java: connections travel in a file that the driver reads,
-and settings of the Spark connection's extra in a file of properties.
+and settings of the Spark connection's extra in a file of properties. A failure is a file too, or in cluster mode a row
+of the ledger: spark-submit knows only an exit code, and the class of the error decides whether Airflow retries.
 """
 
 import json

@@ -184,6 +184,8 @@ def read_start_offsets(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, 
 
 def record_start_offsets(cursor: Cursor, pipeline: str, log_id: str, starts: Iterable[Boundary]) -> None:
     """Record where partitions of the log begin; the first committed range of each must start there."""
+    # By the first plan, even if there is nothing to read. If a first batch with `start: latest` failed, the next plan
+    # would begin at a later end of the log, and what arrived in between would be lost.
     query = "INSERT INTO offset_ledger.beginning (pipeline, topic_id, partition, start_offset, leader_epoch) VALUES %s"
     values = [(pipeline, log_id, start.partition, start.offset, start.leader_epoch) for start in starts]
     execute_values(cursor, query, values)

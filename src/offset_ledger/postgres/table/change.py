@@ -1,4 +1,7 @@
-"""The target table: made where it is missing, checked column by column where it exists, changed where its file may."""
+"""The target table: made where it is missing, checked column by column where it exists, changed where its file may.
+
+The commit changes the table, not the plan: a rejected batch would have changed it, and a failure takes the ALTER back.
+"""
 
 import json
 from collections.abc import Mapping
