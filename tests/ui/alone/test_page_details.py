@@ -62,6 +62,24 @@ def test_no_label_of_a_chart_is_cut(open_page: Callable[..., Page], address: str
     assert max(beyond for _, beyond in drawn) <= 0
 
 
+def test_the_limit_crosses_the_chart_of_a_pipeline_with_one_batch(open_page: Callable[..., Page], address: str) -> None:
+    page = open_page()
+    history = page.request.get(f"{address}/api/pipelines/bookings/history").json()
+    none = {"head": 0, "again": 0, "lag": None, "lag_after": None, "quarantined_share": None}
+    points = [{**each, **none} for each in history]
+    points[-1] |= {"head": 5, "quarantined_share": 0.5}
+    answer_with(page, re.compile(r"/api/pipelines/bookings/history"), points)
+    chart = shown(page, address, "bookings").locator(".plot").last
+    red = chart.locator("canvas").evaluate("""canvas => {
+        const { width, height } = canvas, pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+        const columns = new Set();
+        for (let at = 0; at < pixels.length; at += 4)
+          if (pixels[at] > 200 && pixels[at + 1] < 60 && pixels[at + 3] > 200) columns.add((at / 4) % width);
+        return columns.size / width;
+    }""")
+    assert red > 0.3  # dashed, and beside the numbers of the axis
+
+
 def test_a_mark_says_how_many_records_were_refused_and_when(open_page: Callable[..., Page]) -> None:
     page = open_page("orders/completeness")
     marks = page.locator("table.timeline rect.mark-quarantined")
@@ -88,6 +106,20 @@ def test_an_attempt_that_gives_no_sign_is_not_at_work(open_page: Callable[..., P
     page.locator("tbody button.toggle").first.click()
     expect(page.locator("ul.steps")).to_contain_text("stage 42 s since its claim, no sign of the attempt")
     picture(page, "silent-light")
+
+
+def test_a_paused_dag_is_linked_below_the_buttons_that_it_disables(
+    open_page: Callable[..., Page], address: str
+) -> None:
+    page = open_page()
+    answer = page.request.get(f"{address}/api/pipelines/bookings").json()
+    answer["actions"]["ingest"]["blocked_reason"] = "ingest_bookings is paused"
+    answer["actions"]["redrive"]["blocked_reason"] = "Airflow has no DAG redrive_bookings"
+    answer_with(page, re.compile("/api/pipelines/bookings$"), answer)
+    shown(page, address, "bookings")
+    reasons = page.locator(".blocked-reason")
+    expect(reasons).to_have_text(["ingest_bookings is paused", "Airflow has no DAG redrive_bookings"])
+    expect(reasons.locator("a")).to_have_attribute("href", re.compile("/dags/ingest_bookings$"))
 
 
 @pytest.mark.parametrize(

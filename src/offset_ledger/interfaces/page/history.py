@@ -90,9 +90,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Records of the step ``start`` that are in quarantine."""
+    """Records of the steps ``start`` to ``end``, exclusive, that are in quarantine; each of the steps has some."""
 
     start: int
+    end: int
     records: int
 
 
@@ -130,20 +131,19 @@ def lines(
     The queries are ``page/completeness.sql`` and ``page/quarantined_at.sql``.
     """
     begin, count = window.begin(end), window.span // window.step
-    by_partition = {partition: list(each) for partition, each in groupby(rows, key=lambda row: int(row["partition"]))}
-    marks: dict[int, list[Refused]] = {}
-    for row in refused:
-        marks.setdefault(row["partition"], []).append(Refused((row["at"] - begin) // window.step, row["records"]))
+    read, marks = (
+        {partition: list(each) for partition, each in groupby(either, key=lambda row: int(row["partition"]))}
+        for either in (rows, refused)
+    )
     return tuple(
-        _line(p, by_partition.get(p.partition, ()), marks.get(p.partition, ()), begin, window.step, count)
-        for p in positions
+        _line(p, read.get(p.partition, ()), marks.get(p.partition, ()), begin, window.step, count) for p in positions
     )
 
 
 def _line(
     position: Position,
     rows: Sequence[Mapping[str, Any]],
-    refused: Sequence[Refused],
+    refused: Sequence[Mapping[str, Any]],
     begin: datetime,
     step: timedelta,
     count: int,
@@ -159,8 +159,12 @@ def _line(
                 steps[n] = replace(steps[n], cover=Cover.TABLE)
         steps[since] = replace(steps[since], from_offset=_least([steps[since].from_offset, row["from_offset"]]))
         steps[at] = Run(at, at + 1, Cover.TABLE, **{name: row[name] for name in _COPIED})
-    for mark in refused:
-        steps[mark.start] = replace(steps[mark.start], quarantined=mark.records)
+    for row in refused:
+        at = (row["at"] - begin) // step
+        steps[at] = replace(steps[at], quarantined=row["records"])
+    # A mark for each step would be most of what a browser draws, if there are hundreds of partitions.
+    spans = [list(each) for some, each in groupby(steps, key=lambda step: step.quarantined > 0) if some]
+    marks = [Refused(each[0].start, each[-1].end, sum(step.quarantined for step in each)) for each in spans]
     runs = []
     for same in (list(each) for _, each in groupby(steps, key=lambda step: step.kind)):
         ends = [each.until_offset for each in same if each.until_offset is not None]
@@ -169,7 +173,7 @@ def _line(
         runs.append(Run(first.start, last.end, first.cover, **_sums(same), from_offset=least, until_offset=end))
     place = (position.partition, position.lag, position.cursor, position.complete_to)
     read = {name: sum(row[name] for row in rows) for name in _SUMMED}
-    return Line(*place, tuple(runs), tuple(refused), **read)
+    return Line(*place, tuple(runs), tuple(marks), **read)
 
 
 _SUMMED = ("records", "again", "quarantined", "gap")

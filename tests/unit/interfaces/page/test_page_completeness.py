@@ -82,9 +82,16 @@ def test_gaps_and_what_was_read_again_are_runs_of_their_own() -> None:
 
 def test_refused_records_are_marked_where_they_are_and_counted_where_their_range_ends() -> None:
     line = of_one([a_row(0, 11, since=2, records=50, quarantined=9)], a_position(0, 12, lag=1), {8: 2, 10: 1})
-    assert line.refused == (Refused(1, 2), Refused(3, 1))
+    assert line.refused == (Refused(1, 2, 2), Refused(3, 4, 1))
     assert [(run.start, run.end, run.quarantined) for run in line.runs] == [(0, 5, 3), (5, 6, 0)]
     assert line.quarantined == 9
+
+
+def test_marks_of_neighbouring_steps_are_one_mark_across_runs() -> None:
+    rows = [a_row(0, 8, records=9, gap=1), a_row(0, 11, since=9, records=50, quarantined=9)]
+    line = of_one(rows, a_position(0, 12, lag=1), {8: 2, 9: 1, 11: 4})
+    assert line.refused == (Refused(1, 3, 3), Refused(4, 5, 4))
+    assert [(run.start, run.end, run.quarantined) for run in line.runs] == [(0, 1, 0), (1, 2, 2), (2, 5, 5), (5, 6, 0)]
 
 
 def test_partitions_do_not_mix_and_one_that_nobody_read_is_pending() -> None:

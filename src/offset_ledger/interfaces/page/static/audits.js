@@ -7,7 +7,7 @@ import { h } from "./dom.js";
 import { changeChip, findingsTable, passed, severityChip } from "./findings.js";
 import { ago, moment, plural, since } from "./format.js";
 import { row, table } from "./tables.js";
-import { chip, notice } from "./chips.js";
+import { blockedReason, chip, notice } from "./chips.js";
 
 const OVERVIEW = ["Pipeline and topic", "Newest audit", "Changed", "Audited", "By"];
 const PAST = ["Audited", "Findings", "Changed", "By"];
@@ -97,14 +97,15 @@ export function head(pipeline, topic, { pipelines, action, due }, refresh) {
 }
 
 /** The button that audits every topic now; if it is disabled, with the reason. */
-export function auditButton({ dag_id, blocked_reason }, refresh) {
+export function auditButton(action, refresh) {
+  const { dag_id, blocked_reason } = action;
   const press = () => auditNow(dag_id, refresh);
   const attributes = { onclick: press, disabled: Boolean(blocked_reason), title: blocked_reason, "data-key": "audit-now" };
   return h(
     "div",
     {},
     h("div.buttons", {}, h("button", attributes, "Audit now…")),
-    blocked_reason && h("div.soft.blocked-reason", {}, blocked_reason, " ", h("a", airflowLink(`dags/${dag_id}`), "Open it")),
+    blockedReason(action),
   );
 }
 

@@ -73,17 +73,19 @@ function lag(pipeline, points, time) {
 function quarantined(pipeline, points, time) {
   const limit = pipeline.max_quarantined_share;
   const known = points.map((p) => p.quarantined_share).filter((part) => part !== null);
+  const [from, to] = time.range; // the limit is a line also where one step has a batch
   return plot(`quarantined-${pipeline.name}`, {
     title: "Quarantined share of a batch",
     note: known.length ? `highest ${share(Math.max(...known))}, limit ${share(limit)}` : `limit ${share(limit)}`,
     unit: "share of the records",
     format: share,
-    ...time,
+    range: time.range,
+    x: [from, ...time.x, to],
     series: [
       { label: "highest", colour: "quarantined", kind: "bars", value: share },
       { label: "limit", colour: "lost", kind: "limit", value: share },
     ],
-    values: [points.map((p) => p.quarantined_share), points.map(() => limit)],
+    values: [[null, ...points.map((p) => p.quarantined_share), null], [limit, ...points.map(() => limit), limit]],
   });
 }
 

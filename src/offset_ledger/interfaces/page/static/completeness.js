@@ -140,10 +140,10 @@ function ticksOf(runs, steps) {
 const across = (start, end, { steps }) => ({ x: `${(start / steps) * 100}%`, width: `${((end - start) / steps) * 100}%` });
 const markAt = (n) => ({ y: `${n * 34}%`, height: "32%" });
 
-/** The mark of a step with quarantined records. */
-function refused({ start, records }, answer) {
-  const title = `${between(start, start + 1, answer)}: ${plural(records, "record")} quarantined`;
-  return svg("rect.mark-quarantined", { ...across(start, start + 1, answer), ...markAt(0) }, svg("title", {}, title));
+/** The mark of neighbouring steps with quarantined records. */
+function refused({ start, end, records }, answer) {
+  const title = `${between(start, end, answer)}: ${plural(records, "record")} quarantined`;
+  return svg("rect.mark-quarantined", { ...across(start, end, answer), ...markAt(0) }, svg("title", {}, title));
 }
 
 function drawn(run, answer) {

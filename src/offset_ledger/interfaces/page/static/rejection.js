@@ -45,7 +45,7 @@ export function rejection(p, act) {
       h(
         "p.soft",
         {},
-        "Some of the records that it refused",
+        "Up to five of the records that it refused",
         masked && "; values are shown to users who may edit the DAG",
         ":",
       ),

@@ -2,7 +2,7 @@
 
 import { airflowLink, runPath } from "./airflow.js";
 import { rejection } from "./rejection.js";
-import { chip, notice, stateChip } from "./chips.js";
+import { blockedReason, chip, notice, stateChip } from "./chips.js";
 import { decide, redrive, replay, report } from "./dialogs.js";
 import { h } from "./dom.js";
 import { ago, bytes, duration, moment, number, plural, share, since } from "./format.js";
@@ -77,7 +77,6 @@ function buttons(p, refresh) {
     const { blocked_reason } = p.actions[verb];
     return h("button", { onclick: act, disabled: Boolean(blocked_reason), title: blocked_reason, "data-key": name }, name);
   };
-  const reasons = [...new Set(Object.values(p.actions).map((action) => action.blocked_reason))].filter(Boolean);
   return h(
     "div",
     {},
@@ -88,7 +87,7 @@ function buttons(p, refresh) {
       button("Replay…", "ingest", () => replay(p, refresh)),
       button("Redrive…", "redrive", () => redrive(p, refresh)),
     ),
-    reasons.length > 0 && h("div.soft.blocked-reason", {}, reasons.join("; ")),
+    Object.values(p.actions).map(blockedReason),
   );
 }
 
