@@ -36,13 +36,7 @@ RECORDS = [
     ("Payment", {"id": "e3", "amount": 4, "by": "no\0text"}),
     ("Order", {"id": "e4", "total": 5, "note": "a"}),
 ]
-ROWS = [
-    ("e0", 1, {"note": "a"}),
-    ("e1", 2, {"by": "x"}),
-    ("e2", 3, {"note": "b"}),
-    None,
-    ("e4", 5, {"note": "a"}),
-]
+ROWS = [("e0", 1, {"note": "a"}), ("e1", 2, {"by": "x"}), ("e2", 3, {"note": "b"}), None, ("e4", 5, {"note": "a"})]
 """The rows of the records above: no jsonb holds what is left of the fourth."""
 Record = tuple[str, dict[str, Any]]
 

@@ -32,12 +32,7 @@ def test_a_rejected_batch() -> None:
         "offset-ledger batch abandon 7 --why ...",
     )
     expected = Notice(
-        "orders",
-        Cause.BATCH_REJECTED,
-        "7 state in set: 1 of 3 rows",
-        "orders: batch 7 was rejected",
-        lines,
-        LINK,
+        "orders", Cause.BATCH_REJECTED, "7 state in set: 1 of 3 rows", "orders: batch 7 was rejected", lines, LINK
     )
     assert notices.batch_rejected(rejected_batch(), LINK) == expected
 
@@ -67,8 +62,7 @@ def test_a_question_of_a_rejected_batch_is_covered_by_the_rejection(
 
 @pytest.mark.parametrize(("left", "when"), [(timedelta(hours=5), "in 5 hours"), (timedelta(0), "with its next check")])
 @pytest.mark.parametrize(
-    ("setting", "estimate"),
-    [("retention.ms", ""), ("retention.bytes", ", at the rate at which the log has grown")],
+    ("setting", "estimate"), [("retention.ms", ""), ("retention.bytes", ", at the rate at which the log has grown")]
 )
 def test_a_loss_ahead_says_how_soon(left: timedelta, when: str, setting: str, estimate: str) -> None:
     made = notices.loss_ahead("orders", "orders.eu", NOW + left, setting, NOW, LINK)

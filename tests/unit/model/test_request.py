@@ -29,9 +29,7 @@ WINDOW = {"action": "window", "since": "2026-03-01T00:00:00Z", "until": "2026-03
         (
             {"action": "ranges", "ranges": "1:10-20\n 0:5-6 , 2:0-1\n", "limit": "7"},
             Request(
-                RunAction.RANGES,
-                ranges=(OffsetRange(0, 5, 6), OffsetRange(1, 10, 20), OffsetRange(2, 0, 1)),
-                limit=7,
+                RunAction.RANGES, ranges=(OffsetRange(0, 5, 6), OffsetRange(1, 10, 20), OffsetRange(2, 0, 1)), limit=7
             ),
         ),
         ({"action": "approve", "batch_id": 17, "why": "seen"}, Request(RunAction.APPROVE, batch_id=17, why="seen")),

@@ -43,29 +43,29 @@ MISTAKES = {
         "  topic: clicks\n  envelope: debezium\n": (
             "4: source.envelope: with merge: append no row changes, and a change event says how one does; write merge: "
             "newest_wins, or drop envelope and read paths such as $.after.id"
-        ),
+        )
     },
 }
 PARSER_ONLY = {
     "  columns:\n": {
         "  publish_at: log\n  columns:\n": (
             "5: record.publish_at: with merge: append no row is newer than another; write kafka_timestamp, or drop it"
-        ),
+        )
     },
     "\n    a: text\n    b: {type: integer, nullable: true}\n": {
-        " {}\n": ("5: record.columns: with merge: append a row has no key, only its columns; declare one, or auto"),
+        " {}\n": ("5: record.columns: with merge: append a row has no key, only its columns; declare one, or auto")
     },
     "nullable: true}": {
         "nullable: true, absent: keep}": (
             "7: record.columns.b: with merge: append no record leaves a row as it is; write merge: newest_wins, or "
             "drop absent and group"
-        ),
+        )
     },
     "  topic: clicks\n": {
         "  topic: clicks\n  key_format: json\n": (
             "4: source.key_format: the keys are not read: record.columns read none; drop it, or read a column of the "
             "key"
-        ),
+        )
     },
 }
 

@@ -226,12 +226,7 @@ GOOD: dict[str, tuple[str, str, str, Any]] = {
     "longest topic": ("topic: orders", f"topic: {'t' * 249}", "source.topic", "t" * 249),
     "event id is the key": ("$.id", "key", "record.event_id", None),
     "deep event id": ("$.id", "$.meta.id", "record.event_id", ("meta", "id")),
-    "named member": (
-        "$.id",
-        "'$[''any name''].b'",
-        "record.event_id",
-        ("any name", "b"),
-    ),
+    "named member": ("$.id", "'$[''any name''].b'", "record.event_id", ("any name", "b")),
     "publish_at of Kafka": ("$.at", "kafka_timestamp", "record.publish_at", None),
     "publish_at in millis": ("$.at", "{path: $.ts, encoding: epoch_ms}", "record.publish_at_encoding", "epoch_ms"),
     "publish_at path": ("$.at", "{path: $.ts, encoding: epoch_ms}", "record.publish_at", ("ts",)),

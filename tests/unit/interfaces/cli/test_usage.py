@@ -17,10 +17,7 @@ from tests.unit.interfaces.cli.test_verbs import VERBS
     ("arguments", "message"),
     [
         (["stauts"], "there is no verb 'stauts'; did you mean status? (see: offset-ledger --help)"),
-        (
-            ["acept", "topic", "p"],
-            "there is no verb 'acept'; did you mean accept? (see: offset-ledger --help)",
-        ),
+        (["acept", "topic", "p"], "there is no verb 'acept'; did you mean accept? (see: offset-ledger --help)"),
         (["zzz"], "there is no verb 'zzz' (see: offset-ledger --help)"),
         (
             ["batch", "list", "p", "--limt=4"],

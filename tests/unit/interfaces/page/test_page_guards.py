@@ -259,9 +259,7 @@ def test_a_broker_that_is_unavailable_is_reported_with_its_error() -> None:
     assert cache_of(away)[0].answers([a_pipeline()]) == {"orders": BrokerAnswer(problem="Kafka at x did not answer")}
 
 
-def test_the_message_of_an_unknown_error_may_contain_secrets_and_is_not_shown(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_message_of_an_unknown_error_may_contain_secrets_and_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     def wrong() -> BrokerSnapshot:
         raise ValueError("sasl_plain_password=hunter2")
 

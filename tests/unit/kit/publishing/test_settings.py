@@ -8,24 +8,14 @@ import pytest
 
 from offset_ledger.errors import ConfigurationError, UnsafeSettings
 from offset_ledger.outside.producer.publisher import librdkafka_settings
-from offset_ledger.outside.producer.record import (
-    Record,
-    RecordLimits,
-    RecordTooLarge,
-    fetch_bytes,
-    min_batch_bytes,
-)
+from offset_ledger.outside.producer.record import Record, RecordLimits, RecordTooLarge, fetch_bytes, min_batch_bytes
 from offset_ledger.outside.producer.settings import Danger, ProducerSettings, dotted, read_settings
 
 ALL = frozenset(Danger)
 # Settings, whether there is a transactional id, and how each refusal begins.
 REFUSED: list[tuple[dict[str, str], bool, list[str]]] = [
     ({"acks": "0"}, False, ["loss: acks=0"]),
-    (
-        {"acks": "1"},
-        False,
-        ["loss: acks=1", "duplicate: without idempotence", "reordering: without idempotence"],
-    ),
+    ({"acks": "1"}, False, ["loss: acks=1", "duplicate: without idempotence", "reordering: without idempotence"]),
     ({"acks": "1", "max.in.flight.requests.per.connection": "1"}, False, ["loss: acks=1", "duplicate:"]),
     ({"acks": "1", "retries": "0"}, False, ["loss: acks=1", "loss: retries=0"]),
     ({"acks": "1", "enable.idempotence": "true"}, False, ["loss: acks=1", "enable.idempotence=true needs acks=all"]),

@@ -63,10 +63,7 @@ def test_the_second_time_nothing_is_fetched() -> None:
     said: list[str] = []
     first = fetch(bundle(), find_java(), said.append)
     assert fetch(bundle(), find_java(), said.append) == first
-    assert said == [
-        "fetching whole-1.0 (once)",
-        jars.unpinned_line("whole-1.0.jar"),
-    ]
+    assert said == ["fetching whole-1.0 (once)", jars.unpinned_line("whole-1.0.jar")]
 
 
 @pytest.fixture

@@ -121,11 +121,7 @@ def test_a_type_of_the_schema_and_one_of_the_file(said: SchemaField, of_file: Co
         (field(LONG, path="f.x"), column("jsonb"), None),
         (field(LONG, path="f.x"), column("text"), f"a record in the schema, text in the file: {WRITE_JSONB}"),
         (field(None, "map"), column("text", path="f.x"), None),
-        (
-            field(LONG),
-            column("text", path="f.x"),
-            "a path into long, which has no fields: records are quarantined",
-        ),
+        (field(LONG), column("text", path="f.x"), "a path into long, which has no fields: records are quarantined"),
     ],
     ids=str,
 )
@@ -230,11 +226,7 @@ def moved(path: str, *aliases: str) -> Column:
     [
         (moved("total"), "amount", "! renamed to $.amount: write path: $.amount, aliases: [$.total]"),
         (moved("total", "sum"), "amount", "! renamed to $.amount: write path: $.amount, aliases: [$.total, $.sum]"),
-        (
-            moved("amount"),
-            "amount",
-            "+ $.total before, as the schema says: for such records write aliases: [$.total]",
-        ),
+        (moved("amount"), "amount", "+ $.total before, as the schema says: for such records write aliases: [$.total]"),
         (
             moved("amount", "sum"),
             "amount",

@@ -77,12 +77,7 @@ V1, V2, V3 = (schema(n, (VALUE, n)) for n in (1, 2, 3))
             [],
             ["orders-shop.Order version 7"],
         ),
-        (
-            SubjectStrategy.ANY,
-            {"a": schema(4)},
-            [schema(3, ("a", 1)), schema(5, ("a", 9))],
-            ["a schema id 4"],
-        ),
+        (SubjectStrategy.ANY, {"a": schema(4)}, [schema(3, ("a", 1)), schema(5, ("a", 9))], ["a schema id 4"]),
         (
             SubjectStrategy.RECORD,
             {},

@@ -152,7 +152,7 @@ def test_the_files_of_the_oldest_batches_are_forgotten(tmp_path: Path) -> None:
     for batch_id in (9, 100, 8, 10):
         build_data_docs(replace(RESULTS, batch_id=batch_id), tmp_path, history=3)
     assert {path.name for path in (tmp_path / "flights").iterdir()} == {
-        *("9.html", "9.json", "10.html", "10.json", "100.html", "100.json"),
+        *("9.html", "9.json", "10.html", "10.json", "100.html", "100.json")
     }
 
 
@@ -167,7 +167,7 @@ def test_the_page_shows_comparisons_and_decisions(tmp_path: Path) -> None:
     assert "script" not in [tag for tag, _ in page.tags]
     assert f"Approved by {MARKUP}, 2013-01-02 04:00:00 UTC: seen" in page.text
     assert [text for text in page.text if text in ("unusual", "not compared", "too few")] == [
-        *("unusual", "too few", "not compared"),
+        *("unusual", "too few", "not compared")
     ]
 
 

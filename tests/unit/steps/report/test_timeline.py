@@ -119,7 +119,7 @@ def test_numbers_for_people() -> None:
         "2 G",
     ]
     assert [span(value) for value in (None, 0.5, 59, 90, 7_200, 200_000)] == [
-        *("–", "0.5 s", "59 s", "1 min 30 s", "2 h", "2 d 8 h"),
+        *("–", "0.5 s", "59 s", "1 min 30 s", "2 h", "2 d 8 h")
     ]
     assert [span(value) for value in (4_800, 86_399.9, 417_312_000)] == ["1 h 20 min", "24 h", "4,830 d"]
     assert [short(value) for value in (999.7, 999_900)] == ["1,000", "1,000 k"]

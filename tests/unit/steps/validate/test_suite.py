@@ -184,10 +184,7 @@ def test_a_parameter_without_a_value_is_a_mistake(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "mistake"),
     [
-        (
-            '{\n"name": "x"\n"y": 1}',
-            "3: not valid JSON: Expecting ',' delimiter; correct the syntax",
-        ),
+        ('{\n"name": "x"\n"y": 1}', "3: not valid JSON: Expecting ',' delimiter; correct the syntax"),
         ('{"name": "x",\n"name": "y"}', "2: key 'name' stands twice in one object; keep one of them"),
     ],
 )
