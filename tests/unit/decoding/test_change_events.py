@@ -193,17 +193,11 @@ def test_plain_records_have_groups_too_and_a_delete_has_all() -> None:
 PLAIN_SCHEMAS = {
     Format.JSON: (SchemaLanguage.JSON, "", b'{"a": "x"}'),
     Format.JSON_SCHEMA: (SchemaLanguage.JSON, '{"type": "object"}', HEAD + b'{"a": "x"}'),
-    Format.AVRO: (
-        SchemaLanguage.AVRO,
-        '{"type": "record", "name": "A", "fields": [{"name": "a", "type": "string"}]}',
-        HEAD + b"\x02x",
-    ),
-    Format.PROTOBUF: (
-        SchemaLanguage.PROTOBUF,
-        'syntax = "proto3"; message A { optional string a = 1; }',
-        HEAD + b"\x00\x0a\x01x",
-    ),
-}
+    Format.AVRO: (SchemaLanguage.AVRO, '{"type": "record", "name": "A", "fields": [{"name": "a", "type": "string"}]}',
+        HEAD + b"\x02x"),
+    Format.PROTOBUF: (SchemaLanguage.PROTOBUF, 'syntax = "proto3"; message A { optional string a = 1; }',
+        HEAD + b"\x00\x0a\x01x"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("format", PLAIN_SCHEMAS)
@@ -236,25 +230,12 @@ ENVELOPE = {
     "type": "record",
     "name": "Envelope",
     "namespace": "shop.public.customers",
-    "fields": [
-        {"name": "before", "type": ["null", VALUE], "default": None},
+    "fields": [{"name": "before", "type": ["null", VALUE], "default": None},
         {"name": "after", "type": ["null", "Value"], "default": None},
-        {
-            "name": "source",
-            "type": {
-                "type": "record",
-                "name": "Source",
-                "namespace": "io.debezium.connector.postgresql",
-                "fields": [
-                    {"name": "ts_ms", "type": "long"},
-                    {"name": "lsn", "type": ["null", "long"], "default": None},
-                ],
-            },
-        },
-        {"name": "op", "type": "string"},
-        {"name": "ts_ms", "type": ["null", "long"], "default": None},
-    ],
-}
+        {"name": "source", "type": {"type": "record", "name": "Source", "namespace": "io.debezium.connector.postgresql",
+            "fields": [{"name": "ts_ms", "type": "long"}, {"name": "lsn", "type": ["null", "long"], "default": None}]}},
+        {"name": "op", "type": "string"}, {"name": "ts_ms", "type": ["null", "long"], "default": None}],
+}  # fmt: skip
 
 
 def avro(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> bytes:

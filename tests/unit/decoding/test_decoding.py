@@ -210,14 +210,10 @@ def test_nul_and_wrong_types_in_undeclared_members_do_no_harm() -> None:
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        ("é".encode(), "é"),
-        (None, [("_key", "missing")]),
-        (b"", [("_key", "length")]),
-        (b"\xff", [("_key", "encoding")]),
-        (b"a\x00", [("_key", "nul")]),
-        (b"x" * 1025, [("_key", "length")]),
+        ("é".encode(), "é"), (None, [("_key", "missing")]), (b"", [("_key", "length")]),
+        (b"\xff", [("_key", "encoding")]), (b"a\x00", [("_key", "nul")]), (b"x" * 1025, [("_key", "length")]),
     ],
-)
+)  # fmt: skip
 def test_the_id_of_a_delete_is_the_key(key: bytes | None, expected: object) -> None:
     shape = RecordShape(("a",), ("b",), (Column("v", ColumnType("text"), ("v",)),), tombstone=Tombstone.DELETE)
     outcome = JsonDecoder(shape, Limits()).decode(None, key, AT)

@@ -77,17 +77,12 @@ def test_a_loss_ahead_says_how_soon(left: timedelta, when: str, setting: str, es
 @pytest.mark.parametrize(
     ("error", "run_id", "subject", "key", "advice"),
     [
-        (
-            "LogTruncated: cut",
-            "",
-            " with LogTruncated",
-            "stage LogTruncated",
-            "What to do: docs/runbook.md, heading LogTruncated.",
-        ),
+        ("LogTruncated: cut", "", " with LogTruncated", "stage LogTruncated",
+            "What to do: docs/runbook.md, heading LogTruncated."),
         ("KeyError: 'a'", "", "", "stage ", "The log of the task has more."),
         ("rejected by ada: no", "r", "", "stage r", "The log of the task has more."),
     ],
-)
+)  # fmt: skip
 def test_a_failure_names_the_heading_of_an_error_of_ours(
     error: str, run_id: str, subject: str, key: str, advice: str
 ) -> None:

@@ -25,49 +25,30 @@ target:
 NO_KEY = "with merge: append a row is known by topic, partition and offset alone; drop it"
 NO_DELETE = "with merge: append no record deletes a row"
 MISTAKES = {
-    "  columns:\n": {
-        "  event_id: $.id\n  columns:\n": f"5: record.event_id: {NO_KEY}",
+    "  columns:\n": {"  event_id: $.id\n  columns:\n": f"5: record.event_id: {NO_KEY}",
         "  event_id: key\n  columns:\n": f"5: record.event_id: {NO_KEY}",
         "  key: {id: bigint}\n  columns:\n": f"5: record.key: {NO_KEY}",
         "  delete_when: {path: $.op, equals: d}\n  columns:\n": f"5: record.delete_when: {NO_DELETE}; drop it",
-        "  tombstone: delete\n  columns:\n": f"5: record.tombstone: {NO_DELETE}; write quarantine or skip",
-    },
-    "  merge: append\n": {
-        "  merge: append\n  deletes: refuse\n": f"11: target.deletes: {NO_DELETE}; drop it",
+        "  tombstone: delete\n  columns:\n": f"5: record.tombstone: {NO_DELETE}; write quarantine or skip"},
+    "  merge: append\n": {"  merge: append\n  deletes: refuse\n": f"11: target.deletes: {NO_DELETE}; drop it",
         "  merge: append\n  on_conflict: quarantine\n": (
             "11: target.on_conflict: with merge: append no row gives its values up to another; write fail, or merge: "
-            "skip_existing with the values as record.key"
-        ),
-    },
-    "  topic: clicks\n": {
-        "  topic: clicks\n  envelope: debezium\n": (
-            "4: source.envelope: with merge: append no row changes, and a change event says how one does; write merge: "
-            "newest_wins, or drop envelope and read paths such as $.after.id"
-        )
-    },
-}
+            "skip_existing with the values as record.key")},
+    "  topic: clicks\n": {"  topic: clicks\n  envelope: debezium\n": (
+        "4: source.envelope: with merge: append no row changes, and a change event says how one does; write merge: "
+        "newest_wins, or drop envelope and read paths such as $.after.id")},
+}  # fmt: skip
 PARSER_ONLY = {
-    "  columns:\n": {
-        "  publish_at: log\n  columns:\n": (
-            "5: record.publish_at: with merge: append no row is newer than another; write kafka_timestamp, or drop it"
-        )
-    },
+    "  columns:\n": {"  publish_at: log\n  columns:\n": (
+        "5: record.publish_at: with merge: append no row is newer than another; write kafka_timestamp, or drop it")},
     "\n    a: text\n    b: {type: integer, nullable: true}\n": {
-        " {}\n": ("5: record.columns: with merge: append a row has no key, only its columns; declare one, or auto")
-    },
-    "nullable: true}": {
-        "nullable: true, absent: keep}": (
-            "7: record.columns.b: with merge: append no record leaves a row as it is; write merge: newest_wins, or "
-            "drop absent and group"
-        )
-    },
-    "  topic: clicks\n": {
-        "  topic: clicks\n  key_format: json\n": (
-            "4: source.key_format: the keys are not read: record.columns read none; drop it, or read a column of the "
-            "key"
-        )
-    },
-}
+        " {}\n": ("5: record.columns: with merge: append a row has no key, only its columns; declare one, or auto")},
+    "nullable: true}": {"nullable: true, absent: keep}": (
+        "7: record.columns.b: with merge: append no record leaves a row as it is; write merge: newest_wins, or "
+        "drop absent and group")},
+    "  topic: clicks\n": {"  topic: clicks\n  key_format: json\n": (
+        "4: source.key_format: the keys are not read: record.columns read none; drop it, or read a column of the key")},
+}  # fmt: skip
 
 
 def cases(of: dict[str, dict[str, str]]) -> list[tuple[str, str, str]]:

@@ -21,21 +21,17 @@ COLUMNS = {
     "{type: text, header: 'a b', nullable: true}": Column("c", ColumnType("text"), (), True, header="a b"),
     "{type: bytea, header: raw}": Column("c", ColumnType("bytea"), (), encoding="base64", header="raw"),
     "{type: integer, key: $}": Column("c", ColumnType("integer"), (), key=()),
-    "{type: bigint, coerce: true, transform: trim}": Column(
-        "c", ColumnType("bigint"), ("c",), coerce=True, transform=("trim",)
-    ),
-    "{type: timestamptz, round: true, years: all}": Column(
-        "c", ColumnType("timestamptz"), ("c",), encoding="rfc3339", round=True, far=True
-    ),
+    "{type: bigint, coerce: true, transform: trim}": Column("c", ColumnType("bigint"), ("c",), coerce=True,
+        transform=("trim",)),
+    "{type: timestamptz, round: true, years: all}": Column("c", ColumnType("timestamptz"), ("c",), encoding="rfc3339",
+        round=True, far=True),
     "{type: time, encoding: us, coerce: true}": Column("c", ColumnType("time"), ("c",), encoding="us", coerce=True),
-    "{type: timestamptz, coerce: true, encoding: epoch_s}": Column(
-        "c", ColumnType("timestamptz"), ("c",), encoding="epoch_s", coerce=True
-    ),
-    "{type: jsonb, split: ' ', transform: [trim, lower]}": Column(
-        "c", ColumnType("jsonb"), ("c",), transform=("trim", "lower"), split=" "
-    ),
+    "{type: timestamptz, coerce: true, encoding: epoch_s}": Column("c", ColumnType("timestamptz"), ("c",),
+        encoding="epoch_s", coerce=True),
+    "{type: jsonb, split: ' ', transform: [trim, lower]}": Column("c", ColumnType("jsonb"), ("c",),
+        transform=("trim", "lower"), split=" "),
     "{type: text, coerce: false}": Column("c", ColumnType("text"), ("c",)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("declared", COLUMNS)

@@ -181,19 +181,12 @@ def test_what_is_left_out_takes_the_defaults_of_the_model(tmp_path: Path) -> Non
 
 GOOD: dict[str, tuple[str, str, str, Any]] = {
     "keep rejected": ("  suite: orders", "  keep_rejected_days: 30", "quality.keep_rejected_days", 30),
-    "history by volume": (
-        "  suite: orders",
-        "  history: {volume: {}}",
-        "quality.history",
-        History(volume=VolumeBand()),
-    ),
-    "history in full": (
-        "  suite: orders",
+    "history by volume": ("  suite: orders", "  history: {volume: {}}", "quality.history",
+        History(volume=VolumeBand())),
+    "history in full": ("  suite: orders",
         "  history: {batches: 9, min_batches: 9, volume: {low: 0, high: 1, action: reject},"
-        " null_share: {tolerance: 0, columns: [b], action: reject}}",
-        "quality.history",
-        History(9, 9, VolumeBand(0, 1, Unusual.REJECT), NullBand(0, ("b",), Unusual.REJECT)),
-    ),
+        " null_share: {tolerance: 0, columns: [b], action: reject}}", "quality.history",
+        History(9, 9, VolumeBand(0, 1, Unusual.REJECT), NullBand(0, ("b",), Unusual.REJECT))),
     "freshness null": ('"@hourly"', '"@hourly"\nfreshness: null', "freshness", None),
     "schedule null": ('"@hourly"', "null", "schedule", None),
     "schedule empty": ('"@hourly"', "", "schedule", None),
@@ -204,25 +197,13 @@ GOOD: dict[str, tuple[str, str, str, Any]] = {
     "start latest": ("earliest", "latest", "source.start", StartAt.LATEST),
     "start none": ("earliest", "none", "source.start", StartAt.NONE),
     "start timestamp": ("earliest", "{timestamp: 2013-01-01T00:00:00Z}", "source.start", StartAt.TIMESTAMP),
-    "start timestamp in UTC": (
-        "earliest",
-        "{timestamp: 2013-01-01T00:00:00.250+02:00}",
-        "source.start_timestamp",
-        datetime(2012, 12, 31, 22, 0, 0, 250_000, UTC),
-    ),
-    "start quoted timestamp": (
-        "earliest",
-        '{timestamp: "2013-01-01T00:00:00Z"}',
-        "source.start_timestamp",
-        datetime(2013, 1, 1, tzinfo=UTC),
-    ),
+    "start timestamp in UTC": ("earliest", "{timestamp: 2013-01-01T00:00:00.250+02:00}", "source.start_timestamp",
+        datetime(2012, 12, 31, 22, 0, 0, 250_000, UTC)),
+    "start quoted timestamp": ("earliest", '{timestamp: "2013-01-01T00:00:00Z"}', "source.start_timestamp",
+        datetime(2013, 1, 1, tzinfo=UTC)),
     "not transactional": ("transactional: true", "transactional: false", "source.transactional", False),
-    "on_expired": (
-        "  transactional: true",
-        "  on_expired: earliest_after_approval",
-        "source.on_expired",
-        OnExpired.EARLIEST_AFTER_APPROVAL,
-    ),
+    "on_expired": ("  transactional: true", "  on_expired: earliest_after_approval", "source.on_expired",
+        OnExpired.EARLIEST_AFTER_APPROVAL),
     "longest topic": ("topic: orders", f"topic: {'t' * 249}", "source.topic", "t" * 249),
     "event id is the key": ("$.id", "key", "record.event_id", None),
     "deep event id": ("$.id", "$.meta.id", "record.event_id", ("meta", "id")),
@@ -234,79 +215,42 @@ GOOD: dict[str, tuple[str, str, str, Any]] = {
     "schema.table": ("table: orders", "table: sales.orders", "target.schema", "sales"),
     "table of public": ("table: orders", "table: pg_orders", "target.table", "pg_orders"),
     "skip_existing": ("table: orders", "table: orders\n  merge: skip_existing", "target.merge", Merge.SKIP_EXISTING),
-    "partitions": (
-        "table: orders",
-        "table: orders\n  partitions: {every: week, by: c}",
-        "target.partitions",
-        Partitions(Period.WEEK, 1, "c"),
-    ),
-    "partitions of a table that is there": (
-        "table: orders",
-        "table: orders\n  partitions: {every: day, ahead: 7}",
-        "target.partitions",
-        Partitions(Period.DAY, 7),
-    ),
-    "on_conflict": (
-        "table: orders",
-        "table: orders\n  on_conflict: quarantine",
-        "target.on_conflict",
-        OnConflict.QUARANTINE,
-    ),
+    "partitions": ("table: orders", "table: orders\n  partitions: {every: week, by: c}", "target.partitions",
+        Partitions(Period.WEEK, 1, "c")),
+    "partitions of a table that is there": ("table: orders", "table: orders\n  partitions: {every: day, ahead: 7}",
+        "target.partitions", Partitions(Period.DAY, 7)),
+    "on_conflict": ("table: orders", "table: orders\n  on_conflict: quarantine", "target.on_conflict",
+        OnConflict.QUARANTINE),
     "no suite": ("suite: orders", "suite: null", "quality.suite", None),
     "share 0": ("0.5", "0", "quality.max_quarantined_share", 0.0),
     "share 1": ("0.5", "1", "quality.max_quarantined_share", 1.0),
     "share in digits only": ("0.5", "1e-3", "quality.max_quarantined_share", 0.001),
     "whole number as 1e6": ("1000", "1e6", "limits.records_per_batch", 1_000_000),
     "value_bytes": ("records_per_batch: 1000", "value_bytes: 268435456", "limits.value_bytes", 268_435_456),
-    "stage in full": (
-        "1000",
-        "1000\nstage: {engine: process, process_below: 5}",
-        "stage",
-        Stage(StageEngine.PROCESS, 5),
-    ),
+    "stage in full": ("1000", "1000\nstage: {engine: process, process_below: 5}", "stage",
+        Stage(StageEngine.PROCESS, 5)),
     "no resources": ("1000", "1000\nspark: {resources: {}}", "spark", Spark()),
-    "spark in full": (
-        "1000",
+    "spark in full": ("1000",
         "1000\nspark: {connection: spark_yarn, deploy_mode: cluster, queue: etl.night, resources: "
         "{driver_memory: 1g, driver_cores: 1, executor_memory: 512m, executor_cores: 2, executors: 3,"
         " total_executor_cores: 6}, conf: {spark.a: b, spark.n: 2, spark.f: 0.5, spark.t: True, spark.q: 'false',"
-        " spark.kubernetes.driver.secretKeyRef.X: mine:key}}",
-        "spark",
-        Spark(
-            "spark_yarn",
-            DeployMode.CLUSTER,
-            "etl.night",
-            Resources("1g", 1, "512m", 2, 3, 6),
-            {
-                "spark.a": "b",
-                "spark.n": "2",
-                "spark.f": "0.5",
-                "spark.t": "true",
-                "spark.q": "false",
-                "spark.kubernetes.driver.secretKeyRef.X": "mine:key",
-            },
-        ),
-    ),
+        " spark.kubernetes.driver.secretKeyRef.X: mine:key}}", "spark", Spark("spark_yarn", DeployMode.CLUSTER,
+            "etl.night", Resources("1g", 1, "512m", 2, 3, 6),
+            {"spark.a": "b", "spark.n": "2", "spark.f": "0.5", "spark.t": "true", "spark.q": "false",
+                "spark.kubernetes.driver.secretKeyRef.X": "mine:key"})),
     "markers in columns": ("table: orders", "table: orders", "target.deletes", Deletes.SOFT),
     "rows beside their bookkeeping": ("table: orders", "table: orders\n  bookkeeping: beside", "target.beside", True),
-    "rows that go": (
-        "table: orders",
-        "table: orders\n  bookkeeping: {_batch_id: null}",
-        "target.deletes",
-        Deletes.HARD,
-    ),
-    "copies": (
-        "table: orders",
-        "table: orders\n  bookkeeping: {publish_at: updated_at, _batch_id: null, _offset: place}",
-        "target.copied",
-        (("publish_at", "updated_at"), ("_offset", "place")),
-    ),
+    "rows that go": ("table: orders", "table: orders\n  bookkeeping: {_batch_id: null}", "target.deletes",
+        Deletes.HARD),
+    "copies": ("table: orders",
+        "table: orders\n  bookkeeping: {publish_at: updated_at, _batch_id: null, _offset: place}", "target.copied",
+        (("publish_at", "updated_at"), ("_offset", "place"))),
     "refused deletes": ("table: orders", "table: orders\n  deletes: refuse", "record.refuses_deletes", True),
     "quoted number as text": ("pipeline: orders", 'pipeline: orders\nowner: "2013"', "owner", "2013"),
     "yes is text": ("pipeline: orders", "pipeline: orders\nowner: yes", "owner", "yes"),
     "a date is text": ("pipeline: orders", "pipeline: orders\ndescription: 2013-01-01", "description", "2013-01-01"),
     "byte order mark": ("pipeline: orders", "\ufeffpipeline: orders", "name", "orders"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", GOOD)
@@ -460,26 +404,20 @@ def test_mistake_that_only_the_parser_can_see(case: str, tmp_path: Path) -> None
 UNREADABLE: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "1: the file is empty; describe a pipeline, beginning with pipeline: <name>"),
     "only a comment": (b"# later\n", "1: the file is empty; describe a pipeline, beginning with pipeline: <name>"),
-    "not closed": (
-        b"pipeline: orders\ntags: [one\nsource: {}\n",
+    "not closed": (b"pipeline: orders\ntags: [one\nsource: {}\n",
         "3: not valid YAML: while parsing a flow sequence, expected ',' or ']', but got ':';"
-        " look at column 7 and the line before it",
-    ),
-    "two documents": (
-        b"pipeline: orders\n---\npipeline: flights\n",
+        " look at column 7 and the line before it"),
+    "two documents": (b"pipeline: orders\n---\npipeline: flights\n",
         "2: not valid YAML: expected a single document in the stream, but found another document;"
-        " look at column 1 and the line before it",
-    ),
+        " look at column 1 and the line before it"),
     "latin-1": (b"pipeline: orders\nowner: caf\xe9\n", "2: byte 0xe9 is not UTF-8; save the file as UTF-8"),
     "control character": (b"pipeline: orders\nowner: \x07\n", "2: character U+0007 is not allowed in YAML; remove it"),
     "too deep": (b"[" * 1000, "1: the YAML is nested too deeply to be read; a pipeline file has three levels"),
-    "a list": (
-        b"- orders\n",
+    "a list": (b"- orders\n",
         "1: expected a mapping, found a list; write for example {pipeline: flights, source: {connection: kafka_default,"
         " topic: flights.events}, record: {event_id: $.event_id, publish_at: $.publish_at, columns: {carrier: text}},"
-        " target: {table: public.flights}}",
-    ),
-}
+        " target: {table: public.flights}}"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", UNREADABLE)
@@ -784,10 +722,8 @@ def test_parsing_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("written", "right"),
     [
-        *(
-            (each, "timestamptz")
-            for each in ("datetime", "Datetime", "datetime64[ns]", "datetime64[ns, UTC]", "DATETIME2")
-        ),
+        *((each, "timestamptz") for each in ("datetime", "Datetime", "datetime64[ns]", "datetime64[ns, UTC]",
+            "DATETIME2")),
         *((each, "timestamptz") for each in ("timestamp_ltz", "timestamp_tz", "timestamp-millis", "datetimeoffset")),
         *((each, "double precision") for each in ("float64", "Float64", "double", "DOUBLE", "DoubleType")),
         *((each, "real") for each in ("float32", "single", "FloatType")),
@@ -799,19 +735,15 @@ def test_parsing_imports_nothing_heavy() -> None:
         *((each, "text") for each in ("string", "str", "String", "StringType", "enum", "clob", "duration")),
         *((each, "varchar(n) or text") for each in ("nvarchar(50)", "string(20)", "VARCHAR2(10)")),
         *((each, "boolean") for each in ("bit", "BooleanType")),
-        *(
-            (each, "jsonb")
-            for each in ("JSON", "object", "struct", "record", "map", "dict", "array", "list", "variant")
-        ),
+        *((each, "jsonb") for each in ("JSON", "object", "struct", "record", "map", "dict", "array", "list",
+            "variant")),
         *((each, "bytea") for each in ("bytes", "binary", "blob", "varbinary", "fixed")),
         *((each, "uuid") for each in ("guid", "uniqueidentifier")),
         *((each, "date") for each in ("date32", "DateType")),
-        *(
-            (each, "time")
-            for each in ("time64[us]", "TimeType", "time-millis", "timetz", "time with time zone", "time(3)")
-        ),
+        *((each, "time") for each in ("time64[us]", "TimeType", "time-millis", "timetz", "time with time zone",
+            "time(3)")),
     ],
-)
+)  # fmt: skip
 def test_a_type_of_another_system_is_answered_with_the_one_that_takes_its_values(written: str, right: str) -> None:
     with pytest.raises(Refused) as raised:
         parse_type(written)

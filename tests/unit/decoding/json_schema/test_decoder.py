@@ -134,13 +134,9 @@ INTEGERS = RecordShape(
 )
 OF_INTEGERS: dict[str, Any] = {
     "type": "object",
-    "properties": {
-        "small": {"type": "integer"},
-        "many": {"items": {"type": "integer"}},
-        "day": {"type": "integer"},
-        "at": {"type": "integer"},
-    },
-}
+    "properties": {"small": {"type": "integer"}, "many": {"items": {"type": "integer"}}, "day": {"type": "integer"},
+        "at": {"type": "integer"}},
+}  # fmt: skip
 
 
 def test_an_integer_is_what_json_schema_calls_one_to_the_last_digit() -> None:

@@ -18,14 +18,10 @@ MB, GB, MIB = 10**6, 10**9, 2**20
 @pytest.mark.parametrize(
     ("brokers", "durability", "factor", "min_insync", "away"),
     [
-        (1, Durability.USUAL, 1, 1, 0),
-        (2, Durability.USUAL, 2, 2, 0),
-        (3, Durability.USUAL, 3, 2, 1),
-        (9, Durability.USUAL, 3, 2, 1),
-        (9, Durability.STRICT, 3, 3, 0),
-        (9, Durability.DEVELOPMENT, 1, 1, 0),
+        (1, Durability.USUAL, 1, 1, 0), (2, Durability.USUAL, 2, 2, 0), (3, Durability.USUAL, 3, 2, 1),
+        (9, Durability.USUAL, 3, 2, 1), (9, Durability.STRICT, 3, 3, 0), (9, Durability.DEVELOPMENT, 1, 1, 0),
     ],
-)
+)  # fmt: skip
 def test_copies_follow_the_brokers_and_the_durability(
     brokers: int, durability: Durability, factor: int, min_insync: int, away: int
 ) -> None:

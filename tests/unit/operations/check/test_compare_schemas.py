@@ -74,11 +74,8 @@ WRITE_JSONB = "records are quarantined; write jsonb, or the path of a value in i
         (field(LONG), column("numeric(20,2)"), "values from 10^18 on are quarantined; write bigint"),
         (field(INT), column("real"), "values above 2^24 that it cannot hold are quarantined; write integer"),
         (field(INT), column("double precision"), None),
-        (
-            field(LONG),
-            column("double precision"),
-            "values above 2^53 that it cannot hold are quarantined; write bigint",
-        ),
+        (field(LONG), column("double precision"),
+            "values above 2^53 that it cannot hold are quarantined; write bigint"),
         (field(DOUBLE), column("real"), "values that a real cannot hold are quarantined; write double precision"),
         (field(DECIMAL), column("numeric"), None),
         (field(DECIMAL), column("numeric(12,2)"), None),
@@ -89,18 +86,15 @@ WRITE_JSONB = "records are quarantined; write jsonb, or the path of a value in i
         (field(STRING), column("timestamptz"), None),
         (field(STRING), column("bigint"), "records are quarantined (expected integer, got string)"),
         (field(DOUBLE), column("numeric"), "records are quarantined (expected a decimal or an integer, got double)"),
-        (
-            field(LOCAL),
-            column("timestamptz"),
+        (field(LOCAL), column("timestamptz"),
             "records are quarantined (expected timestamp, got local-timestamp-millis: a local timestamp has no time"
-            " zone)",
-        ),
+            " zone)"),
         (field(None, "map"), column("jsonb"), None),
         (field(None, "map"), column("text"), WRITE_JSONB),
         (field(None, "union of string, long"), column("text"), None),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_type_of_the_schema_and_one_of_the_file(said: SchemaField, of_file: Column, mark: str | None) -> None:
     lines = compare(pipeline(of_file), [known(said)], Table(None, {}))
 

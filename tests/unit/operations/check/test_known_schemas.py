@@ -59,33 +59,18 @@ V1, V2, V3 = (schema(n, (VALUE, n)) for n in (1, 2, 3))
         (SubjectStrategy.TOPIC, {VALUE: V2}, [V1, V2], ["orders-value version 2"]),
         (SubjectStrategy.TOPIC, {VALUE: V2}, [V3], ["orders-value version 2", "orders-value version 3, kept"]),
         (SubjectStrategy.TOPIC, {}, [], ["the registry has no subject orders-value"]),
-        (
-            SubjectStrategy.TOPIC,
-            {},
-            [V1, schema(9, (KEY, 1))],
-            ["the registry has no subject orders-value", "orders-value version 1, kept"],
-        ),
-        (
-            SubjectStrategy.RECORD,
-            {"shop.Order": schema(4, ("shop.Order", 7))},
-            [schema(3, ("shop.Order", 6))],
-            ["shop.Order version 7"],
-        ),
-        (
-            SubjectStrategy.TOPIC_RECORD,
-            {"orders-shop.Order": schema(4, ("orders-shop.Order", 7)), KEY: V1, "others-x": V1},
-            [],
-            ["orders-shop.Order version 7"],
-        ),
+        (SubjectStrategy.TOPIC, {}, [V1, schema(9, (KEY, 1))],
+            ["the registry has no subject orders-value", "orders-value version 1, kept"]),
+        (SubjectStrategy.RECORD, {"shop.Order": schema(4, ("shop.Order", 7))}, [schema(3, ("shop.Order", 6))],
+            ["shop.Order version 7"]),
+        (SubjectStrategy.TOPIC_RECORD,
+            {"orders-shop.Order": schema(4, ("orders-shop.Order", 7)), KEY: V1, "others-x": V1}, [],
+            ["orders-shop.Order version 7"]),
         (SubjectStrategy.ANY, {"a": schema(4)}, [schema(3, ("a", 1)), schema(5, ("a", 9))], ["a schema id 4"]),
-        (
-            SubjectStrategy.RECORD,
-            {},
-            [],
-            ["no subject is known by source.subject: record, because no record was read yet"],
-        ),
+        (SubjectStrategy.RECORD, {}, [],
+            ["no subject is known by source.subject: record, because no record was read yet"]),
     ],
-)
+)  # fmt: skip
 def test_the_schemas_by_subject(
     strategy: SubjectStrategy,
     latest: dict[str, WriterSchema],

@@ -443,16 +443,9 @@ def test_the_key_of_a_table_is_read_in_kafkas_where_tombstones_delete() -> None:
 CANAL = {
     "data": [{"id": "1", "name": "a"}, {"id": "2", "name": "b"}],
     **{"database": "shop", "es": 1_589_373_560_000, "id": 9, "isDdl": False, "mysqlType": {"id": "int(11)"}},
-    **{
-        "old": None,
-        "pkNames": ["id"],
-        "sql": "",
-        "sqlType": {"id": 4},
-        "table": "customers",
-        "ts": 1,
-        "type": "INSERT",
-    },
-}
+    **{"old": None, "pkNames": ["id"], "sql": "", "sqlType": {"id": 4}, "table": "customers", "ts": 1,
+        "type": "INSERT"},
+}  # fmt: skip
 
 
 def test_messages_of_canal_are_refused_by_name() -> None:
@@ -470,14 +463,10 @@ def test_decimals_in_texts_are_numbers_where_the_schema_names_the_type_of_the_so
     said = {"__debezium.source.column.type": "NUMERIC"}
     fields = [
         {"field": "price", "type": "string", "optional": True, "parameters": said},
-        {
-            "field": "prices",
-            "type": "array",
-            "items": {"type": "string", "optional": True},
-            "parameters": {"__debezium.source.column.type": "_NUMERIC"},
-        },
+        {"field": "prices", "type": "array", "items": {"type": "string", "optional": True},
+            "parameters": {"__debezium.source.column.type": "_NUMERIC"}},
         {"field": "name", "type": "string"},
-    ]
+    ]  # fmt: skip
     payload = {"price": "1.50", "prices": ["NaN", "2"], "name": "7"}
     value = json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": payload}).encode()
     text = proposal(sample((b"k", value))).text

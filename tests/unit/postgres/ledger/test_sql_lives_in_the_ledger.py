@@ -58,12 +58,8 @@ def test_every_file_has_an_owner_and_is_used() -> None:
     whole = set(re.findall(read + r'"([^"]+)"', code))
     begun = re.findall(read + r'f"([^"{]+)', code)
     folders = (
-        "migrations/",
-        "verify/",
-        "verify_append/",
-        "verify_beside/",
-        "verify_topic/",
-    )  # read as a whole, in the order of their numbers
+        "migrations/", "verify/", "verify_append/", "verify_beside/", "verify_topic/",
+    )  # read as a whole, in the order of their numbers  # fmt: skip
     assert {name for name in names - whole if not name.startswith((*begun, *folders))} == set()
     assert whole <= names
 

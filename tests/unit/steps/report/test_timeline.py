@@ -111,13 +111,8 @@ def test_bars_of_nothing_and_of_nothing_but_zero(values: list[float | None], min
 
 def test_numbers_for_people() -> None:
     assert [short(value) for value in (0, 7, 999, 12_345, 1_234_567, 2e9)] == [
-        "0",
-        "7",
-        "999",
-        "12.3 k",
-        "1.23 M",
-        "2 G",
-    ]
+        "0", "7", "999", "12.3 k", "1.23 M", "2 G",
+    ]  # fmt: skip
     assert [span(value) for value in (None, 0.5, 59, 90, 7_200, 200_000)] == [
         *("–", "0.5 s", "59 s", "1 min 30 s", "2 h", "2 d 8 h")
     ]

@@ -105,21 +105,15 @@ def test_all_mistakes_come_together_each_with_its_line(tmp_path: Path) -> None:
     [
         ("""carrier::jsonb @> '{{"a": 2}}'""", None),
         ("""carrier::jsonb @> '{{"a"\\:2}}' AND carrier <> 'k:v'""", None),
-        (
-            """carrier::jsonb @> '{{"a":2}}'""",
-            "the query has a parameter :2 for SQLAlchemy; write a blank after the colon, or \\: for it",
-        ),
-        (
-            "carrier = 'a--b' -- but for these",
-            "the query ends in a comment, and Great Expectations writes behind it; drop it",
-        ),
+        ("""carrier::jsonb @> '{{"a":2}}'""",
+            "the query has a parameter :2 for SQLAlchemy; write a blank after the colon, or \\: for it"),
+        ("carrier = 'a--b' -- but for these",
+            "the query ends in a comment, and Great Expectations writes behind it; drop it"),
         ("carrier -- the code\n= 'a--b'", None),
-        (
-            """carrier::jsonb @> '{"a": 2}'""",
-            "the braces of the query are those of a template; write {{ and }} for its own",
-        ),
+        ("""carrier::jsonb @> '{"a": 2}'""",
+            "the braces of the query are those of a template; write {{ and }} for its own"),
     ],
-)
+)  # fmt: skip
 def test_a_query_is_what_great_expectations_can_run(tmp_path: Path, where: str, mistake: str | None) -> None:
     """Otherwise each batch would be rejected with the text of an exception (findings/gx-query-colon.sh)."""
     query = f"SELECT * FROM {{batch}} WHERE {where}"
@@ -132,21 +126,15 @@ def test_a_query_is_what_great_expectations_can_run(tmp_path: Path, where: str, 
 @pytest.mark.parametrize(
     ("entry", "mistake"),
     [
-        (
-            {"type": "expect_column_mean_to_be_between", "kwargs": {"column": "distance", "min_value": 1}},
-            "quarantine needs an expectation about single rows; use reject or warn here",
-        ),
-        (
-            {"type": "expect_column_values_to_be_of_type", "kwargs": {"column": "distance", "type_": "INTEGER"}},
-            "quarantine needs an expectation about single rows; use reject or warn here",
-        ),
-        (
-            {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "distance", "mostly": 0.9}},
+        ({"type": "expect_column_mean_to_be_between", "kwargs": {"column": "distance", "min_value": 1}},
+            "quarantine needs an expectation about single rows; use reject or warn here"),
+        ({"type": "expect_column_values_to_be_of_type", "kwargs": {"column": "distance", "type_": "INTEGER"}},
+            "quarantine needs an expectation about single rows; use reject or warn here"),
+        ({"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "distance", "mostly": 0.9}},
             "quarantine moves each failing row, so mostly says nothing; remove it "
-            "(quality.max_quarantined_share is the limit) or use reject",
-        ),
+            "(quality.max_quarantined_share is the limit) or use reject"),
     ],
-)
+)  # fmt: skip
 def test_quarantine_is_refused_where_no_rows_could_be_named(
     tmp_path: Path, entry: dict[str, Any], mistake: str
 ) -> None:
@@ -198,25 +186,17 @@ def test_broken_json_is_named_with_its_line(tmp_path: Path, text: str, mistake: 
     ("text", "found"),
     [
         ("[]", ["1: expected an object with name and expectations, found a list"]),
-        (
-            '{"name": "",\n"expectations": [],\n"expectation": 1}',
-            [
-                "1: name: expected the name of the suite as text; add it",
+        ('{"name": "",\n"expectations": [],\n"expectation": 1}',
+            ["1: name: expected the name of the suite as text; add it",
                 "2: expectations: expected a list with at least one expectation; add one",
-                "3: 'expectation' is not a known key; known are expectations, id, meta, name, notes, suite_parameters",
-            ],
-        ),
-        (
-            '{"name": "x", "expectations": [\n3,\n{"type": "expect_column_to_exist", "kwargs": []},\n'
+                "3: 'expectation' is not a known key; known are expectations, id, meta, name, notes, suite_parameters"
+            ]),
+        ('{"name": "x", "expectations": [\n3,\n{"type": "expect_column_to_exist", "kwargs": []},\n'
             '{"type": "expect_column_to_exist", "kwargs":\n["carrier"]}]}',
-            [
-                "2: expected an expectation object, found a number",
-                "3: column: field required",
-                "5: kwargs: expected an object, found a list",
-            ],
-        ),
+            ["2: expected an expectation object, found a number", "3: column: field required",
+                "5: kwargs: expected an object, found a list"]),
     ],
-)
+)  # fmt: skip
 def test_other_shapes_are_mistakes(tmp_path: Path, text: str, found: list[str]) -> None:
     path = tmp_path / "suite.json"
     path.write_text(text)
