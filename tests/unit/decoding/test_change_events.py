@@ -215,17 +215,11 @@ def test_a_tombstone_that_deletes_has_all_groups(format: Format) -> None:
     }
 
 
-VALUE = {
-    "type": "record",
-    "name": "Value",
-    "fields": [
-        {"name": "id", "type": "long"},
-        {"name": "name", "type": "string"},
-        {"name": "born", "type": ["null", {"type": "int", "connect.name": "io.debezium.time.Date"}], "default": None},
-        {"name": "note", "type": ["null", "string"], "default": None},
-        {"name": "tags", "type": ["null", {"type": "array", "items": "string"}], "default": None},
-    ],
-}
+VALUE = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"},
+    {"name": "name", "type": "string"},
+    {"name": "born", "type": ["null", {"type": "int", "connect.name": "io.debezium.time.Date"}], "default": None},
+    {"name": "note", "type": ["null", "string"], "default": None},
+    {"name": "tags", "type": ["null", {"type": "array", "items": "string"}], "default": None}]}  # fmt: skip
 ENVELOPE = {
     "type": "record",
     "name": "Envelope",
@@ -253,11 +247,8 @@ def test_avro_envelopes_are_read_like_json() -> None:
     decoder = compile_decoder(source, record, Limits(), lambda refs: dict.fromkeys(refs, schema))
     row = {"id": 3, "name": "n", "born": 366, "note": UNAVAILABLE, "tags": ["a"]}
     values: list[bytes | None] = [
-        avro("c", None, row),
-        avro("d", row, None),
-        avro("t", None, None),
-        avro("r", row, row),
-    ]
+        avro("c", None, row), avro("d", row, None), avro("t", None, None), avro("r", row, row),
+    ]  # fmt: skip
     rows, reasons = decoded(decoder, values, proves=False)
     assert {
         p: (r["id"], r["name"], str(r["born"]), r["note"], r["_deleted"], r["_groups"]) for p, r in rows.items()
@@ -387,12 +378,8 @@ def test_records_without_an_envelope_have_placeholders_where_the_file_says_so() 
 
 def test_arrays_in_avro_stand_for_what_was_not_sent_too() -> None:
     fields = {"a": "int", "u": "string"}
-    schema = {
-        "type": "record",
-        "name": "A",
-        "fields": [{"name": "id", "type": "string"}]
-        + [{"name": name, "type": {"type": "array", "items": each}} for name, each in fields.items()],
-    }
+    schema = {"type": "record", "name": "A", "fields": [{"name": "id", "type": "string"}] + [
+        {"name": name, "type": {"type": "array", "items": each}} for name, each in fields.items()]}  # fmt: skip
     columns = (column("a", "integer[]", nullable=True, group="a"), column("u", "uuid[]", nullable=True, group="u"))
     record = RecordShape(("id",), None, columns, unavailable=UNAVAILABLE.encode())
     values: list[bytes | None] = []

@@ -209,16 +209,13 @@ HEADED = {
     "an id that is too short": (PLAIN, [(VALUE, FRAME[:-1])], [(f"_headers.{VALUE}", "frame")]),
     "another magic byte": (PLAIN, [(VALUE, b"\2" + GUID.bytes)], [(f"_headers.{VALUE}", "frame")]),
     "an unknown GUID": (PLAIN, [(VALUE, by_guid(UUID(int=5)))], [(f"_headers.{VALUE}", "unknown_schema")]),
-    "an unknown GUID before a frame": (
-        FRAME + PLAIN,
-        [(VALUE, by_guid(UUID(int=5)))],
-        [(f"_headers.{VALUE}", "unknown_schema")],
-    ),
+    "an unknown GUID before a frame": (FRAME + PLAIN, [(VALUE, by_guid(UUID(int=5)))],
+        [(f"_headers.{VALUE}", "unknown_schema")]),
     "an unknown id": (PLAIN, [(VALUE, b"\0\0\0\0\x63")], [("$", "unknown_schema")]),
     "a schema of another subject": (PLAIN, [(VALUE, by_guid(OTHER))], [("$", "schema")]),
     "a frame besides": (FRAME + PLAIN, [(VALUE, by_guid(GUID))], [("$", "syntax"), ("$", "frame")]),
     "another frame besides": (b"\0\0\0\0\x08" + PLAIN, [(VALUE, by_guid(GUID))], [("$", "syntax"), ("$", "frame")]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HEADED)

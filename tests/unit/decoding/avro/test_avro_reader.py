@@ -204,14 +204,11 @@ def test_a_record_of_the_greatest_depth_is_read() -> None:
 EITHER = [
     "null",
     {"type": "record", "name": "Card", "fields": [{"name": "number", "type": "string"}]},
-    {
-        "type": "record",
-        "name": "Cash",
-        "fields": [{"name": "number", "type": "long"}, {"name": "coins", "type": "int"}],
-    },
+    {"type": "record", "name": "Cash",
+        "fields": [{"name": "number", "type": "long"}, {"name": "coins", "type": "int"}]},
     {"type": "map", "values": "int"},
     "string",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -299,13 +296,10 @@ def test_deletes_are_told_and_never_proven() -> None:
         ("int", b"\x01", "-1"),
         ("long", HUGE, str(2**63 - 1)),
         (ENUM, b"\x02", "DONE"),
-        (
-            {"type": "fixed", "name": "Id", "size": 16, "logicalType": "uuid"},
-            bytes(range(16)),
-            "00010203-0405-0607-0809-0a0b0c0d0e0f",
-        ),
+        ({"type": "fixed", "name": "Id", "size": 16, "logicalType": "uuid"}, bytes(range(16)),
+            "00010203-0405-0607-0809-0a0b0c0d0e0f"),
     ],
-)
+)  # fmt: skip
 def test_keys_name_events(said: Any, key: bytes, expected: str) -> None:
     text = key_text(schema_of(said))
     assert text(key) == expected

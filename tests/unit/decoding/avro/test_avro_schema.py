@@ -40,12 +40,8 @@ def writer(said: Any, *references: Any) -> WriterSchema:
 
 def record(*fields: Any, name: str = "Order", **more: Any) -> dict[str, Any]:
     """A record with fields f0, f1 and so on, of these types."""
-    return {
-        "type": "record",
-        "name": name,
-        "fields": [{"name": f"f{n}", "type": type_} for n, type_ in enumerate(fields)],
-        **more,
-    }
+    return {"type": "record", "name": name,
+        "fields": [{"name": f"f{n}", "type": type_} for n, type_ in enumerate(fields)], **more}  # fmt: skip
 
 
 def field(type_: Any) -> Any:

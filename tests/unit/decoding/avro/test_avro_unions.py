@@ -49,16 +49,10 @@ def test_each_branch_is_read_as_the_record_that_it_is(data: st.DataObject) -> No
     check_proven(decoder, records + [spoil(data.draw, each) for each in records if data.draw(st.booleans())])
 
 
-ORDER = {
-    "type": "record",
-    "name": "shop.Order",
-    "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": "long"}],
-}
-REFUND = {
-    "type": "record",
-    "name": "shop.Refund",
-    "fields": [{"name": "amount", "type": "long"}, {"name": "order", "type": "shop.Order"}],
-}
+ORDER = {"type": "record", "name": "shop.Order",
+    "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": "long"}]}  # fmt: skip
+REFUND = {"type": "record", "name": "shop.Refund",
+    "fields": [{"name": "amount", "type": "long"}, {"name": "order", "type": "shop.Order"}]}  # fmt: skip
 BY_REFERENCE = WriterSchema(
     1,
     SchemaLanguage.AVRO,

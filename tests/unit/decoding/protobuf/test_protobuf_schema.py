@@ -196,13 +196,10 @@ def test_a_message_that_the_schema_lacks_is_named() -> None:
 @pytest.mark.parametrize(
     ("payload", "indexes", "rest"),
     [
-        (b"\x00\x08", (0,), 1),
-        (b"\x02\x00", (0,), 2),
-        (b"\x02\x02\x08", (1,), 2),
-        (b"\x04\x00\x06", (0, 3), 3),
+        (b"\x00\x08", (0,), 1), (b"\x02\x00", (0,), 2), (b"\x02\x02\x08", (1,), 2), (b"\x04\x00\x06", (0, 3), 3),
         (b"\x02\x80\x01x", (64,), 3),
     ],
-)
+)  # fmt: skip
 def test_message_indexes_are_read(payload: bytes, indexes: tuple[int, ...], rest: int) -> None:
     assert message_indexes(payload) == (indexes, rest)
 

@@ -101,18 +101,15 @@ def test_disk_counts_every_copy_and_the_longest_stay() -> None:
         (CLASSIC, "min.insync.replicas", "reading goes on while one of 3 copies lives"),
         (replace(CLASSIC, min_insync=3), "min.insync.replicas", "one broker away stops writing"),
         (replace(CLASSIC, min_insync=1), "min.insync.replicas", "the leader alone"),
-        (
-            replace(CLASSIC, min_insync=4),
-            "min.insync.replicas",
-            "taken for 3: one broker away stops writing with acks=all",
-        ),
+        (replace(CLASSIC, min_insync=4), "min.insync.replicas",
+            "taken for 3: one broker away stops writing with acks=all"),
         (CLASSIC, "retention.ms", "at least 7 days and up to 17 days: its segment takes records for 10 days"),
         (CLASSIC, "retention.bytes", "all copies take up to 5.1 GB"),
         (replace(CLASSIC, retention_bytes=GB), "retention.bytes", "whichever is reached first deletes"),
         (replace(CLASSIC, retention=None), "retention.ms", "time deletes nothing"),
         (replace(CLASSIC, cleanup_policy="compact"), "cleanup.policy", "the key has to be the event id"),
     ],
-)
+)  # fmt: skip
 def test_what_a_setting_gives(topic: TopicSettings, setting: str, text: str) -> None:
     (gives,) = (gives for name, _, gives in explain(topic) if name == setting)
     assert text in gives

@@ -315,27 +315,24 @@ def test_every_rule_is_made_wrong_here() -> None:
 RIGHT_ALL_THE_SAME = {
     "retention by size alone": with_settings(retention_ms="-1", retention_bytes="1000000"),
     "kept for ever": with_settings(retention_ms="-1"),
-    "kept for ever, in the largest numbers of Kafka, and by size": with_settings(
-        retention_ms=str(2**63 - 1), segment_ms=str(2**63 - 1), retention_bytes="1000000"
-    ),
+    "kept for ever, in the largest numbers of Kafka, and by size": with_settings(retention_ms=str(2**63 - 1),
+        segment_ms=str(2**63 - 1), retention_bytes="1000000"),
     "kept for centuries": with_settings(retention_ms=str(900 * 365 * 86_400_000)),
     "racks on both sides": with_racks("a", "a", "b", "c"),
     "racks on the brokers, and none selects": with_brokers("a"),
     "compacted by event id in the order of the log": COMPACTED,
     "compacted, and read within the time that tombstones are kept for": with_tombstones(15 * HOUR, 15 * MINUTE),
     "compacted, read late, and tombstones delete nothing": with_reader_of(with_tombstones(25 * HOUR, DAY)),
-    "old records, and time deletes none": replace(
-        with_settings(retention_ms="-1"), partitions=(replace(PARTITION, first_at=NOW - 400 * DAY),)
-    ),
+    "old records, and time deletes none": replace(with_settings(retention_ms="-1"),
+        partitions=(replace(PARTITION, first_at=NOW - 400 * DAY),)),
     "everything committed, and the last record long ago": with_partition(cursor=100, unread_at=None),
     "a transaction under way with old records": with_transaction(MINUTE),
     "a transaction whose coordinator is away": with_open(replace(UNHEARD, last_write=NOW)),
     "a mirror that no commit has set yet": replace(with_reader(last_commit=None), groups={}),
-    "a partition that was never written": with_partition(
-        last_stable=0, high_watermark=0, cursor=None, first_at=None, last_at=None, newest_at=None, unread_at=None
-    ),
+    "a partition that was never written": with_partition(last_stable=0, high_watermark=0, cursor=None, first_at=None,
+        last_at=None, newest_at=None, unread_at=None),
     "no pipeline, and the mirror of one": replace(RIGHT, reader=None),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("facts", RIGHT_ALL_THE_SAME.values(), ids=RIGHT_ALL_THE_SAME)
@@ -368,12 +365,9 @@ def test_changes_are_named_by_severity() -> None:
     before = {"a": OK, "b": ERROR, "c": WARNING, "d": ERROR, "e": INFO, "f": OK}
     now = dict(zip("abcdef", (ERROR, OK, ERROR, INFO, INFO, OK), strict=True))
     assert [str(change) for change in changes(before, now)] == [
-        "new: a (ok -> error)",
-        "gone: b (error -> ok)",
-        "worse: c (warning -> error)",
-        "better: d (error -> info)",
+        "new: a (ok -> error)", "gone: b (error -> ok)", "worse: c (warning -> error)", "better: d (error -> info)",
         "still: e (info)",
-    ]
+    ]  # fmt: skip
     assert changes(None, now) == ()
 
 

@@ -107,18 +107,15 @@ def test_a_type_of_the_schema_and_one_of_the_file(said: SchemaField, of_file: Co
     ("said", "of_file", "mark"),
     [
         (field(LONG, nullable=True), column("bigint", nullable=True), None),
-        (
-            field(LONG, nullable=True),
-            column("bigint"),
-            "can be null or missing in the schema, not nullable in the file: such records are quarantined",
-        ),
+        (field(LONG, nullable=True), column("bigint"),
+            "can be null or missing in the schema, not nullable in the file: such records are quarantined"),
         (field(LONG, path="f.x"), column("jsonb"), None),
         (field(LONG, path="f.x"), column("text"), f"a record in the schema, text in the file: {WRITE_JSONB}"),
         (field(None, "map"), column("text", path="f.x"), None),
         (field(LONG), column("text", path="f.x"), "a path into long, which has no fields: records are quarantined"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_nulls_and_paths(said: SchemaField, of_file: Column, mark: str | None) -> None:
     lines = compare(pipeline(of_file), [known(said)], Table(None, {}))
 
@@ -221,15 +218,12 @@ def moved(path: str, *aliases: str) -> Column:
         (moved("total"), "amount", "! renamed to $.amount: write path: $.amount, aliases: [$.total]"),
         (moved("total", "sum"), "amount", "! renamed to $.amount: write path: $.amount, aliases: [$.total, $.sum]"),
         (moved("amount"), "amount", "+ $.total before, as the schema says: for such records write aliases: [$.total]"),
-        (
-            moved("amount", "sum"),
-            "amount",
-            "+ $.total before, as the schema says: for such records write aliases: [$.sum, $.total]",
-        ),
+        (moved("amount", "sum"), "amount",
+            "+ $.total before, as the schema says: for such records write aliases: [$.sum, $.total]"),
         (moved("amount", "total"), "amount", None),
         (moved("value", "amount", "total"), "amount", None),
     ],
-)
+)  # fmt: skip
 def test_a_field_that_the_schema_calls_renamed(of_file: Column, said: str, mark: str | None) -> None:
     renamed = replace(field(LONG, path=said), aliases=(("total",),))
 

@@ -163,12 +163,8 @@ def test_a_key_of_several_members_is_proposed_where_the_key_names_the_event() ->
     )
 
 
-KEY = {
-    "type": "record",
-    "name": "Key",
-    "namespace": "shop.public.customers",
-    "fields": [{"name": "id", "type": "long"}],
-}
+KEY = {"type": "record", "name": "Key", "namespace": "shop.public.customers",
+    "fields": [{"name": "id", "type": "long"}]}  # fmt: skip
 
 
 def test_an_avro_envelope_with_a_struct_key_is_proposed_by_their_schemas() -> None:
@@ -204,26 +200,19 @@ DECIMAL = {
 }
 UNSIGNED = {"type": "long", "connect.parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED"}}
 NUMERICS = {"__debezium.source.column.type": "_NUMERIC"}
-UNWRAPPED = {
-    "type": "record",
-    "name": "Value",
-    "namespace": "shop.public.customers",
-    "fields": [
-        {"name": "id", "type": UNSIGNED},
-        {"name": "born", "type": ["null", named_by("int", "time.Date")], "default": None},
-        {"name": "touched", "type": named_by("long", "time.MicroTimestamp")},
-        {"name": "opens", "type": named_by("long", "time.MicroTime")},
-        {"name": "ref", "type": ["null", named_by("string", "data.Uuid")], "default": None},
-        {"name": "settings", "type": named_by("string", "data.Json")},
-        {"name": "any", "type": ["null", DECIMAL], "default": None},
-        {"name": "more", "type": "io.debezium.data.VariableScaleDecimal"},
-        {"name": "days", "type": {"type": "array", "items": named_by("int", "time.Date")}},
-        {"name": "tags", "type": {"type": "array", "items": ["null", "string"]}},
-        {"name": "prices", "type": {"type": "array", "items": "string", "connect.parameters": NUMERICS}},
-        {"name": "next", "type": ["null", "Value"], "default": None},
-        {"name": "__deleted", "type": ["null", "string"], "default": None},
-    ],
-}
+UNWRAPPED = {"type": "record", "name": "Value", "namespace": "shop.public.customers", "fields": [
+    {"name": "id", "type": UNSIGNED}, {"name": "born", "type": ["null", named_by("int", "time.Date")], "default": None},
+    {"name": "touched", "type": named_by("long", "time.MicroTimestamp")},
+    {"name": "opens", "type": named_by("long", "time.MicroTime")},
+    {"name": "ref", "type": ["null", named_by("string", "data.Uuid")], "default": None},
+    {"name": "settings", "type": named_by("string", "data.Json")},
+    {"name": "any", "type": ["null", DECIMAL], "default": None},
+    {"name": "more", "type": "io.debezium.data.VariableScaleDecimal"},
+    {"name": "days", "type": {"type": "array", "items": named_by("int", "time.Date")}},
+    {"name": "tags", "type": {"type": "array", "items": ["null", "string"]}},
+    {"name": "prices", "type": {"type": "array", "items": "string", "connect.parameters": NUMERICS}},
+    {"name": "next", "type": ["null", "Value"], "default": None},
+    {"name": "__deleted", "type": ["null", "string"], "default": None}]}  # fmt: skip
 
 
 def test_schemas_in_avro_have_debeziums_types_in_the_names_that_connect_gives() -> None:

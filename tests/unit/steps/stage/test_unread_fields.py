@@ -144,11 +144,8 @@ def test_each_message_of_a_proto_file_has_its_own_fields() -> None:
 
 
 def test_each_branch_of_a_union_has_its_own_fields() -> None:
-    order = {
-        "type": "record",
-        "name": "Order",
-        "fields": [{"name": "id", "type": "string"}, {"name": "new", "type": "int"}],
-    }
+    order = {"type": "record", "name": "Order",
+        "fields": [{"name": "id", "type": "string"}, {"name": "new", "type": "int"}]}  # fmt: skip
     fields = [{"name": "town", "type": "string"}, {"name": "deep", "type": {"type": "array", "items": "int"}}]
     union = json.dumps(["null", order, {"type": "record", "name": "Payment", "fields": fields}])
     known = {1: WriterSchema(1, SchemaLanguage.AVRO, union)}

@@ -65,12 +65,9 @@ def test_what_fails_is_done_as_meta_says_and_else_as_the_severity_says(tmp_path:
     )
     found = [(each.line, each.action) for each in load_suite(path, COLUMNS).expectations]
     assert found == [
-        (4, SuiteAction.QUARANTINE),
-        (5, SuiteAction.REJECT),
-        (6, SuiteAction.WARN),
-        (7, SuiteAction.WARN),
+        (4, SuiteAction.QUARANTINE), (5, SuiteAction.REJECT), (6, SuiteAction.WARN), (7, SuiteAction.WARN),
         (8, SuiteAction.REJECT),
-    ]
+    ]  # fmt: skip
 
 
 def test_all_mistakes_come_together_each_with_its_line(tmp_path: Path) -> None:
