@@ -94,17 +94,12 @@ def test_a_list_has_the_values_of_its_elements(each: Column, data: st.DataObject
             assert repr(built[place].as_py()) == repr(staged(kind_of(array_of(each)), [values])[0].as_py())
 
 
-LISTS = RecordShape(
-    ("id",),
-    None,
-    (
-        Column("sizes", ColumnType("integer[]"), ("sizes",)),
+LISTS = RecordShape(("id",), None,
+    (Column("sizes", ColumnType("integer[]"), ("sizes",)),
         Column("names", ColumnType("varchar[]", (3,)), ("names",), transform=("trim",), nullable=True),
         Column("amounts", ColumnType("numeric[]", (5, 2)), ("amounts",), coerce=True, nullable=True),
         Column("days", ColumnType("date[]"), ("days",), split=";", nullable=True),
-        Column("whens", ColumnType("timestamptz[]"), ("whens",), encoding="epoch_ms", nullable=True),
-    ),
-)
+        Column("whens", ColumnType("timestamptz[]"), ("whens",), encoding="epoch_ms", nullable=True)))  # fmt: skip
 
 
 @pytest.mark.parametrize(

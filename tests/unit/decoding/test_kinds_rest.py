@@ -47,17 +47,10 @@ def json_value(record: Record) -> bytes:
 
 def avro_schema() -> list[dict[str, Any]]:
     return [
-        {
-            "type": "record",
-            "name": f"shop.{name}",
-            "fields": [
-                {"name": "id", "type": "string"},
-                {"name": amount, "type": "long"},
-                {"name": text, "type": "string"},
-            ],
-        }
+        {"type": "record", "name": f"shop.{name}", "fields": [{"name": "id", "type": "string"},
+            {"name": amount, "type": "long"}, {"name": text, "type": "string"}]}
         for name, (amount, text) in FIELDS.items()
-    ]
+    ]  # fmt: skip
 
 
 def avro_value(record: Record) -> bytes:

@@ -53,15 +53,9 @@ ORDER = {"type": "record", "name": "shop.Order",
     "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": "long"}]}  # fmt: skip
 REFUND = {"type": "record", "name": "shop.Refund",
     "fields": [{"name": "amount", "type": "long"}, {"name": "order", "type": "shop.Order"}]}  # fmt: skip
-BY_REFERENCE = WriterSchema(
-    1,
-    SchemaLanguage.AVRO,
-    '["shop.Order", "shop.Refund"]',
-    (
-        SchemaReference("shop.Order", "shop.Order", 1, json.dumps(ORDER)),
-        SchemaReference("shop.Refund", "shop.Refund", 1, json.dumps(REFUND)),
-    ),
-)
+BY_REFERENCE = WriterSchema(1, SchemaLanguage.AVRO, '["shop.Order", "shop.Refund"]',
+    (SchemaReference("shop.Order", "shop.Order", 1, json.dumps(ORDER)),
+        SchemaReference("shop.Refund", "shop.Refund", 1, json.dumps(REFUND))))  # fmt: skip
 SHAPE = RecordShape(None, None, (Column("amount", ColumnType("bigint"), ("amount",)),))
 WRITTEN = Written([ORDER, REFUND])  # type: ignore[arg-type]
 

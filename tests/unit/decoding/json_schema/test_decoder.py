@@ -19,14 +19,9 @@ from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, W
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape
 
 KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)
-SHAPE = RecordShape(
-    ("id",),
-    None,
-    (
-        Column("n", ColumnType("numeric"), ("n",), nullable=True),
-        Column("rest", ColumnType("jsonb"), ("rest",), nullable=True),
-    ),
-)
+SHAPE = RecordShape(("id",), None,
+    (Column("n", ColumnType("numeric"), ("n",), nullable=True),
+        Column("rest", ColumnType("jsonb"), ("rest",), nullable=True)))  # fmt: skip
 
 
 def decoder_of(schema: Any, *references: SchemaReference) -> JsonSchemaDecoder:

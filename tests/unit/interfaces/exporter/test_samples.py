@@ -21,12 +21,8 @@ WAITING = {
     "rejected": 1, "questions": 2, "dead_letters": 4,
 }  # fmt: skip
 PARTITION = LedgerPartition(0, 100, 0, 100, 100, NOW - 2 * HOUR, NOW - 3 * HOUR)
-READ = LedgerReading(
-    Ledger({"orders": HEAD}, {"orders": [PARTITION]}),
-    {"orders": WAITING},
-    {"orders": {"inserted": 90, "gap": 10}},
-    {"orders": {"warning": 2}},
-)
+READ = LedgerReading(Ledger({"orders": HEAD}, {"orders": [PARTITION]}), {"orders": WAITING},
+    {"orders": {"inserted": 90, "gap": 10}}, {"orders": {"warning": 2}})  # fmt: skip
 TOPIC = a_snapshot(PartitionSnapshot(0, 20, 300, 340, 1))
 
 Found = dict[tuple[str, ...], float]

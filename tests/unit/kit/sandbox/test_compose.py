@@ -245,13 +245,8 @@ def test_the_commands_of_airflow_exist(tmp_path: Path) -> None:
         "import json, sys\nfrom airflow.cli import cli_parser\n"
         "parser = cli_parser.get_parser()\nfor call in json.loads(sys.argv[1]): parser.parse_args(call)"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program, json.dumps(calls)],
-        env={**os.environ, "AIRFLOW_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program, json.dumps(calls)],
+        env={**os.environ, "AIRFLOW_HOME": str(tmp_path)}, capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 

@@ -56,13 +56,8 @@ def proposal(sampled: Sample) -> Proposal:
     source = changes.source(source) if changes else source
     taken = changes.sample if changes else sampled
     columns = changes.columns if changes else json_inferred(sampled)
-    proposed = propose(
-        Wanted("customers", "public.customers", True),
-        source,
-        taken,
-        columns,
-        members=key_members(taken, bool(source.envelope)),
-    )
+    proposed = propose(Wanted("customers", "public.customers", True), source, taken, columns,
+        members=key_members(taken, bool(source.envelope)))  # fmt: skip
     check_proposal(proposed)
     return proposed
 
@@ -175,14 +170,8 @@ def test_an_avro_envelope_with_a_struct_key_is_proposed_by_their_schemas() -> No
     columns, _ = schema_inferred(source, sampled_kinds(taken, (value,)), (value,))
     rows = rows_by_schema(columns)
     assert rows is not None
-    proposed = propose(
-        Wanted("customers", "public.customers", True),
-        replace(source, envelope=Envelope.DEBEZIUM),
-        taken,
-        rows,
-        SampledSchemas(source, (value,), (key,)).lookup,
-        members=members_by_schema([key]),
-    )
+    proposed = propose(Wanted("customers", "public.customers", True), replace(source, envelope=Envelope.DEBEZIUM),
+        taken, rows, SampledSchemas(source, (value,), (key,)).lookup, members=members_by_schema([key]))  # fmt: skip
     check_proposal(proposed)
     assert "  envelope: debezium\n  format: avro\n  registry: r\n  key_format: avro\n" in proposed.text
     assert "  key:\n    id: {type: bigint, key: $.id}\n" in proposed.text

@@ -50,18 +50,9 @@ def kept(verdict: GateVerdict) -> dict[str, Any]:
     return {**json.loads(verdict.to_json()), "great_expectations": verdict.gx_result}
 
 
-RESULTS = BatchResults(
-    pipeline="flights",
-    batch_id=42,
-    kind="head",
-    state="rejected",
-    engine="process",
-    engine_reason="12 offsets, fewer than <b>10,000",
-    validated_at=datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC),
-    verdict=kept(VERDICT),
-    ranges=[OffsetRange(3, 1000, 2020)],
-    refusals={"syntax": 2, MARKUP: 17},
-)
+RESULTS = BatchResults(pipeline="flights", batch_id=42, kind="head", state="rejected", engine="process",
+    engine_reason="12 offsets, fewer than <b>10,000", validated_at=datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC),
+    verdict=kept(VERDICT), ranges=[OffsetRange(3, 1000, 2020)], refusals={"syntax": 2, MARKUP: 17})  # fmt: skip
 
 
 class Page(HTMLParser):

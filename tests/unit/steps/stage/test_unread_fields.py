@@ -20,15 +20,9 @@ from offset_ledger.pipeline_file.source import Format, SchemaFile, Source
 from offset_ledger.steps.stage.unread_fields import MAX_PATHS, SAMPLE, EvenSample, UnreadFields
 
 TEXT = ColumnType("text")
-SHAPE = RecordShape(
-    ("id",),
-    ("at",),
-    (
-        Column("city", TEXT, ("place", "city"), True, aliases=(("town",),)),
-        Column("tags", ColumnType("jsonb"), ("tags",), True),
-    ),
-    delete_when=FieldCondition(("op",), "d"),
-)
+SHAPE = RecordShape(("id",), ("at",),
+    (Column("city", TEXT, ("place", "city"), True, aliases=(("town",),)),
+        Column("tags", ColumnType("jsonb"), ("tags",), True)), delete_when=FieldCondition(("op",), "d"))  # fmt: skip
 
 
 def rows(values: list[bytes], deleted: tuple[int, ...] = ()) -> pa.Table:

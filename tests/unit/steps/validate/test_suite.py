@@ -55,14 +55,9 @@ def test_the_suite_of_flights_is_as_great_expectations_writes_it() -> None:
 
 
 def test_what_fails_is_done_as_meta_says_and_else_as_the_severity_says(tmp_path: Path) -> None:
-    path = write(
-        tmp_path,
-        not_null("carrier", meta={"action": "quarantine"}, severity="critical"),
-        not_null("carrier", severity="critical"),
-        not_null("carrier", severity="warning"),
-        not_null("carrier", severity="info"),
-        not_null("carrier"),
-    )
+    path = write(tmp_path, not_null("carrier", meta={"action": "quarantine"}, severity="critical"),
+        not_null("carrier", severity="critical"), not_null("carrier", severity="warning"),
+        not_null("carrier", severity="info"), not_null("carrier"))  # fmt: skip
     found = [(each.line, each.action) for each in load_suite(path, COLUMNS).expectations]
     assert found == [
         (4, SuiteAction.QUARANTINE), (5, SuiteAction.REJECT), (6, SuiteAction.WARN), (7, SuiteAction.WARN),
