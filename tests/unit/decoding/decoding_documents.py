@@ -54,18 +54,11 @@ COLUMNS = (
 )
 SHAPE = RecordShape(("event_id",), ("publish_at",), COLUMNS)
 DELETES = (
-    FieldCondition(("words",), "a"),
-    FieldCondition(("words",), ""),
-    FieldCondition(("options", "note"), "Zürich"),
-    FieldCondition(("flag",), True),
-    FieldCondition(("flag",), False),
-    FieldCondition(("medium",), 7),
-    FieldCondition(("price",), 100),
-    FieldCondition(("any",), 0),
-    FieldCondition(("z",), 1),
-    FieldCondition(('x"words',), 1),
-    FieldCondition(("inner", "deep"), "x"),
-)
+    FieldCondition(("words",), "a"), FieldCondition(("words",), ""), FieldCondition(("options", "note"), "Zürich"),
+    FieldCondition(("flag",), True), FieldCondition(("flag",), False), FieldCondition(("medium",), 7),
+    FieldCondition(("price",), 100), FieldCondition(("any",), 0), FieldCondition(("z",), 1),
+    FieldCondition(('x"words',), 1), FieldCondition(("inner", "deep"), "x"),
+)  # fmt: skip
 CONDITIONS = st.one_of(
     st.just(()),
     st.lists(

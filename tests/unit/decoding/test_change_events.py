@@ -66,16 +66,9 @@ def json_decoder(record: RecordShape) -> Decoder:
 def test_rows_deletes_and_what_is_neither() -> None:
     old = ROW | {"id": 7}
     values = [
-        event("c", None, ROW),
-        event("u", ROW, ROW | {"name": "new"}, wrapped=True),
-        event("d", old, None),
-        event("d", old, None, wrapped=True),
-        message(),
-        truncation(),
-        event("z", None, ROW),
-        b'{"id": 1}',
-        None,
-    ]
+        event("c", None, ROW), event("u", ROW, ROW | {"name": "new"}, wrapped=True), event("d", old, None),
+        event("d", old, None, wrapped=True), message(), truncation(), event("z", None, ROW), b'{"id": 1}', None,
+    ]  # fmt: skip
     rows, reasons = decoded(json_decoder(in_envelope(shape(), False)), values, proves=False)
     assert {place: (row["id"], row["name"], row["_deleted"]) for place, row in rows.items()} == {
         0: (1, "n", False),
@@ -304,20 +297,10 @@ NOT_SENT: dict[str, tuple[Any, dict[str, Any]]] = {  # a type -> what stands for
     "public.hstore": (json.dumps({UNAVAILABLE: UNAVAILABLE}, separators=(",", ":")), {}),
 }
 SENT: dict[str, Any] = {
-    "integer[]": [1],
-    "bigint[]": CODES[:-1],
-    "date[]": [366],
-    "uuid[]": ["b68a35a7-17ad-35b3-af2a-ae46edb4545b"],
-    "text[]": ["x"],
-    "bytea[]": ["AA=="],
-    "jsonb[]": ['{"a": 1}'],
-    "text": "x",
-    "bytea": "AA==",
-    "numeric": "1.5",
-    "numeric(12,2)": "1.50",
-    "jsonb": {"a": 1},
-    "public.hstore": "a=>1",
-}
+    "integer[]": [1], "bigint[]": CODES[:-1], "date[]": [366], "uuid[]": ["b68a35a7-17ad-35b3-af2a-ae46edb4545b"],
+    "text[]": ["x"], "bytea[]": ["AA=="], "jsonb[]": ['{"a": 1}'], "text": "x", "bytea": "AA==", "numeric": "1.5",
+    "numeric(12,2)": "1.50", "jsonb": {"a": 1}, "public.hstore": "a=>1",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", NOT_SENT)

@@ -184,18 +184,12 @@ def test_every_wrong_value_has_its_reason() -> None:
 @pytest.mark.parametrize(
     ("parent", "nullable", "expected"),
     [
-        ('"p":{"v":1}', False, 1),
-        ('"p":{"v":null}', True, None),
-        ('"p":{}', True, None),
-        ('"p":null', True, None),
-        ('"q":1', True, None),
-        ('"p":{}', False, [("$.p.v", "missing")]),
-        ('"p":null', False, [("$.p", "null")]),
-        ('"q":1', False, [("$.p", "missing")]),
-        ('"p":[]', True, [("$.p", "type")]),
+        ('"p":{"v":1}', False, 1), ('"p":{"v":null}', True, None), ('"p":{}', True, None), ('"p":null', True, None),
+        ('"q":1', True, None), ('"p":{}', False, [("$.p.v", "missing")]), ('"p":null', False, [("$.p", "null")]),
+        ('"q":1', False, [("$.p", "missing")]), ('"p":[]', True, [("$.p", "type")]),
         ('"p":"x"', False, [("$.p", "type")]),
     ],
-)
+)  # fmt: skip
 def test_a_missing_or_null_parent_counts_for_its_members(parent: str, nullable: bool, expected: object) -> None:
     decoder = decoder_of("integer", nullable=nullable, path=("p", "v"))
     outcome = decoder.decode(GOOD.replace(b'"value":1', parent.encode()), None, AT)
@@ -280,14 +274,10 @@ def test_a_record_deletes_if_its_value_is_the_declared_one(equals: str | bool | 
 @pytest.mark.parametrize(
     ("meta", "expected"),
     [
-        ('"meta":{"op":"d"}', True),
-        ('"meta":{}', False),
-        ('"meta":null', False),
-        ('"n":1', False),
-        ('"meta":"d"', [("$.meta", "type")]),
-        ('"meta":{"op":1}', [("$.meta.op", "type")]),
+        ('"meta":{"op":"d"}', True), ('"meta":{}', False), ('"meta":null', False), ('"n":1', False),
+        ('"meta":"d"', [("$.meta", "type")]), ('"meta":{"op":1}', [("$.meta.op", "type")]),
     ],
-)
+)  # fmt: skip
 def test_the_value_that_deletes_may_lie_deeper(meta: str, expected: object) -> None:
     shape = RecordShape(("event_id",), ("publish_at",), (), delete_when=FieldCondition(("meta", "op"), "d"))
     outcome = JsonDecoder(shape, Limits()).decode(GOOD.replace(b'"value":1', meta.encode()), None, AT)

@@ -106,39 +106,18 @@ CHANGED = (
     named("amount", "numeric", path=(), default="12.50"),
 )
 TEXTS = {
-    "id": "a",
-    "lowered": "  ÄB\u0130 ",
-    "short": "ßa",
-    "tags": "x, y ,, z",
-    "n": "-7",
-    "price": " 12.5",
-    "ratio": "1e-3",
-    "yes": "True",
-    "at": "1767268800123",
-    "status": None,
-}
+    "id": "a", "lowered": "  ÄB\u0130 ", "short": "ßa", "tags": "x, y ,, z", "n": "-7", "price": " 12.5",
+    "ratio": "1e-3", "yes": "True", "at": "1767268800123", "status": None,
+}  # fmt: skip
 EXPECTED = {
-    "lowered": "äbi\u0307",
-    "short": "SSA",
-    "tags": '["x","y","","z"]',
-    "n": -7,
-    "price": "12.50",
-    "ratio": "0.001",
-    "yes": True,
-    "at": datetime(2026, 1, 1, 12, 0, 0, 123_000, UTC),
-    "status": "new",
-    "web": "web",
-    "day": datetime(2026, 1, 31).date(),
-    "amount": "12.50",
-}
+    "lowered": "äbi\u0307", "short": "SSA", "tags": '["x","y","","z"]', "n": -7, "price": "12.50", "ratio": "0.001",
+    "yes": True, "at": datetime(2026, 1, 1, 12, 0, 0, 123_000, UTC), "status": "new", "web": "web",
+    "day": datetime(2026, 1, 31).date(), "amount": "12.50",
+}  # fmt: skip
 WRONG = {
-    "short": ("ßab", "length"),
-    "n": ("1.0", "type"),
-    "price": ("12.505", "precision"),
-    "ratio": ("0x10", "format"),
-    "yes": ("yes", "format"),
-    "at": ("99999999999999999", "range"),
-}
+    "short": ("ßab", "length"), "n": ("1.0", "type"), "price": ("12.505", "precision"), "ratio": ("0x10", "format"),
+    "yes": ("yes", "format"), "at": ("99999999999999999", "range"),
+}  # fmt: skip
 MALFORMED = ("", " 1", "+1", "01", "1,000", "１", "null", '"1"', "NaN", "1_0")
 
 
@@ -200,15 +179,12 @@ def test_headers_and_whole_keys_are_read_as_text_or_bytes_and_the_last_header_of
         REST,
     )
     headers = [
-        [
-            {"key": b"x source", "value": b"OLD"},
-            {"key": b"x source", "value": b"Web"},
-            {"key": b"raw", "value": b"\xff"},
-        ],
+        [{"key": b"x source", "value": b"OLD"}, {"key": b"x source", "value": b"Web"},
+            {"key": b"raw", "value": b"\xff"}],
         [{"key": b"x source", "value": b"App"}, {"key": b"tries", "value": b"3"}, {"key": b"at", "value": None}],
         [{"key": b"x source", "value": b"\xff"}, {"key": b"tries", "value": b"three"}],
         None,
-    ]
+    ]  # fmt: skip
     values: list[bytes | None] = [b'{"id": "%d", "y": 1}' % n for n in range(4)]
     decoder = compile_decoder(Source("k", "t"), RecordShape(("id",), None, columns), Limits())
     rows, reasons = decoded(decoder, values, [b" eu", b"us ", b"eu", None], headers)

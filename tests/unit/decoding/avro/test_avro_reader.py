@@ -214,13 +214,10 @@ EITHER = [
 @pytest.mark.parametrize(
     ("value", "number", "coins"),
     [
-        (b"\x00", None, None),
-        (b"\x02\x02a", "a", None),
-        (b"\x04\x0e\x10", "7", 8),
-        (b"\x06\x02\x0ccoins\x21\x03\x00", None, None),
-        (b"\x06\x04\x0acoins\x06\x02x\x01\x00", None, 3),
+        (b"\x00", None, None), (b"\x02\x02a", "a", None), (b"\x04\x0e\x10", "7", 8),
+        (b"\x06\x02\x0ccoins\x21\x03\x00", None, None), (b"\x06\x04\x0acoins\x06\x02x\x01\x00", None, 3),
     ],
-)
+)  # fmt: skip
 def test_a_path_follows_the_branch(value: bytes, number: str | None, coins: int | None) -> None:
     schema = {"type": "record", "name": "Order", "fields": [{"name": "paid", "type": EITHER}]}
     columns = (column("paid.number", "jsonb"), column("paid.coins", "integer"))

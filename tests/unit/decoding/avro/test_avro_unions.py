@@ -78,13 +78,10 @@ def outcomes(decoder: Decoder, found: list[bytes]) -> list[Any]:
 @pytest.mark.parametrize(
     ("schemas", "expected"),
     [
-        ((), [7, 70] * 3),
-        (("shop.Order",), [7, True] * 3),
-        (("shop.Refund", "shop.Other"), [True, 70] * 3),
-        (("shop.Refund", "shop.Order"), [7, 70] * 3),
-        (("Order",), [True, True] * 3),
+        ((), [7, 70] * 3), (("shop.Order",), [7, True] * 3), (("shop.Refund", "shop.Other"), [True, 70] * 3),
+        (("shop.Refund", "shop.Order"), [7, 70] * 3), (("Order",), [True, True] * 3),
     ],
-)
+)  # fmt: skip
 def test_a_union_of_references(schemas: tuple[str, ...], expected: list[Any]) -> None:
     decoder = avro_decoder(BY_REFERENCE, replace(SHAPE, schemas=schemas), Limits())
     assert outcomes(decoder, values()) == expected

@@ -21,15 +21,10 @@ def test_a_value_is_cut_to_one_line(value: object, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, ""),
-        (b"", ""),
-        (b'{"id": 1}', '{"id": 1}'),
-        ("é".encode() * 33, "é" * 32 + "…"),
-        (b"\0\0\0\0\x01", "\\x0000000001"),
-        (b"\xff" * 33, "\\x" + "ff" * 32 + "…"),
-        (b"a\x1b[31m", "\\x611b5b33316d"),
+        (None, ""), (b"", ""), (b'{"id": 1}', '{"id": 1}'), ("é".encode() * 33, "é" * 32 + "…"),
+        (b"\0\0\0\0\x01", "\\x0000000001"), (b"\xff" * 33, "\\x" + "ff" * 32 + "…"), (b"a\x1b[31m", "\\x611b5b33316d"),
     ],
-)
+)  # fmt: skip
 def test_bytes_are_text_where_they_are_text(value: bytes | None, text: str) -> None:
     assert shown_bytes(value) == text
 

@@ -60,14 +60,9 @@ def test_without_a_dependency_for_rights_every_route_is_refused(tmp_path: Path) 
     app = create_app(Rights, partial(read_pipelines, tmp_path))
     app.dependency_overrides.clear()
     values = {
-        "name": "orders",
-        "batch_id": "1",
-        "audit_id": "1",
-        "record_id": "1",
-        "partition": "0",
-        "offset": "1",
+        "name": "orders", "batch_id": "1", "audit_id": "1", "record_id": "1", "partition": "0", "offset": "1",
         "path": "orders/1.html",
-    }
+    }  # fmt: skip
     paths = [route.path.replace(":path", "").format(**values) for route in router.routes]  # type: ignore[attr-defined]
     assert {"/", "/api/pipelines/orders/batches/1", "/api/pipelines/orders/audits/1", "/reports/orders/1.html"} < set(
         paths

@@ -186,12 +186,9 @@ def test_the_connections_lead_to_the_services() -> None:
         database = parse_connection("postgres_default", values["AIRFLOW_CONN_POSTGRES_DEFAULT"])
         wanted = environment("postgres")
         assert postgres_arguments(database) == {
-            "host": "postgres",
-            "port": 5432,
-            "dbname": wanted["POSTGRES_DB"],
-            "user": wanted["POSTGRES_USER"],
+            "host": "postgres", "port": 5432, "dbname": wanted["POSTGRES_DB"], "user": wanted["POSTGRES_USER"],
             "password": wanted["POSTGRES_PASSWORD"],
-        }
+        }  # fmt: skip
         registry = parse_connection("registry_default", values["AIRFLOW_CONN_REGISTRY_DEFAULT"])
         (port,) = SERVICES["registry"]["ports"]
         assert registry_settings(registry).urls == (f"http://registry:{port.split(':')[-1]}{API}",)

@@ -130,15 +130,10 @@ def test_the_largest_number_of_kafka_is_for_ever() -> None:
 
 def test_the_settings_are_what_kafka_takes() -> None:
     assert CLASSIC.configs() == {
-        "cleanup.policy": "delete",
-        "max.message.bytes": "1048588",
-        "min.insync.replicas": "2",
-        "retention.bytes": "-1",
-        "retention.ms": "604800000",
-        "segment.bytes": "1000000000",
-        "segment.ms": "31536000000",
+        "cleanup.policy": "delete", "max.message.bytes": "1048588", "min.insync.replicas": "2", "retention.bytes": "-1",
+        "retention.ms": "604800000", "segment.bytes": "1000000000", "segment.ms": "31536000000",
         "unclean.leader.election.enable": "false",
-    }
+    }  # fmt: skip
 
 
 def test_sizes_and_spans_are_read_and_shown() -> None:

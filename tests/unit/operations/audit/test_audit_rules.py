@@ -26,17 +26,11 @@ ERROR, WARNING, INFO, OK = Severity
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 
 SETTINGS = {
-    "cleanup.policy": "delete",
-    "max.message.bytes": "1048588",
-    "message.timestamp.before.max.ms": "9223372036854775807",
-    "message.timestamp.type": "CreateTime",
-    "min.insync.replicas": "2",
-    "delete.retention.ms": "86400000",
-    "retention.bytes": "-1",
-    "retention.ms": "604800000",
-    "segment.ms": "604800000",
-    "unclean.leader.election.enable": "false",
-}
+    "cleanup.policy": "delete", "max.message.bytes": "1048588",
+    "message.timestamp.before.max.ms": "9223372036854775807", "message.timestamp.type": "CreateTime",
+    "min.insync.replicas": "2", "delete.retention.ms": "86400000", "retention.bytes": "-1", "retention.ms": "604800000",
+    "segment.ms": "604800000", "unclean.leader.election.enable": "false",
+}  # fmt: skip
 BROKER = {"auto.create.topics.enable": "false", "default.replication.factor": "3", "num.partitions": "1"}
 PARTITION = PartitionFacts(0, 1, (1, 2, 3), (1, 2, 3), 0, 100, 100, 20_000, 90, NOW - 2 * DAY, NOW, NOW, NOW - HOUR)
 READER = ReaderFacts("orders", True, True, True, 1_048_576, NOW - HOUR)

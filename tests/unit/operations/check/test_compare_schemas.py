@@ -185,12 +185,9 @@ def test_what_the_table_lacks() -> None:
         "! it is a view, and rows go into a table",
     ]
     assert [(line.column, line.file, line.table) for line in lines] == [
-        ("event_id", "text", "text"),
-        ("publish_at", "timestamp with time zone", ""),
-        ("amount", "bigint", ""),
-        ("extra", "", "integer"),
-        ("", "", ""),
-    ]
+        ("event_id", "text", "text"), ("publish_at", "timestamp with time zone", ""), ("amount", "bigint", ""),
+        ("extra", "", "integer"), ("", "", ""),
+    ]  # fmt: skip
     evolving = compare(pipeline(amount, evolve=Evolve.ADD_COLUMNS), [], replace(of_table, misfits=(MISSING,)))
     assert marks(evolving) == [
         "+ column amount bigint is missing: the next commit runs ALTER TABLE public.orders ADD COLUMN amount bigint"

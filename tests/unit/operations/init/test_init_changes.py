@@ -247,15 +247,10 @@ def test_schemas_without_an_envelope_or_a_struct_are_none() -> None:
 @pytest.mark.parametrize(
     "keys",
     [
-        [b'{"a": 1}', b"k"],
-        [b'{"a": 1}', b'{"a": 1, "b": 2}'],
-        [b'{"a": null}', b'{"a": 1}'],
-        [b'{"a": {"b": 1}}', b'{"a": {"b": 2}}'],
-        [b'{"a": 1.5}', b'{"a": 2.5}'],
-        [None, b'{"a": 1}'],
-        [b"{}", b"{}"],
+        [b'{"a": 1}', b"k"], [b'{"a": 1}', b'{"a": 1, "b": 2}'], [b'{"a": null}', b'{"a": 1}'],
+        [b'{"a": {"b": 1}}', b'{"a": {"b": 2}}'], [b'{"a": 1.5}', b'{"a": 2.5}'], [None, b'{"a": 1}'], [b"{}", b"{}"],
     ],
-)
+)  # fmt: skip
 def test_keys_that_are_no_struct_of_numbers_and_texts_are_taken_whole(keys: list[bytes | None]) -> None:
     assert key_members(sample(*((key, b"{}") for key in keys))) == ()
 

@@ -67,12 +67,9 @@ def test_every_file_has_an_owner_and_is_used() -> None:
 @pytest.mark.parametrize(
     ("source", "count"),
     [
-        ('x = "SELECT 1"', 1),
-        ('x = f"UPDATE {table} SET a = 1"', 1),
-        ('x = "-- why\\nDELETE FROM a"', 1),
-        ('"""Create nothing."""\nx = "Select a pipeline"', 0),
-        ('"""SELECT is in a docstring."""', 0),
+        ('x = "SELECT 1"', 1), ('x = f"UPDATE {table} SET a = 1"', 1), ('x = "-- why\\nDELETE FROM a"', 1),
+        ('"""Create nothing."""\nx = "Select a pipeline"', 0), ('"""SELECT is in a docstring."""', 0),
     ],
-)
+)  # fmt: skip
 def test_a_statement_is_known_by_its_first_word(source: str, count: int) -> None:
     assert len(list(statements(source))) == count
