@@ -30,28 +30,15 @@ def column(name: str, type_: str, args: tuple[int, ...] = (), nullable: bool = F
 
 
 COLUMNS = (
-    column("words", "text"),
-    column("code", "varchar", (3,), nullable=True),
-    column("small", "smallint"),
-    column("medium", "integer", nullable=True),
-    column("large", "bigint"),
-    column("price", "numeric", (7, 2)),
-    column("share", "numeric", (3, 3), nullable=True),
-    column("count", "numeric", (4, 0)),
-    column("any", "numeric"),
-    column("single", "real"),
-    column("double", "double precision", nullable=True),
-    column("flag", "boolean"),
-    column("day", "date", nullable=True),
-    column("clock", "time", nullable=True),
-    column("inner__at", "timestamptz"),
-    column("inner__ms", "timestamptz", encoding="epoch_ms"),
-    column("inner__deep__id", "uuid"),
-    column("options__note", "text", nullable=True),
-    column("options__b64", "bytea", nullable=True),
-    column("options__hex", "bytea", nullable=True, encoding="hex"),
-    column("document", "jsonb"),
-)
+    column("words", "text"), column("code", "varchar", (3,), nullable=True), column("small", "smallint"),
+    column("medium", "integer", nullable=True), column("large", "bigint"), column("price", "numeric", (7, 2)),
+    column("share", "numeric", (3, 3), nullable=True), column("count", "numeric", (4, 0)), column("any", "numeric"),
+    column("single", "real"), column("double", "double precision", nullable=True), column("flag", "boolean"),
+    column("day", "date", nullable=True), column("clock", "time", nullable=True), column("inner__at", "timestamptz"),
+    column("inner__ms", "timestamptz", encoding="epoch_ms"), column("inner__deep__id", "uuid"),
+    column("options__note", "text", nullable=True), column("options__b64", "bytea", nullable=True),
+    column("options__hex", "bytea", nullable=True, encoding="hex"), column("document", "jsonb"),
+)  # fmt: skip
 SHAPE = RecordShape(("event_id",), ("publish_at",), COLUMNS)
 DELETES = (
     FieldCondition(("words",), "a"), FieldCondition(("words",), ""), FieldCondition(("options", "note"), "Zürich"),

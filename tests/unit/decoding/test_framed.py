@@ -162,20 +162,14 @@ def test_a_lookup_that_cannot_be_asked_refuses_nothing() -> None:
 
 
 STRATEGIES = {
-    (SubjectStrategy.TOPIC, "t-value"): True,
-    (SubjectStrategy.TOPIC, "t-key"): False,
-    (SubjectStrategy.TOPIC, "Order"): False,
-    (SubjectStrategy.RECORD, "Order"): True,
-    (SubjectStrategy.RECORD, "t-Order"): False,
-    (SubjectStrategy.TOPIC_RECORD, "t-Order"): True,
-    (SubjectStrategy.TOPIC_RECORD, "Order"): False,
-    (SubjectStrategy.ANY, "whatever"): True,
-    (SubjectStrategy.TOPIC, ":.eu:t-value"): True,
-    (SubjectStrategy.TOPIC, ":.eu:t-key"): False,
-    (SubjectStrategy.TOPIC, ":eu:t-value"): False,
-    (SubjectStrategy.RECORD, ":.:Order"): True,
+    (SubjectStrategy.TOPIC, "t-value"): True, (SubjectStrategy.TOPIC, "t-key"): False,
+    (SubjectStrategy.TOPIC, "Order"): False, (SubjectStrategy.RECORD, "Order"): True,
+    (SubjectStrategy.RECORD, "t-Order"): False, (SubjectStrategy.TOPIC_RECORD, "t-Order"): True,
+    (SubjectStrategy.TOPIC_RECORD, "Order"): False, (SubjectStrategy.ANY, "whatever"): True,
+    (SubjectStrategy.TOPIC, ":.eu:t-value"): True, (SubjectStrategy.TOPIC, ":.eu:t-key"): False,
+    (SubjectStrategy.TOPIC, ":eu:t-value"): False, (SubjectStrategy.RECORD, ":.:Order"): True,
     (SubjectStrategy.TOPIC_RECORD, ":.eu.west:t-Order"): True,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("strategy", "subject"), STRATEGIES)

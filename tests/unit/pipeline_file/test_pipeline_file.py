@@ -753,18 +753,13 @@ def test_a_type_of_another_system_is_answered_with_the_one_that_takes_its_values
 @pytest.mark.parametrize(
     ("written", "right"),
     [
-        ("timestampz", "did you mean timestamptz?"),
-        ("intger", "did you mean integer?"),
-        ("NUMERIC(12,2)", "did you mean numeric(12,2)?"),
-        ("Double Precision", "did you mean double precision?"),
-        ("datetme", "write timestamptz"),
-        ("flaot64", "write double precision"),
-        ("geometry", "the types are text, "),
-        ("int4rnage", "did you mean int4range?"),
-        ("INET", "did you mean inet?"),
+        ("timestampz", "did you mean timestamptz?"), ("intger", "did you mean integer?"),
+        ("NUMERIC(12,2)", "did you mean numeric(12,2)?"), ("Double Precision", "did you mean double precision?"),
+        ("datetme", "write timestamptz"), ("flaot64", "write double precision"), ("geometry", "the types are text, "),
+        ("int4rnage", "did you mean int4range?"), ("INET", "did you mean inet?"),
         ("Timestamp", "did you mean timestamptz?"),
     ],
-)
+)  # fmt: skip
 def test_a_type_that_is_written_wrong_is_answered_with_what_was_meant(written: str, right: str) -> None:
     with pytest.raises(Refused) as raised:
         parse_type(written)

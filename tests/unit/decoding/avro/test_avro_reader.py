@@ -58,23 +58,16 @@ def values(schema: Any, value: bytes, *columns: Column) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("type_", "value", "expected"),
     [
-        ("int", b"\x80\x00", "0"),
-        ("int", b"\x82\x80\x80\x80\x00", "1"),
-        ("int", b"\xff\xff\xff\xff\x0f", str(-(2**31))),
-        ("int", b"\xfe\xff\xff\xff\x0f", str(2**31 - 1)),
-        ("long", b"\x82\x80\x80\x80\x80\x80\x80\x80\x80\x00", "1"),
-        ("long", b"\xff" * 9 + b"\x01", str(-(2**63))),
-        ("long", HUGE, str(2**63 - 1)),
-        (INTS, b"\x04\x02\x04\x02\x06\x00", "[1,2,3]"),
-        (INTS, b"\x03\x04\x02\x04\x01\x02\x06\x00", "[1,2,3]"),
-        (INTS, b"\x00", "[]"),
+        ("int", b"\x80\x00", "0"), ("int", b"\x82\x80\x80\x80\x00", "1"),
+        ("int", b"\xff\xff\xff\xff\x0f", str(-(2**31))), ("int", b"\xfe\xff\xff\xff\x0f", str(2**31 - 1)),
+        ("long", b"\x82\x80\x80\x80\x80\x80\x80\x80\x80\x00", "1"), ("long", b"\xff" * 9 + b"\x01", str(-(2**63))),
+        ("long", HUGE, str(2**63 - 1)), (INTS, b"\x04\x02\x04\x02\x06\x00", "[1,2,3]"),
+        (INTS, b"\x03\x04\x02\x04\x01\x02\x06\x00", "[1,2,3]"), (INTS, b"\x00", "[]"),
         (TEXTS, b"\x01\x08\x02a\x02b\x00", '{"a":"b"}'),
-        ({"type": "array", "items": "null"}, b"\xa0\x9c\x01\x00", None),
-        (ENUM, b"\x02", '"DONE"'),
-        (DECIMAL, b"\x04\xff\x85", "-1.23"),
-        ("boolean", b"\x01", "true"),
+        ({"type": "array", "items": "null"}, b"\xa0\x9c\x01\x00", None), (ENUM, b"\x02", '"DONE"'),
+        (DECIMAL, b"\x04\xff\x85", "-1.23"), ("boolean", b"\x01", "true"),
     ],
-)
+)  # fmt: skip
 def test_what_is_written_in_another_form_is_read(type_: Any, value: bytes, expected: str | None) -> None:
     (read,) = values(record(type_), value)
     assert read == ("[" + ",".join(["null"] * 9_999 + ["null"]) + "]" if expected is None else expected)

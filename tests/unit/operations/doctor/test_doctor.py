@@ -149,12 +149,8 @@ def test_a_failure_or_a_hang_ends_its_own_check_only_and_those_that_need_it() ->
     finally:
         never.set()
     assert found == [
-        ("hang", "problem", "no answer within 2 s"),
-        ("fail", "ok", "so far"),
-        ("fail", "problem", "BrokerUnavailable: gone; look"),
-        ("after", "skipped", "not checked, because of: fail"),
-        ("behind", "skipped", "not checked, because of: after"),
-        ("crash", "warning", "soon"),
-        ("crash", "problem", "ZeroDivisionError: x"),
-        ("last", "ok", "done"),
-    ]
+        ("hang", "problem", "no answer within 2 s"), ("fail", "ok", "so far"),
+        ("fail", "problem", "BrokerUnavailable: gone; look"), ("after", "skipped", "not checked, because of: fail"),
+        ("behind", "skipped", "not checked, because of: after"), ("crash", "warning", "soon"),
+        ("crash", "problem", "ZeroDivisionError: x"), ("last", "ok", "done"),
+    ]  # fmt: skip
