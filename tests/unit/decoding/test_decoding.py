@@ -198,28 +198,25 @@ def test_id_and_moment_come_from_kafka_where_no_path_is_declared() -> None:
     assert refused(decoder.decode(b"{}", b"k1", NO_TIMESTAMP)) == [("_timestamp", "missing")]
 
 
-@pytest.mark.parametrize(
-    ("equals", "op", "expected"),
-    [
-        (*given, expected)
-        for expected, values in [
-            (True, [("d", '"op":"d"'), ("d", '"op":"\\u0064"'), (True, '"op":true'), (False, '"op":false'),
-                (1, '"op":1'), (1, '"op":1.0'), (1, '"op":10e-1'), (9007199254740993, '"op":9007199254740993'),
-                (0, '"op":-0')]),
-            (False, [("d", '"op":"D"'), ("d", '"op":"c"'), ("d", '"op":null'), ("d", '"Op":"d"'), (True, '"op":false'),
-                (False, '"op":null'), (1, '"op":1.0000000000000000000000001'),
-                (9007199254740993, '"op":9007199254740992')]),
-            (("$.op", "type", "expected text, got boolean"), [("d", '"op":true'), ("true", '"op":true')]),
-            (("$.op", "type", "expected text, got array"), [("d", '"op":["d"]')]),
-            (("$.op", "type", "expected boolean, got number"), [(True, '"op":1')]),
-            (("$.op", "type", "expected boolean, got text"), [(True, '"op":"true"')]),
-            (("$.op", "type", "expected number, got boolean"), [(1, '"op":true')]),
-            (("$.op", "range", "expected a number with an exponent of six digits, got 0e9999999"), [
-                (0, '"op":0e9999999')]),
-        ]
-        for given in values
-    ],
-)  # fmt: skip
+# Whether a record with such a value deletes, where another one is declared to; or the reason that it is refused with.
+DELETES: list[tuple[object, list[tuple[str | bool | int, str]]]] = [
+    (True, [("d", '"op":"d"'), ("d", '"op":"\\u0064"'), (True, '"op":true'), (False, '"op":false'),
+        (1, '"op":1'), (1, '"op":1.0'), (1, '"op":10e-1'), (9007199254740993, '"op":9007199254740993'),
+        (0, '"op":-0')]),
+    (False, [("d", '"op":"D"'), ("d", '"op":"c"'), ("d", '"op":null'), ("d", '"Op":"d"'), (True, '"op":false'),
+        (False, '"op":null'), (1, '"op":1.0000000000000000000000001'),
+        (9007199254740993, '"op":9007199254740992')]),
+    (("$.op", "type", "expected text, got boolean"), [("d", '"op":true'), ("true", '"op":true')]),
+    (("$.op", "type", "expected text, got array"), [("d", '"op":["d"]')]),
+    (("$.op", "type", "expected boolean, got number"), [(True, '"op":1')]),
+    (("$.op", "type", "expected boolean, got text"), [(True, '"op":"true"')]),
+    (("$.op", "type", "expected number, got boolean"), [(1, '"op":true')]),
+    (("$.op", "range", "expected a number with an exponent of six digits, got 0e9999999"), [
+        (0, '"op":0e9999999')]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("equals", "op", "expected"), [(*each, expected) for expected, of in DELETES for each in of])
 def test_a_record_deletes_if_its_value_is_the_declared_one(equals: str | bool | int, op: str, expected: object) -> None:
     columns = (Column("value", ColumnType("integer"), ("value",)),)
     shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=FieldCondition(("op",), equals))

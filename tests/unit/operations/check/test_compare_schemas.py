@@ -59,6 +59,10 @@ def marks(lines: tuple[Line, ...]) -> list[str]:
     return [f"{'!' if mark.matters else '+'} {mark.text}" for line in lines for mark in line.marks]
 
 
+def marks_of(of_file: Column, said: SchemaField, form: Format = Format.AVRO) -> list[str]:
+    return marks(compare(pipeline(of_file, form=form), [known(said)], Table(None, {})))
+
+
 WRITE_JSONB = "records are quarantined; write jsonb, or the path of a value in it"
 
 
@@ -96,11 +100,9 @@ WRITE_JSONB = "records are quarantined; write jsonb, or the path of a value in i
     ids=str,
 )  # fmt: skip
 def test_a_type_of_the_schema_and_one_of_the_file(said: SchemaField, of_file: Column, mark: str | None) -> None:
-    lines = compare(pipeline(of_file), [known(said)], Table(None, {}))
-
     args = f"({','.join(map(str, of_file.type.args))})" if of_file.type.args else ""
     expected = [f"! {said.shown} in the schema, {of_file.type.name}{args} in the file: {mark}"] if mark else []
-    assert marks(lines) == expected
+    assert marks_of(of_file, said) == expected
 
 
 @pytest.mark.parametrize(
@@ -117,19 +119,12 @@ def test_a_type_of_the_schema_and_one_of_the_file(said: SchemaField, of_file: Co
     ids=str,
 )  # fmt: skip
 def test_nulls_and_paths(said: SchemaField, of_file: Column, mark: str | None) -> None:
-    lines = compare(pipeline(of_file), [known(said)], Table(None, {}))
-
-    assert marks(lines) == ([f"! {mark}"] if mark else [])
+    assert marks_of(of_file, said) == ([f"! {mark}"] if mark else [])
 
 
 def test_a_map_of_protobuf_has_no_path_into_it() -> None:
-    lines = compare(
-        pipeline(column("text", path="f.x"), form=Format.PROTOBUF),
-        [known(field(None, "map<string, int64>"))],
-        Table(None, {}),
-    )
-
-    assert marks(lines) == ["! a path into map<string, int64>, which has no fields: records are quarantined"]
+    found = marks_of(column("text", path="f.x"), field(None, "map<string, int64>"), Format.PROTOBUF)
+    assert found == ["! a path into map<string, int64>, which has no fields: records are quarantined"]
 
 
 @pytest.mark.parametrize(
@@ -142,9 +137,8 @@ def test_a_map_of_protobuf_has_no_path_into_it() -> None:
     ],
 )
 def test_a_number_of_json(type_: str, mark: str | None) -> None:
-    lines = compare(pipeline(column(type_), form=Format.JSON_SCHEMA), [known(field(NUMBER))], Table(None, {}))
-
-    assert marks(lines) == ([f"! number in the schema, {type_} in the file: {mark}"] if mark else [])
+    found = marks_of(column(type_), field(NUMBER), Format.JSON_SCHEMA)
+    assert found == ([f"! number in the schema, {type_} in the file: {mark}"] if mark else [])
 
 
 def test_what_the_schema_lacks_and_what_the_file_lacks() -> None:

@@ -115,68 +115,41 @@ def test_a_query_is_what_great_expectations_can_run(tmp_path: Path, where: str, 
     )
 
 
+QUARANTINE = {"meta": {"action": "quarantine"}}
+NO_ROWS = "quarantine needs an expectation about single rows; use reject or warn here"
+UNABLE = "Great Expectations cannot run {} on Postgres, where the rows are; use another expectation"
+
+
 @pytest.mark.parametrize(
-    ("entry", "mistake"),
+    ("kind", "kwargs", "more", "mistake"),
     [
-        ({"type": "expect_column_mean_to_be_between", "kwargs": {"column": "distance", "min_value": 1}},
-            "quarantine needs an expectation about single rows; use reject or warn here"),
-        ({"type": "expect_column_values_to_be_of_type", "kwargs": {"column": "distance", "type_": "INTEGER"}},
-            "quarantine needs an expectation about single rows; use reject or warn here"),
-        ({"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "distance", "mostly": 0.9}},
+        ("mean_to_be_between", {"min_value": 1}, QUARANTINE, NO_ROWS),
+        ("values_to_be_of_type", {"type_": "INTEGER"}, QUARANTINE, NO_ROWS),
+        ("values_to_not_be_null", {"mostly": 0.9}, QUARANTINE,
             "quarantine moves each failing row, so mostly says nothing; remove it "
             "(quality.max_quarantined_share is the limit) or use reject"),
+        *((kind, {}, {}, UNABLE.format(f"expect_column_{kind}"))
+            for kind in ("values_to_be_increasing", "values_to_be_dateutil_parseable")),
+        ("values_to_not_be_null", {"result_format": "COMPLETE"}, {},
+            "result_format is not allowed in a suite: the gate chooses it; remove it"),
+        ("values_to_not_be_null", {"catch_exceptions": False}, {},
+            "catch_exceptions is not allowed in a suite: an exception is always a failure; remove it"),
+        ("values_to_be_in_set", {"value_set": {"$PARAMETER": "known"}}, {},
+            "parameter 'known' is not supplied here; write the value itself"),
     ],
 )  # fmt: skip
-def test_quarantine_is_refused_where_no_rows_could_be_named(
-    tmp_path: Path, entry: dict[str, Any], mistake: str
+def test_what_the_gate_cannot_run_is_refused_when_the_file_is_read(
+    tmp_path: Path, kind: str, kwargs: dict[str, Any], more: dict[str, Any], mistake: str
 ) -> None:
-    assert mistakes(write(tmp_path, {**entry, "meta": {"action": "quarantine"}})) == [f"4: {mistake}"]
-
-
-@pytest.mark.parametrize(
-    "kind", ["expect_column_values_to_be_increasing", "expect_column_values_to_be_dateutil_parseable"]
-)
-def test_what_postgres_cannot_run_is_refused_when_the_file_is_read(tmp_path: Path, kind: str) -> None:
-    path = write(tmp_path, {"type": kind, "kwargs": {"column": "carrier"}})
-    wrong = f"Great Expectations cannot run {kind} on Postgres, where the rows are; use another expectation"
-    assert mistakes(path) == [f"4: {wrong}"]
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "why"),
-    [
-        ("result_format", "COMPLETE", "the gate chooses it"),
-        ("catch_exceptions", False, "an exception is always a failure"),
-    ],
-)
-def test_a_suite_cannot_change_how_it_is_run(tmp_path: Path, key: str, value: object, why: str) -> None:
-    entry = not_null("carrier")
-    entry["kwargs"][key] = value
-    assert mistakes(write(tmp_path, entry)) == [f"4: {key} is not allowed in a suite: {why}; remove it"]
-
-
-def test_a_parameter_without_a_value_is_a_mistake(tmp_path: Path) -> None:
-    kwargs = {"column": "distance", "value_set": {"$PARAMETER": "known"}}
-    path = write(tmp_path, {"type": "expect_column_values_to_be_in_set", "kwargs": kwargs})
-    assert mistakes(path) == ["4: parameter 'known' is not supplied here; write the value itself"]
-
-
-@pytest.mark.parametrize(
-    ("text", "mistake"),
-    [
-        ('{\n"name": "x"\n"y": 1}', "3: not valid JSON: Expecting ',' delimiter; correct the syntax"),
-        ('{"name": "x",\n"name": "y"}', "2: key 'name' stands twice in one object; keep one of them"),
-    ],
-)
-def test_broken_json_is_named_with_its_line(tmp_path: Path, text: str, mistake: str) -> None:
-    path = tmp_path / "suite.json"
-    path.write_text(text)
-    assert mistakes(path) == [mistake]
+    entry = {"type": f"expect_column_{kind}", "kwargs": {"column": "distance", **kwargs}, **more}
+    assert mistakes(write(tmp_path, entry)) == [f"4: {mistake}"]
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
+        ('{\n"name": "x"\n"y": 1}', ["3: not valid JSON: Expecting ',' delimiter; correct the syntax"]),
+        ('{"name": "x",\n"name": "y"}', ["2: key 'name' stands twice in one object; keep one of them"]),
         ("[]", ["1: expected an object with name and expectations, found a list"]),
         ('{"name": "",\n"expectations": [],\n"expectation": 1}',
             ["1: name: expected the name of the suite as text; add it",
