@@ -113,11 +113,6 @@ def kind(column_: Column) -> str:
     return column_.type.sql if column_.type.name == "numeric" else column_.type.name
 
 
-def key_of(column_: Column) -> str:
-    """The key of a column's literal."""
-    return column_.name
-
-
 KINDS = {"event_id": "event_id", "publish_at": "timestamptz"} | {c.name: kind(c) for c in COLUMNS}
 
 

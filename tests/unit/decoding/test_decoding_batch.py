@@ -308,16 +308,8 @@ def test_what_is_proven_unique_is_unique(drawn: list[str], colon: str, seed: int
     for _ in range(5):  # orders of the same texts: drawing trees takes longer than proving them
         texts = [text.replace(":", colon) if random.random() < 0.2 else text for text in drawn * 2]
         random.shuffle(texts)
-        assert [text for text in proven_among(texts) if duplicate_path(text) is not None] == []
-
-
-def proven_among(texts: list[str]) -> list[str]:
-    """Those of the texts whose names are proven unique when they come in one batch."""
-    column = pa.array([text.encode() for text in texts], pa.binary())
-    _, offsets, data = column.buffers()
-    unique = UniqueNames(np.frombuffer(data, np.uint8), np.frombuffer(offsets, np.int32))
-    proven = unique.prove(np.ones(len(texts), np.bool_))
-    return [text for text, sure in zip(texts, proven, strict=True) if sure]
+        sure = proven_of([text.encode() for text in texts])
+        assert [text for text, each in zip(texts, sure, strict=True) if each and duplicate_path(text) is not None] == []
 
 
 @pytest.mark.parametrize(
@@ -359,11 +351,11 @@ def test_no_shape_proves_a_text_that_repeats_a_name() -> None:
     assert len(wrongly) >= 400
 
 
-def proven_of(texts: list[bytes], shapes: int = 64) -> list[bool]:
-    """Which of the texts are proven to repeat no name."""
+def proven_of(texts: list[bytes], shapes: int = 64, among: list[bool] | None = None) -> list[bool]:
+    """Which of the texts, or of some of them, are proven to repeat no name when they come in one batch."""
     _, offsets, data = pa.array(texts, pa.binary()).buffers()
     unique = UniqueNames(np.frombuffer(data, np.uint8), np.frombuffer(offsets, np.int32))
-    return unique.prove(np.ones(len(texts), np.bool_), shapes).tolist()
+    return unique.prove(np.array(among or [True] * len(texts)), shapes).tolist()
 
 
 @pytest.mark.parametrize(
@@ -377,10 +369,7 @@ def proven_of(texts: list[bytes], shapes: int = 64) -> list[bool]:
     ],
 )
 def test_common_shapes_are_proven(text: str) -> None:
-    column = pa.array([text.encode()] * 3, pa.binary())
-    _, offsets, data = column.buffers()
-    unique = UniqueNames(np.frombuffer(data, np.uint8), np.frombuffer(offsets, np.int32))
-    assert unique.prove(np.array([True, False, True])).tolist() == [True, False, True]
+    assert proven_of([text.encode()] * 3, among=[True, False, True]) == [True, False, True]
 
 
 def test_the_epoch_of_a_moment_survives() -> None:

@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from offset_ledger.steps.report.step import BatchResults, build_data_docs
 from offset_ledger.steps.validate.suite import SuiteAction
 from offset_ledger.steps.validate.verdict import Comparison, ExpectationResult, GateVerdict, Standing
 from tests.paths import ROOT
+from tests.unit.steps.report.pages import Page
 
 MARKUP = "<script>alert('&')</script>"
 FINDING = ExpectationResult(
@@ -53,22 +53,6 @@ def kept(verdict: GateVerdict) -> dict[str, Any]:
 RESULTS = BatchResults(pipeline="flights", batch_id=42, kind="head", state="rejected", engine="process",
     engine_reason="12 offsets, fewer than <b>10,000", validated_at=datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC),
     verdict=kept(VERDICT), ranges=[OffsetRange(3, 1000, 2020)], refusals={"syntax": 2, MARKUP: 17})  # fmt: skip
-
-
-class Page(HTMLParser):
-    """The tags with their attributes, and the text, of a page."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.feed(path.read_text())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(" ".join(data.split()))
 
 
 def test_the_page_shows_the_verdict_and_escapes_every_value(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from offset_ledger.steps.report.timeline import (
     build_day,
     build_timeline,
 )
+from tests.unit.steps.report.pages import Page
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MARKUP = "<script>alert('&')</script>"
@@ -120,32 +120,6 @@ def test_numbers_for_people() -> None:
 
 
 # -- pages -----------------------------------------------------------------------------------------------------
-
-
-class Page(HTMLParser):
-    """The tags with their attributes, and the text, of a page."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.raw = path.read_text()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.feed(self.raw)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(" ".join(data.split()))
-
-    @property
-    def links(self) -> set[str | None]:
-        found = {attributes.get("src") or attributes.get("href") for _, attributes in self.tags}
-        return found - {None, "data:,"}
-
-    @property
-    def shown(self) -> str:
-        return " ".join(text for text in self.text if text)
 
 
 def check_offline(page: Page) -> None:
