@@ -32,9 +32,9 @@ from tests.examples import examples
 from tests.unit.decoding.avro.test_avro_oracle import check_proven, schema_of
 from tests.unit.decoding.avro.test_avro_reader import DECIMAL, ENUM, INTS, column, decoder, reasons
 from tests.unit.decoding.avro.test_avro_schema import record
+from tests.unit.decoding.batches import batch_of
 from tests.unit.decoding.decoding_documents import BAD, COLUMNS, GOOD, KAFKA_TIME, LIMITS, kind
 from tests.unit.decoding.protobuf.proofs import check_proofs
-from tests.unit.decoding.test_decoding_batch import batch_of
 
 SHORT = [literal for literal in BAD if len(literal) < 100]
 

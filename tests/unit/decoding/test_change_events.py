@@ -32,7 +32,7 @@ from offset_ledger.pipeline_file.pipeline import (
 )
 from offset_ledger.pipeline_file.source import Envelope, Format, KeyFormat, Source
 from tests.fixtures.debezium import UNAVAILABLE, event, message, truncation, written
-from tests.unit.decoding.test_elsewhere import HEAD, decoded
+from tests.unit.decoding.batches import HEAD, decoded
 
 ROW = {"id": 1, "name": "n", "born": 366, "note": "a", "tags": ["x"], "address": {"street": "s"}}
 

@@ -17,12 +17,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from offset_ledger.decoding.arrow import decode_batch, refusal_schema, staging_schema
-from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.json.unique import UniqueNames, duplicate_path
 from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, RecordShape, Tombstone
 from tests.examples import examples
+from tests.unit.decoding.batches import batch_of
 from tests.unit.decoding.decoding_documents import (
     BAD,
     COLUMNS,
@@ -37,20 +37,6 @@ from tests.unit.decoding.decoding_documents import (
     kind,
     numbers,
 )
-
-
-def batch_of(values: list[bytes | None], keys: list[bytes | None] | None = None, headers: Any = None) -> pa.RecordBatch:
-    """The values as a reader gives them, at offsets 100, 101 and so on."""
-    rows = len(values)
-    columns = {
-        "key": pa.array(keys or [None] * rows, pa.binary()),
-        "value": pa.array(values, pa.binary()),
-        "partition": pa.array([3] * rows, pa.int32()),
-        "offset": pa.array(range(100, 100 + rows), pa.int64()),
-        "timestamp": pa.array([KAFKA_TIME] * rows, pa.timestamp("us", "UTC")),
-        "headers": pa.array(headers or [None] * rows, HEADERS),
-    }
-    return pa.RecordBatch.from_pydict(columns)
 
 
 def exact(column: Column | None, staged: Any) -> Any:

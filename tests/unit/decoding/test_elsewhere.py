@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import fastavro
-import pyarrow as pa
 import pytest
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from offset_ledger.decoding.arrow import decode_batch, with_texts
+from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.protobuf.schema import compile_schema
@@ -30,9 +29,7 @@ from offset_ledger.pipeline_file.pipeline import (
     Tombstone,
 )
 from offset_ledger.pipeline_file.source import Format, KeyFormat, Source, SubjectStrategy
-from tests.unit.decoding.test_decoding_batch import batch_of
-
-HEAD = b"\0\0\0\0\1"
+from tests.unit.decoding.batches import HEAD, batch_of, decoded
 
 
 def written(form: str, documents: list[Mapping[str, Any]]) -> tuple[list[bytes], WriterSchema]:
@@ -59,33 +56,6 @@ def written(form: str, documents: list[Mapping[str, Any]]) -> tuple[list[bytes],
 def compiled(form: Format, record: RecordShape, schema: WriterSchema) -> Decoder:
     source = Source("k", "t", format=form, registry=None if form is Format.JSON else "r", subject=SubjectStrategy.ANY)
     return compile_decoder(source, record, Limits(), lambda _: {1: schema})
-
-
-class OneByOne:
-    """The decoder without its proofs of whole columns."""
-
-    def __init__(self, decoder: Decoder) -> None:
-        self.record, self.keys, self.frames = decoder.record, decoder.keys, decoder.frames
-        self.key_columns, self.decode, self.given = decoder.key_columns, decoder.decode, decoder.given
-
-    def prove(self, values: pa.BinaryArray) -> None:  # noqa: ARG002
-        return None
-
-
-def decoded(
-    decoder: Decoder, values: list[bytes | None], keys: Any = None, headers: Any = None, proves: bool = True
-) -> tuple[dict[int, dict[str, Any]], dict[int, list[dict[str, str]]]]:
-    """Rows and reasons by place, which are the same where each record is read by itself."""
-    made = decode_batch(decoder, batch := batch_of(values, keys, headers))
-    rows = {row["_offset"] - 100: row for row in with_texts(made.rows).to_pylist()}
-    reasons = {row["_offset"] - 100: json.loads(row["reasons"]) for row in made.refusals.to_pylist()}
-    if proves:
-        proven = decoder.prove(batch.column("value"))
-        assert proven is not None
-        assert set(proven.places.tolist()) >= rows.keys()
-    again = decode_batch(OneByOne(decoder), batch)
-    assert (again.rows, again.refusals) == (made.rows, made.refusals)
-    return rows, reasons
 
 
 def named(name: str, type_: str = "text", *args: int, **more: Any) -> Column:

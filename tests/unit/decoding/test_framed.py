@@ -20,7 +20,7 @@ from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape, Tombstone
 from offset_ledger.pipeline_file.source import Format, KeyFormat, Source, SubjectStrategy
-from tests.unit.decoding.test_decoding_batch import batch_of
+from tests.unit.decoding.batches import batch_of
 
 KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)
 SOURCE = Source("k", "t", format=Format.JSON_SCHEMA, registry="r")

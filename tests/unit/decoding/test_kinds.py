@@ -19,8 +19,8 @@ from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape, Tombstone
 from offset_ledger.pipeline_file.source import Format, Source, SubjectStrategy
 from tests.unit.decoding.avro.avro_records import Written
+from tests.unit.decoding.batches import batch_of
 from tests.unit.decoding.protobuf.random_schemas import official
-from tests.unit.decoding.test_decoding_batch import batch_of
 
 KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)
 SHAPE = RecordShape(("id",), None, (Column("amount", ColumnType("bigint"), ("amount",)),), schema_ids=True)

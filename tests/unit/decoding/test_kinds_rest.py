@@ -25,7 +25,7 @@ from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.pipeline_file.pipeline import REST, Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.pipeline_file.source import Format, Source, SubjectStrategy
 from offset_ledger.steps.stage.unread_fields import UnreadFields
-from tests.unit.decoding.test_decoding_batch import batch_of
+from tests.unit.decoding.batches import batch_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 AMOUNT = Column("amount", ColumnType("bigint"), ("amount",), aliases=(("total",),))

@@ -31,8 +31,7 @@ from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, Rec
 from offset_ledger.pipeline_file.source import Format, KeyFormat, Source
 from offset_ledger.steps.stage.unread_fields import UnreadFields
 from tests.examples import examples
-from tests.unit.decoding.test_decoding_batch import batch_of
-from tests.unit.decoding.test_elsewhere import OneByOne
+from tests.unit.decoding.batches import OneByOne, batch_of
 
 TOPIC = "t"
 VALUE, KEY = "__value_schema_id", "__key_schema_id"

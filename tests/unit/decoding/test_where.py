@@ -18,7 +18,7 @@ from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.pipeline_file.source import Format, Source, SubjectStrategy
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
-from tests.unit.decoding.test_decoding_batch import batch_of
+from tests.unit.decoding.batches import batch_of
 
 KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)
 AMOUNT = Column("amount", ColumnType("bigint"), ("amount",), True)

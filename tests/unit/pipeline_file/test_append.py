@@ -8,7 +8,7 @@ import pytest
 
 from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Merge
-from tests.unit.pipeline_file.test_pipeline_file import problems, schema_accepts, written
+from tests.unit.pipeline_file.files import problems, schema_accepts, written
 
 FILE = """\
 pipeline: clicks

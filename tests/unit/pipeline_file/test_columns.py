@@ -10,7 +10,7 @@ from offset_ledger.errors import PipelineFileError
 from offset_ledger.model.followed_columns import effective
 from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import REST, Column, ColumnType
-from tests.unit.pipeline_file.test_pipeline_file import edited, problems, schema_accepts, written
+from tests.unit.pipeline_file.files import edited, problems, schema_accepts, written
 
 
 @pytest.mark.parametrize("columns", ["auto", '{"*": auto}', '{"*": auto, a: text}'])

@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 from offset_ledger.pipeline_file.column_types import ALIASES, PLAIN, parse_type
 from offset_ledger.pipeline_file.json_path import format_path, parse_path
-from offset_ledger.pipeline_file.located import PlainLoader, Refused
+from offset_ledger.pipeline_file.located import Refused
 from offset_ledger.pipeline_file.parse import check_name, find_pipeline, parse_all, parse_pipeline
 from offset_ledger.pipeline_file.pipeline import (
     REST,
@@ -52,71 +52,11 @@ from offset_ledger.pipeline_file.schema import PIPELINE, schema_text
 from offset_ledger.pipeline_file.source import OnExpired, Source, StartAt
 from tests.examples import examples
 from tests.paths import ROOT
+from tests.unit.pipeline_file.files import BASE, edited, problems, raw_problems, schema_accepts, written
 
 FLIGHTS = ROOT / "dags/pipelines/flights.yaml"
 DOCS = ROOT / "docs"
-VALIDATOR = Draft202012Validator(PIPELINE)
 HEAVY = ("airflow", "pyspark", "kafka", "psycopg2", "great_expectations", "croniter", "jsonschema")
-BASE = """\
-pipeline: orders
-schedule: "@hourly"
-tags: [one]
-source:
-  connection: kafka_default
-  topic: orders
-  start: earliest
-  transactional: true
-record:
-  event_id: $.id
-  publish_at: $.at
-  tombstone: skip
-  columns:
-    a: text
-    b: {type: integer, path: $.x.y, nullable: true}
-    c: timestamptz
-target:
-  connection: postgres_default
-  table: orders
-quality:
-  suite: orders
-  max_quarantined_share: 0.5
-limits:
-  records_per_batch: 1000
-"""
-
-
-class QuickLoader(yaml.CSafeLoader):
-    """The parser's reading of scalars in libyaml, for the plain data that the schema judges."""
-
-    yaml_implicit_resolvers = PlainLoader.yaml_implicit_resolvers
-
-
-def edited(old: str, new: str, text: str = BASE) -> str:
-    assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in the base file"
-    return text.replace(old, new)
-
-
-def written(folder: Path, text: str | bytes, name: str = "orders.yaml") -> Path:
-    path = folder / name
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return path
-
-
-def problems(path: Path) -> list[str]:
-    """The mistakes without the file's name; none if the file parses."""
-    return [problem.removeprefix(f"{path}:") for problem in raw_problems(path)]
-
-
-def raw_problems(path: Path) -> tuple[str, ...]:
-    try:
-        parse_pipeline(path)
-    except PipelineFileError as error:
-        return error.problems
-    return ()
-
-
-def schema_accepts(text: str) -> bool:
-    return bool(VALIDATOR.is_valid(yaml.load(text, QuickLoader)))
 
 
 # -- what a file means -------------------------------------------------------------------------------------------
