@@ -35,6 +35,7 @@ from tests.unit.decoding.avro.test_avro_schema import record
 from tests.unit.decoding.batches import batch_of
 from tests.unit.decoding.decoding_documents import BAD, COLUMNS, GOOD, KAFKA_TIME, LIMITS, kind
 from tests.unit.decoding.protobuf.proofs import check_proofs
+from tests.unit.decoding.protobuf.wire_bytes import chunk, varint
 
 SHORT = [literal for literal in BAD if len(literal) < 100]
 
@@ -244,10 +245,11 @@ def test_repeated_fields_are_arrays() -> None:
     both = protobuf_decoder(schema, REPEATED, LIMITS, "Order").decode(value, b"k", KAFKA_TIME)
     assert not isinstance(both, Refusal)
     assert both.values[3] == "[1,2]"  # type: ignore[union-attr]
-    wrong = protobuf_decoder(schema, shape, LIMITS, "Order").decode(
-        b"\x1a\x06\x08\x80\x80\x80\x80\x20", b"k", KAFKA_TIME
-    )
-    assert not isinstance(wrong, Refusal) or "element 1 of 1" in wrong.reasons[0].detail
+    beyond = chunk(3, b"\x08" + varint(253_402_300_800))
+    wrong = protobuf_decoder(schema, shape, LIMITS, "Order").decode(beyond, b"k", KAFKA_TIME)
+    assert isinstance(wrong, Refusal)
+    detail = "expected a timestamp in the years 1 to 9999, got 253402300800 seconds since 1970"
+    assert [(each.path, each.detail) for each in wrong.reasons] == [("$.whens", detail)]
 
 
 @pytest.mark.parametrize(

@@ -62,20 +62,26 @@ def proposal(sampled: Sample) -> Proposal:
     return proposed
 
 
+def check_columns(text: str, *lines: str) -> None:
+    """Each line stands in the file, and no sampled record would be quarantined."""
+    for line in lines:
+        assert f"    {line}\n" in text, (line, text)
+    assert "quarantined" not in text
+
+
 def test_a_recorded_topic_of_postgres() -> None:
     text = proposal(recorded("postgresql")).text
     assert "  envelope: debezium\n  key_format: json\n" in text
     assert "  key:\n    id: {type: bigint, key: $.id}\n    region: {type: text, key: $.region}\n" in text
     assert "  publish_at: log\n" in text
-    assert "    notes: {type: text, nullable: true, absent: keep}\n" in text
-    assert "    picture: {type: text, nullable: true, absent: keep}\n" in text
     assert "  bookkeeping: beside\n" in text
-    assert "quarantined" not in text
+    check_columns(text, *(f"{name}: {{type: text, nullable: true, absent: keep}}" for name in ("notes", "picture")))
 
 
 def test_schemas_in_the_records_say_the_types() -> None:
     text = proposal(recorded("postgresql_wrapped")).text
-    for line in (
+    check_columns(
+        text,
         "born: {type: date, nullable: true, encoding: epoch_days}",
         "picture: {type: bytea, nullable: true, absent: keep}",
         "seen: {type: timestamptz, nullable: true, encoding: epoch_ms}",
@@ -84,9 +90,7 @@ def test_schemas_in_the_records_say_the_types() -> None:
         "amount: {type: double precision, nullable: true}",
         "ref: {type: uuid, nullable: true}",
         "active: boolean",
-    ):
-        assert f"    {line}\n" in text
-    assert "quarantined" not in text
+    )
 
 
 def test_a_recorded_topic_of_mariadb() -> None:
@@ -175,8 +179,7 @@ def test_an_avro_envelope_with_a_struct_key_is_proposed_by_their_schemas() -> No
     check_proposal(proposed)
     assert "  envelope: debezium\n  format: avro\n  registry: r\n  key_format: avro\n" in proposed.text
     assert "  key:\n    id: {type: bigint, key: $.id}\n" in proposed.text
-    assert "    name: {type: text, nullable: true}\n" in proposed.text
-    assert "quarantined" not in proposed.text
+    check_columns(proposed.text, "name: {type: text, nullable: true}")
 
 
 def named_by(kind: str, connect: str, **more: Any) -> dict[str, Any]:
@@ -220,7 +223,8 @@ def test_schemas_in_avro_have_debeziums_types_in_the_names_that_connect_gives() 
     lookup = SampledSchemas(source, (schema,)).lookup
     proposed = propose(Wanted("customers", "public.customers", True, "key"), source, taken, columns, lookup)
     check_proposal(proposed)
-    for line in (
+    check_columns(
+        proposed.text,
         'id: {type: "numeric(20,0)", encoding: unsigned}',
         "born: {type: date, nullable: true, encoding: epoch_days}",
         "touched: {type: timestamptz, encoding: epoch_us}",
@@ -232,10 +236,8 @@ def test_schemas_in_avro_have_debeziums_types_in_the_names_that_connect_gives() 
         'days: {type: "date[]", encoding: epoch_days}',
         "tags: jsonb",
         'prices: {type: "numeric[]", coerce: true}',
-    ):
-        assert f"    {line}\n" in proposed.text, (line, proposed.text)
+    )
     assert "  publish_at: log\n  tombstone: skip\n  delete_when: {path: $.__deleted, equals: " in proposed.text
-    assert "quarantined" not in proposed.text
 
 
 def test_schemas_without_an_envelope_or_a_struct_are_none() -> None:
@@ -292,9 +294,8 @@ def test_a_topic_of_mongodb() -> None:
     ]
     text = proposal(sample(*records)).text
     assert "  key:\n    id: {type: text, key: $.id}\n" in text
-    assert "    email: text\n    age: bigint\n" in text
     assert "$._id['$oid']" in text
-    assert "quarantined" not in text
+    check_columns(text, "email: text\n    age: bigint")
 
 
 def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -> None:
@@ -329,7 +330,8 @@ def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -
     schema = {"type": "struct", "fields": [field("after", "struct", optional=True, fields=fields)]}
     value = json.dumps({"schema": schema, "payload": json.loads(event("c", None, row))}).encode()
     text = proposal(sample((written({"id": 1}, False), value))).text
-    for line in (
+    check_columns(
+        text,
         'price: {type: "numeric(10,2)", encoding: unscaled(2)}',
         "any: {type: numeric, nullable: true, encoding: unscaled}",
         'big: {type: "numeric(20,0)", encoding: unsigned}',
@@ -344,9 +346,7 @@ def test_schemas_in_the_records_say_the_types_of_decimals_arrays_and_members() -
         'ratios: {type: "double precision[]", nullable: true}',
         "address_street: {type: text, path: $.address.street, nullable: true}",
         "address_no: {type: integer, path: $.address.no}",
-    ):
-        assert f"    {line}\n" in text, (line, text)
-    assert "quarantined" not in text
+    )
 
 
 def unwrapped_rows(count: int = 3, **more: Any) -> list[tuple[bytes | None, bytes | None]]:
@@ -443,10 +443,9 @@ def test_decimals_in_texts_are_numbers_where_the_schema_names_the_type_of_the_so
     payload = {"price": "1.50", "prices": ["NaN", "2"], "name": "7"}
     value = json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": payload}).encode()
     text = proposal(sample((b"k", value))).text
-    assert "    price: {type: numeric, path: $.payload.price, nullable: true, coerce: true}\n" in text
-    assert '    prices: {type: "numeric[]", path: $.payload.prices, coerce: true}\n' in text
-    assert "    name: {type: text, path: $.payload.name}\n" in text
-    assert "quarantined" not in text
+    price = "price: {type: numeric, path: $.payload.price, nullable: true, coerce: true}"
+    prices = 'prices: {type: "numeric[]", path: $.payload.prices, coerce: true}'
+    check_columns(text, price, prices, "name: {type: text, path: $.payload.name}")
 
 
 @pytest.mark.parametrize(
