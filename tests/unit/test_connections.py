@@ -10,15 +10,10 @@ from offset_ledger.outside.connections import without_secrets
 @pytest.mark.parametrize(
     "name",
     [
-        "AIRFLOW_CONN_POSTGRES_DEFAULT",
-        "AIRFLOW_VAR_SHOP",
-        "AIRFLOW__CORE__FERNET_KEY",
-        "PGPASSWORD",
-        "SPARK_CONNECT_AUTHENTICATE_TOKEN",
-        "shop_api_key",
-        "SHOP_CREDENTIALS",
+        "AIRFLOW_CONN_POSTGRES_DEFAULT", "AIRFLOW_VAR_SHOP", "AIRFLOW__CORE__FERNET_KEY", "PGPASSWORD",
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN", "shop_api_key", "SHOP_CREDENTIALS",
     ],
-)
+)  # fmt: skip
 def test_what_is_secret_by_its_name_is_left_out(name: str) -> None:
     assert without_secrets({name: "x", "SHOP": "y"}) == {"SHOP": "y"}
 

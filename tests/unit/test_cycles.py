@@ -23,12 +23,6 @@ finally:
 @pytest.mark.parametrize(("arguments", "ours"), [("", "True"), ("['--version']", "False")])
 def test_a_program_that_soon_ends_collects_rarely(arguments: str, ours: str) -> None:
     as_python_begins = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(arguments=arguments), "--version"],
-        env=as_python_begins,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    done = subprocess.run([sys.executable, "-c", PROGRAM.format(arguments=arguments), "--version"],
+        env=as_python_begins, capture_output=True, text=True, check=True, timeout=120)  # fmt: skip
     assert done.stdout.split("\n")[1:3] == [ours, ours]

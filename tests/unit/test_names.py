@@ -55,15 +55,11 @@ def test_no_name_is_empty() -> None:
 @pytest.mark.parametrize(
     ("source", "count"),
     [
-        ("found = told = 1", 2),
-        ("for found, told in x:\n    pass", 2),
-        ("def told(found, *, told=1):\n    return found", 3),
-        ("x = lambda found: [told for told in found]", 2),
-        ("import x as found", 1),
-        ("class Claim:\n    found: str", 0),
-        ("class Other:\n    found: str", 1),
+        ("found = told = 1", 2), ("for found, told in x:\n    pass", 2),
+        ("def told(found, *, told=1):\n    return found", 3), ("x = lambda found: [told for told in found]", 2),
+        ("import x as found", 1), ("class Claim:\n    found: str", 0), ("class Other:\n    found: str", 1),
         ('x = f(found=1)\ny = x.found or {"told": told}', 0),
     ],
-)
+)  # fmt: skip
 def test_a_name_is_known_where_it_is_given(source: str, count: int) -> None:
     assert len([name for _, name in bindings(source) if name in EMPTY]) == count

@@ -24,7 +24,7 @@ from offset_ledger.decoding.protobuf.schema import compile_schema
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.pipeline_file.source import Format, Source, SubjectStrategy
-from tests.unit.decoding.test_decoding_batch import batch_of
+from tests.unit.decoding.batches import batch_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ABSENT = "absent"

@@ -32,9 +32,10 @@ from tests.examples import examples
 from tests.unit.decoding.avro.test_avro_oracle import check_proven, schema_of
 from tests.unit.decoding.avro.test_avro_reader import DECIMAL, ENUM, INTS, column, decoder, reasons
 from tests.unit.decoding.avro.test_avro_schema import record
+from tests.unit.decoding.batches import batch_of
 from tests.unit.decoding.decoding_documents import BAD, COLUMNS, GOOD, KAFKA_TIME, LIMITS, kind
 from tests.unit.decoding.protobuf.proofs import check_proofs
-from tests.unit.decoding.test_decoding_batch import batch_of
+from tests.unit.decoding.protobuf.wire_bytes import chunk, varint
 
 SHORT = [literal for literal in BAD if len(literal) < 100]
 
@@ -94,17 +95,12 @@ def test_a_list_has_the_values_of_its_elements(each: Column, data: st.DataObject
             assert repr(built[place].as_py()) == repr(staged(kind_of(array_of(each)), [values])[0].as_py())
 
 
-LISTS = RecordShape(
-    ("id",),
-    None,
-    (
-        Column("sizes", ColumnType("integer[]"), ("sizes",)),
+LISTS = RecordShape(("id",), None,
+    (Column("sizes", ColumnType("integer[]"), ("sizes",)),
         Column("names", ColumnType("varchar[]", (3,)), ("names",), transform=("trim",), nullable=True),
         Column("amounts", ColumnType("numeric[]", (5, 2)), ("amounts",), coerce=True, nullable=True),
         Column("days", ColumnType("date[]"), ("days",), split=";", nullable=True),
-        Column("whens", ColumnType("timestamptz[]"), ("whens",), encoding="epoch_ms", nullable=True),
-    ),
-)
+        Column("whens", ColumnType("timestamptz[]"), ("whens",), encoding="epoch_ms", nullable=True)))  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -249,10 +245,11 @@ def test_repeated_fields_are_arrays() -> None:
     both = protobuf_decoder(schema, REPEATED, LIMITS, "Order").decode(value, b"k", KAFKA_TIME)
     assert not isinstance(both, Refusal)
     assert both.values[3] == "[1,2]"  # type: ignore[union-attr]
-    wrong = protobuf_decoder(schema, shape, LIMITS, "Order").decode(
-        b"\x1a\x06\x08\x80\x80\x80\x80\x20", b"k", KAFKA_TIME
-    )
-    assert not isinstance(wrong, Refusal) or "element 1 of 1" in wrong.reasons[0].detail
+    beyond = chunk(3, b"\x08" + varint(253_402_300_800))
+    wrong = protobuf_decoder(schema, shape, LIMITS, "Order").decode(beyond, b"k", KAFKA_TIME)
+    assert isinstance(wrong, Refusal)
+    detail = "expected a timestamp in the years 1 to 9999, got 253402300800 seconds since 1970"
+    assert [(each.path, each.detail) for each in wrong.reasons] == [("$.whens", detail)]
 
 
 @pytest.mark.parametrize(

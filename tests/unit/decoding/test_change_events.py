@@ -32,7 +32,7 @@ from offset_ledger.pipeline_file.pipeline import (
 )
 from offset_ledger.pipeline_file.source import Envelope, Format, KeyFormat, Source
 from tests.fixtures.debezium import UNAVAILABLE, event, message, truncation, written
-from tests.unit.decoding.test_elsewhere import HEAD, decoded
+from tests.unit.decoding.batches import HEAD, decoded
 
 ROW = {"id": 1, "name": "n", "born": 366, "note": "a", "tags": ["x"], "address": {"street": "s"}}
 
@@ -66,16 +66,9 @@ def json_decoder(record: RecordShape) -> Decoder:
 def test_rows_deletes_and_what_is_neither() -> None:
     old = ROW | {"id": 7}
     values = [
-        event("c", None, ROW),
-        event("u", ROW, ROW | {"name": "new"}, wrapped=True),
-        event("d", old, None),
-        event("d", old, None, wrapped=True),
-        message(),
-        truncation(),
-        event("z", None, ROW),
-        b'{"id": 1}',
-        None,
-    ]
+        event("c", None, ROW), event("u", ROW, ROW | {"name": "new"}, wrapped=True), event("d", old, None),
+        event("d", old, None, wrapped=True), message(), truncation(), event("z", None, ROW), b'{"id": 1}', None,
+    ]  # fmt: skip
     rows, reasons = decoded(json_decoder(in_envelope(shape(), False)), values, proves=False)
     assert {place: (row["id"], row["name"], row["_deleted"]) for place, row in rows.items()} == {
         0: (1, "n", False),
@@ -193,17 +186,11 @@ def test_plain_records_have_groups_too_and_a_delete_has_all() -> None:
 PLAIN_SCHEMAS = {
     Format.JSON: (SchemaLanguage.JSON, "", b'{"a": "x"}'),
     Format.JSON_SCHEMA: (SchemaLanguage.JSON, '{"type": "object"}', HEAD + b'{"a": "x"}'),
-    Format.AVRO: (
-        SchemaLanguage.AVRO,
-        '{"type": "record", "name": "A", "fields": [{"name": "a", "type": "string"}]}',
-        HEAD + b"\x02x",
-    ),
-    Format.PROTOBUF: (
-        SchemaLanguage.PROTOBUF,
-        'syntax = "proto3"; message A { optional string a = 1; }',
-        HEAD + b"\x00\x0a\x01x",
-    ),
-}
+    Format.AVRO: (SchemaLanguage.AVRO, '{"type": "record", "name": "A", "fields": [{"name": "a", "type": "string"}]}',
+        HEAD + b"\x02x"),
+    Format.PROTOBUF: (SchemaLanguage.PROTOBUF, 'syntax = "proto3"; message A { optional string a = 1; }',
+        HEAD + b"\x00\x0a\x01x"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("format", PLAIN_SCHEMAS)
@@ -221,40 +208,21 @@ def test_a_tombstone_that_deletes_has_all_groups(format: Format) -> None:
     }
 
 
-VALUE = {
-    "type": "record",
-    "name": "Value",
-    "fields": [
-        {"name": "id", "type": "long"},
-        {"name": "name", "type": "string"},
-        {"name": "born", "type": ["null", {"type": "int", "connect.name": "io.debezium.time.Date"}], "default": None},
-        {"name": "note", "type": ["null", "string"], "default": None},
-        {"name": "tags", "type": ["null", {"type": "array", "items": "string"}], "default": None},
-    ],
-}
+VALUE = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"},
+    {"name": "name", "type": "string"},
+    {"name": "born", "type": ["null", {"type": "int", "connect.name": "io.debezium.time.Date"}], "default": None},
+    {"name": "note", "type": ["null", "string"], "default": None},
+    {"name": "tags", "type": ["null", {"type": "array", "items": "string"}], "default": None}]}  # fmt: skip
 ENVELOPE = {
     "type": "record",
     "name": "Envelope",
     "namespace": "shop.public.customers",
-    "fields": [
-        {"name": "before", "type": ["null", VALUE], "default": None},
+    "fields": [{"name": "before", "type": ["null", VALUE], "default": None},
         {"name": "after", "type": ["null", "Value"], "default": None},
-        {
-            "name": "source",
-            "type": {
-                "type": "record",
-                "name": "Source",
-                "namespace": "io.debezium.connector.postgresql",
-                "fields": [
-                    {"name": "ts_ms", "type": "long"},
-                    {"name": "lsn", "type": ["null", "long"], "default": None},
-                ],
-            },
-        },
-        {"name": "op", "type": "string"},
-        {"name": "ts_ms", "type": ["null", "long"], "default": None},
-    ],
-}
+        {"name": "source", "type": {"type": "record", "name": "Source", "namespace": "io.debezium.connector.postgresql",
+            "fields": [{"name": "ts_ms", "type": "long"}, {"name": "lsn", "type": ["null", "long"], "default": None}]}},
+        {"name": "op", "type": "string"}, {"name": "ts_ms", "type": ["null", "long"], "default": None}],
+}  # fmt: skip
 
 
 def avro(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> bytes:
@@ -272,11 +240,8 @@ def test_avro_envelopes_are_read_like_json() -> None:
     decoder = compile_decoder(source, record, Limits(), lambda refs: dict.fromkeys(refs, schema))
     row = {"id": 3, "name": "n", "born": 366, "note": UNAVAILABLE, "tags": ["a"]}
     values: list[bytes | None] = [
-        avro("c", None, row),
-        avro("d", row, None),
-        avro("t", None, None),
-        avro("r", row, row),
-    ]
+        avro("c", None, row), avro("d", row, None), avro("t", None, None), avro("r", row, row),
+    ]  # fmt: skip
     rows, reasons = decoded(decoder, values, proves=False)
     assert {
         p: (r["id"], r["name"], str(r["born"]), r["note"], r["_deleted"], r["_groups"]) for p, r in rows.items()
@@ -332,20 +297,10 @@ NOT_SENT: dict[str, tuple[Any, dict[str, Any]]] = {  # a type -> what stands for
     "public.hstore": (json.dumps({UNAVAILABLE: UNAVAILABLE}, separators=(",", ":")), {}),
 }
 SENT: dict[str, Any] = {
-    "integer[]": [1],
-    "bigint[]": CODES[:-1],
-    "date[]": [366],
-    "uuid[]": ["b68a35a7-17ad-35b3-af2a-ae46edb4545b"],
-    "text[]": ["x"],
-    "bytea[]": ["AA=="],
-    "jsonb[]": ['{"a": 1}'],
-    "text": "x",
-    "bytea": "AA==",
-    "numeric": "1.5",
-    "numeric(12,2)": "1.50",
-    "jsonb": {"a": 1},
-    "public.hstore": "a=>1",
-}
+    "integer[]": [1], "bigint[]": CODES[:-1], "date[]": [366], "uuid[]": ["b68a35a7-17ad-35b3-af2a-ae46edb4545b"],
+    "text[]": ["x"], "bytea[]": ["AA=="], "jsonb[]": ['{"a": 1}'], "text": "x", "bytea": "AA==", "numeric": "1.5",
+    "numeric(12,2)": "1.50", "jsonb": {"a": 1}, "public.hstore": "a=>1",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", NOT_SENT)
@@ -406,12 +361,8 @@ def test_records_without_an_envelope_have_placeholders_where_the_file_says_so() 
 
 def test_arrays_in_avro_stand_for_what_was_not_sent_too() -> None:
     fields = {"a": "int", "u": "string"}
-    schema = {
-        "type": "record",
-        "name": "A",
-        "fields": [{"name": "id", "type": "string"}]
-        + [{"name": name, "type": {"type": "array", "items": each}} for name, each in fields.items()],
-    }
+    schema = {"type": "record", "name": "A", "fields": [{"name": "id", "type": "string"}] + [
+        {"name": name, "type": {"type": "array", "items": each}} for name, each in fields.items()]}  # fmt: skip
     columns = (column("a", "integer[]", nullable=True, group="a"), column("u", "uuid[]", nullable=True, group="u"))
     record = RecordShape(("id",), None, columns, unavailable=UNAVAILABLE.encode())
     values: list[bytes | None] = []

@@ -17,12 +17,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from offset_ledger.decoding.arrow import decode_batch, refusal_schema, staging_schema
-from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.json.unique import UniqueNames, duplicate_path
 from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, RecordShape, Tombstone
 from tests.examples import examples
+from tests.unit.decoding.batches import batch_of
 from tests.unit.decoding.decoding_documents import (
     BAD,
     COLUMNS,
@@ -37,20 +37,6 @@ from tests.unit.decoding.decoding_documents import (
     kind,
     numbers,
 )
-
-
-def batch_of(values: list[bytes | None], keys: list[bytes | None] | None = None, headers: Any = None) -> pa.RecordBatch:
-    """The values as a reader gives them, at offsets 100, 101 and so on."""
-    rows = len(values)
-    columns = {
-        "key": pa.array(keys or [None] * rows, pa.binary()),
-        "value": pa.array(values, pa.binary()),
-        "partition": pa.array([3] * rows, pa.int32()),
-        "offset": pa.array(range(100, 100 + rows), pa.int64()),
-        "timestamp": pa.array([KAFKA_TIME] * rows, pa.timestamp("us", "UTC")),
-        "headers": pa.array(headers or [None] * rows, HEADERS),
-    }
-    return pa.RecordBatch.from_pydict(columns)
 
 
 def exact(column: Column | None, staged: Any) -> Any:
@@ -308,16 +294,8 @@ def test_what_is_proven_unique_is_unique(drawn: list[str], colon: str, seed: int
     for _ in range(5):  # orders of the same texts: drawing trees takes longer than proving them
         texts = [text.replace(":", colon) if random.random() < 0.2 else text for text in drawn * 2]
         random.shuffle(texts)
-        assert [text for text in proven_among(texts) if duplicate_path(text) is not None] == []
-
-
-def proven_among(texts: list[str]) -> list[str]:
-    """Those of the texts whose names are proven unique when they come in one batch."""
-    column = pa.array([text.encode() for text in texts], pa.binary())
-    _, offsets, data = column.buffers()
-    unique = UniqueNames(np.frombuffer(data, np.uint8), np.frombuffer(offsets, np.int32))
-    proven = unique.prove(np.ones(len(texts), np.bool_))
-    return [text for text, sure in zip(texts, proven, strict=True) if sure]
+        sure = proven_of([text.encode() for text in texts])
+        assert [text for text, each in zip(texts, sure, strict=True) if each and duplicate_path(text) is not None] == []
 
 
 @pytest.mark.parametrize(
@@ -343,12 +321,8 @@ def small_texts(depth: int) -> list[str]:
     objects = [f'{{"{name}":{value}}}' for name in "ab" for value in few]
     objects += [f'{{"{x}":{v},"{y}":{w}}}' for x, y in ("aa", "ab", "ba") for v in few for w in few]
     return [
-        *inner[:2],
-        *objects,
-        "[1]",
-        *(f"[{v}]" for v in few[-8:]),
-        *(f"[{v},{w}]" for v in few[:3] for w in few[-8:]),
-    ]
+        *inner[:2], *objects, "[1]", *(f"[{v}]" for v in few[-8:]), *(f"[{v},{w}]" for v in few[:3] for w in few[-8:]),
+    ]  # fmt: skip
 
 
 def test_no_shape_proves_a_text_that_repeats_a_name() -> None:
@@ -363,11 +337,11 @@ def test_no_shape_proves_a_text_that_repeats_a_name() -> None:
     assert len(wrongly) >= 400
 
 
-def proven_of(texts: list[bytes], shapes: int = 64) -> list[bool]:
-    """Which of the texts are proven to repeat no name."""
+def proven_of(texts: list[bytes], shapes: int = 64, among: list[bool] | None = None) -> list[bool]:
+    """Which of the texts, or of some of them, are proven to repeat no name when they come in one batch."""
     _, offsets, data = pa.array(texts, pa.binary()).buffers()
     unique = UniqueNames(np.frombuffer(data, np.uint8), np.frombuffer(offsets, np.int32))
-    return unique.prove(np.ones(len(texts), np.bool_), shapes).tolist()
+    return unique.prove(np.array(among or [True] * len(texts)), shapes).tolist()
 
 
 @pytest.mark.parametrize(
@@ -381,10 +355,7 @@ def proven_of(texts: list[bytes], shapes: int = 64) -> list[bool]:
     ],
 )
 def test_common_shapes_are_proven(text: str) -> None:
-    column = pa.array([text.encode()] * 3, pa.binary())
-    _, offsets, data = column.buffers()
-    unique = UniqueNames(np.frombuffer(data, np.uint8), np.frombuffer(offsets, np.int32))
-    assert unique.prove(np.array([True, False, True])).tolist() == [True, False, True]
+    assert proven_of([text.encode()] * 3, among=[True, False, True]) == [True, False, True]
 
 
 def test_the_epoch_of_a_moment_survives() -> None:

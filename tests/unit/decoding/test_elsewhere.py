@@ -5,17 +5,15 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import fastavro
-import pyarrow as pa
 import pytest
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from offset_ledger.decoding.arrow import decode_batch, with_texts
+from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.protobuf.schema import compile_schema
@@ -31,14 +29,7 @@ from offset_ledger.pipeline_file.pipeline import (
     Tombstone,
 )
 from offset_ledger.pipeline_file.source import Format, KeyFormat, Source, SubjectStrategy
-from tests.unit.decoding.test_decoding_batch import batch_of
-
-HEAD = b"\0\0\0\0\1"
-LANGUAGES = {
-    Format.AVRO: SchemaLanguage.AVRO,
-    Format.PROTOBUF: SchemaLanguage.PROTOBUF,
-    Format.JSON_SCHEMA: SchemaLanguage.JSON,
-}
+from tests.unit.decoding.batches import HEAD, batch_of, decoded
 
 
 def written(form: str, documents: list[Mapping[str, Any]]) -> tuple[list[bytes], WriterSchema]:
@@ -62,29 +53,9 @@ def written(form: str, documents: list[Mapping[str, Any]]) -> tuple[list[bytes],
     return [head + json.dumps(each).encode() for each in documents], WriterSchema(1, SchemaLanguage.JSON, "{}")
 
 
-def decoded(
-    decoder: Decoder, values: list[bytes | None], keys: Any = None, headers: Any = None, proves: bool = True
-) -> tuple[dict[int, dict[str, Any]], dict[int, list[dict[str, str]]]]:
-    """Rows and reasons by place, which are the same where each record is read by itself."""
-    made = decode_batch(decoder, batch := batch_of(values, keys, headers))
-    rows = {row["_offset"] - 100: row for row in with_texts(made.rows).to_pylist()}
-    reasons = {row["_offset"] - 100: json.loads(row["reasons"]) for row in made.refusals.to_pylist()}
-    if proves:
-        proven = decoder.prove(batch.column("value"))
-        assert proven is not None
-        assert set(proven.places.tolist()) >= rows.keys()
-
-    class OneByOne:
-        record, keys, key_columns, decode = decoder.record, decoder.keys, decoder.key_columns, decoder.decode
-        frames = decoder.frames
-        given = staticmethod(decoder.given) if decoder.given else None
-
-        def prove(self, values: pa.BinaryArray) -> None:  # noqa: ARG002
-            return None
-
-    again = decode_batch(OneByOne(), batch)
-    assert (again.rows, again.refusals) == (made.rows, made.refusals)
-    return rows, reasons
+def compiled(form: Format, record: RecordShape, schema: WriterSchema) -> Decoder:
+    source = Source("k", "t", format=form, registry=None if form is Format.JSON else "r", subject=SubjectStrategy.ANY)
+    return compile_decoder(source, record, Limits(), lambda _: {1: schema})
 
 
 def named(name: str, type_: str = "text", *args: int, **more: Any) -> Column:
@@ -106,39 +77,18 @@ CHANGED = (
     named("amount", "numeric", path=(), default="12.50"),
 )
 TEXTS = {
-    "id": "a",
-    "lowered": "  ÄB\u0130 ",
-    "short": "ßa",
-    "tags": "x, y ,, z",
-    "n": "-7",
-    "price": " 12.5",
-    "ratio": "1e-3",
-    "yes": "True",
-    "at": "1767268800123",
-    "status": None,
-}
+    "id": "a", "lowered": "  ÄB\u0130 ", "short": "ßa", "tags": "x, y ,, z", "n": "-7", "price": " 12.5",
+    "ratio": "1e-3", "yes": "True", "at": "1767268800123", "status": None,
+}  # fmt: skip
 EXPECTED = {
-    "lowered": "äbi\u0307",
-    "short": "SSA",
-    "tags": '["x","y","","z"]',
-    "n": -7,
-    "price": "12.50",
-    "ratio": "0.001",
-    "yes": True,
-    "at": datetime(2026, 1, 1, 12, 0, 0, 123_000, UTC),
-    "status": "new",
-    "web": "web",
-    "day": datetime(2026, 1, 31).date(),
-    "amount": "12.50",
-}
+    "lowered": "äbi\u0307", "short": "SSA", "tags": '["x","y","","z"]', "n": -7, "price": "12.50", "ratio": "0.001",
+    "yes": True, "at": datetime(2026, 1, 1, 12, 0, 0, 123_000, UTC), "status": "new", "web": "web",
+    "day": datetime(2026, 1, 31).date(), "amount": "12.50",
+}  # fmt: skip
 WRONG = {
-    "short": ("ßab", "length"),
-    "n": ("1.0", "type"),
-    "price": ("12.505", "precision"),
-    "ratio": ("0x10", "format"),
-    "yes": ("yes", "format"),
-    "at": ("99999999999999999", "range"),
-}
+    "short": ("ßab", "length"), "n": ("1.0", "type"), "price": ("12.505", "precision"), "ratio": ("0x10", "format"),
+    "yes": ("yes", "format"), "at": ("99999999999999999", "range"),
+}  # fmt: skip
 MALFORMED = ("", " 1", "+1", "01", "1,000", "１", "null", '"1"', "NaN", "1_0")
 
 
@@ -148,9 +98,7 @@ def test_texts_are_changed_and_coerced_or_quarantined_and_what_is_absent_has_a_d
     documents += [{**TEXTS, name: value} for name, (value, _) in WRONG.items()]
     documents += [{**TEXTS, "n": value} for value in MALFORMED]
     values, schema = written(form, documents)
-    source = Source("k", "t", format=form, registry=None if form is Format.JSON else "r", subject=SubjectStrategy.ANY)
-    record = RecordShape(("id",), None, CHANGED)
-    rows, reasons = decoded(compile_decoder(source, record, Limits(), lambda _: {1: schema}), [*values])
+    rows, reasons = decoded(compiled(form, RecordShape(("id",), None, CHANGED), schema), [*values])
     assert {name: rows[0][name] for name in EXPECTED} == EXPECTED
     assert (rows[1]["tags"], rows[1]["status"]) == ("[]", "old")
     wrong = [[(each["path"], each["code"]) for each in of_record] for of_record in reasons.values()]
@@ -200,15 +148,12 @@ def test_headers_and_whole_keys_are_read_as_text_or_bytes_and_the_last_header_of
         REST,
     )
     headers = [
-        [
-            {"key": b"x source", "value": b"OLD"},
-            {"key": b"x source", "value": b"Web"},
-            {"key": b"raw", "value": b"\xff"},
-        ],
+        [{"key": b"x source", "value": b"OLD"}, {"key": b"x source", "value": b"Web"},
+            {"key": b"raw", "value": b"\xff"}],
         [{"key": b"x source", "value": b"App"}, {"key": b"tries", "value": b"3"}, {"key": b"at", "value": None}],
         [{"key": b"x source", "value": b"\xff"}, {"key": b"tries", "value": b"three"}],
         None,
-    ]
+    ]  # fmt: skip
     values: list[bytes | None] = [b'{"id": "%d", "y": 1}' % n for n in range(4)]
     decoder = compile_decoder(Source("k", "t"), RecordShape(("id",), None, columns), Limits())
     rows, reasons = decoded(decoder, values, [b" eu", b"us ", b"eu", None], headers)
@@ -231,21 +176,15 @@ def headed(**values: bytes | None) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("form", Format)
 def test_the_moment_of_a_header_is_read_as_a_column_of_a_header_is(form: Format) -> None:
     """CloudEvents in binary mode: what is about the event is in headers."""
+    moments = b"2026-01-01T13:00:00.5+01:00", b"", None
     headers = [
-        headed(ce_time=b"2026-01-01T13:00:00.5+01:00"),
-        headed(ce_time=b""),
-        headed(ce_time=None),
-        headed(ce_type=b"order"),
-        None,
-        headed(ce_time=b"yesterday"),
-        headed(ce_time=b"\xff"),
+        *(headed(ce_time=each) for each in moments),
+        *(headed(ce_type=b"order"), None, headed(ce_time=b"yesterday"), headed(ce_time=b"\xff")),
         [*headed(ce_time=b"2020-01-01T00:00:00Z"), *headed(ce_time=b"2026-01-01T12:00:00Z")],
     ]
     values, schema = written(form, [{"id": f"e{n}"} for n in range(len(headers))])
-    source = Source("k", "t", format=form, registry=None if form is Format.JSON else "r", subject=SubjectStrategy.ANY)
     record = RecordShape(("id",), None, (), publish_at_header="ce_time")
-    decoder = compile_decoder(source, record, Limits(), lambda _: {1: schema})
-    rows, reasons = decoded(decoder, [*values], headers=headers, proves=False)
+    rows, reasons = decoded(compiled(form, record, schema), [*values], headers=headers, proves=False)
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     assert {place: row["publish_at"] for place, row in rows.items()} == {0: noon.replace(microsecond=500_000), 7: noon}
     found = {place: [(r["path"], r["code"]) for r in each] for place, each in reasons.items()}
@@ -296,10 +235,8 @@ def test_headers_say_which_records_are_the_pipelines(form: Format, case: str) ->
     types: list[bytes | None] = [b"order", b"refund", None, b"", b"true", None, b"7", b"\xff"]
     headers = [headed(other=b"order") if n == 5 else headed(type=each) for n, each in enumerate(types)]
     values, schema = written(form, [{"id": f"e{n}", "kind": None} for n in range(9)])
-    source = Source("k", "t", format=form, registry=None if form is Format.JSON else "r", subject=SubjectStrategy.ANY)
-    record = RecordShape(("id",), None, (), where=conditions, tombstone=Tombstone.DELETE, key=(named("id", key=()),))
-    record = replace(record, event_id=None, key=(named("id", path=(), key=()),))
-    decoder = compile_decoder(source, record, Limits(), lambda _: {1: schema})
+    key = (named("id", path=(), key=()),)
+    decoder = compiled(form, RecordShape(None, None, (), where=conditions, tombstone=Tombstone.DELETE, key=key), schema)
     records: list[bytes | None] = [*values, None, None]
     all_headers = [*headers, None, None, headed(type=b"another")]
     rows, reasons = decoded(decoder, records, [b"k"] * 11, all_headers, proves=False)

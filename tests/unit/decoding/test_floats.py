@@ -15,16 +15,10 @@ from offset_ledger.decoding.decimals import single_text
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0.1, "0.1"),
-        (-0.0, "-0.0"),
-        (16777217.0, "16777216"),
-        (3.4028234663852886e38, "3.4028235e+38"),
-        (1e39, "inf"),
-        (-math.inf, "-inf"),
-        (math.nan, "nan"),
-        (-math.nan, "nan"),
+        (0.1, "0.1"), (-0.0, "-0.0"), (16777217.0, "16777216"), (3.4028234663852886e38, "3.4028235e+38"), (1e39, "inf"),
+        (-math.inf, "-inf"), (math.nan, "nan"), (-math.nan, "nan"),
     ],
-)
+)  # fmt: skip
 def test_a_float_has_its_shortest_text(value: float, text: str) -> None:
     assert single_text(value) == text
 

@@ -20,7 +20,7 @@ from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape, Tombstone
 from offset_ledger.pipeline_file.source import Format, KeyFormat, Source, SubjectStrategy
-from tests.unit.decoding.test_decoding_batch import batch_of
+from tests.unit.decoding.batches import batch_of
 
 KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)
 SOURCE = Source("k", "t", format=Format.JSON_SCHEMA, registry="r")
@@ -36,16 +36,11 @@ def schema(schema_id: int, text: str = ANY_OBJECT, subject: str = "t-value", **o
 SCHEMAS = {
     each.schema_id: each
     for each in (
-        schema(1),
-        schema(2, POSITIVE),
-        schema(3, subject="other-value"),
-        schema(4, '{"type": 5}'),
-        schema(5, '"x"', language=SchemaLanguage.AVRO),
-        schema(300_000, POSITIVE),
-        schema(2**31 - 1),
+        schema(1), schema(2, POSITIVE), schema(3, subject="other-value"), schema(4, '{"type": 5}'),
+        schema(5, '"x"', language=SchemaLanguage.AVRO), schema(300_000, POSITIVE), schema(2**31 - 1),
         schema(7, '{"type": "string"}', subject="t-key"),
     )
-}
+}  # fmt: skip
 
 
 class Asked:
@@ -167,20 +162,14 @@ def test_a_lookup_that_cannot_be_asked_refuses_nothing() -> None:
 
 
 STRATEGIES = {
-    (SubjectStrategy.TOPIC, "t-value"): True,
-    (SubjectStrategy.TOPIC, "t-key"): False,
-    (SubjectStrategy.TOPIC, "Order"): False,
-    (SubjectStrategy.RECORD, "Order"): True,
-    (SubjectStrategy.RECORD, "t-Order"): False,
-    (SubjectStrategy.TOPIC_RECORD, "t-Order"): True,
-    (SubjectStrategy.TOPIC_RECORD, "Order"): False,
-    (SubjectStrategy.ANY, "whatever"): True,
-    (SubjectStrategy.TOPIC, ":.eu:t-value"): True,
-    (SubjectStrategy.TOPIC, ":.eu:t-key"): False,
-    (SubjectStrategy.TOPIC, ":eu:t-value"): False,
-    (SubjectStrategy.RECORD, ":.:Order"): True,
+    (SubjectStrategy.TOPIC, "t-value"): True, (SubjectStrategy.TOPIC, "t-key"): False,
+    (SubjectStrategy.TOPIC, "Order"): False, (SubjectStrategy.RECORD, "Order"): True,
+    (SubjectStrategy.RECORD, "t-Order"): False, (SubjectStrategy.TOPIC_RECORD, "t-Order"): True,
+    (SubjectStrategy.TOPIC_RECORD, "Order"): False, (SubjectStrategy.ANY, "whatever"): True,
+    (SubjectStrategy.TOPIC, ":.eu:t-value"): True, (SubjectStrategy.TOPIC, ":.eu:t-key"): False,
+    (SubjectStrategy.TOPIC, ":eu:t-value"): False, (SubjectStrategy.RECORD, ":.:Order"): True,
     (SubjectStrategy.TOPIC_RECORD, ":.eu.west:t-Order"): True,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("strategy", "subject"), STRATEGIES)
@@ -198,17 +187,10 @@ def test_a_registry_that_names_no_subjects_leaves_nothing_to_check() -> None:
 KEYED = replace(SHAPE, event_id=None, tombstone=Tombstone.DELETE)
 KEY_SOURCE = replace(SOURCE, key_format=KeyFormat.JSON_SCHEMA)
 KEYS = {
-    framed(7, "k1"): "k1",
-    framed(7, 5): "schema",
-    framed(7, {"a": 1}): "type",
-    framed(7, ""): "length",
-    framed(7, "a\0b"): "nul",
-    framed(1, "k1"): "schema",
-    framed(98, "k1"): "unknown_schema",
-    b"plain": "frame",
-    b"\0\0\0\0\7nonsense": "syntax",
-    None: "missing",
-}
+    framed(7, "k1"): "k1", framed(7, 5): "schema", framed(7, {"a": 1}): "type", framed(7, ""): "length",
+    framed(7, "a\0b"): "nul", framed(1, "k1"): "schema", framed(98, "k1"): "unknown_schema", b"plain": "frame",
+    b"\0\0\0\0\7nonsense": "syntax", None: "missing",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("tombstone", [False, True])

@@ -26,13 +26,9 @@ def test_what_is_kept_of_headers_gives_them_back(records: list[list[tuple[str, b
 
 def test_names_that_are_not_utf_8_are_kept_and_each_refuses_its_record() -> None:
     records: list[list[tuple[bytes, bytes | None]] | None] = [
-        [("é\ufffd".encode(), b"1")],
-        [],
-        None,
-        [(b"caf\xe9", b"1"), (b"\xff", b"2")],
-        [(b"trace", b"\xff")],
+        [("é\ufffd".encode(), b"1")], [], None, [(b"caf\xe9", b"1"), (b"\xff", b"2")], [(b"trace", b"\xff")],
         [(b"z", None), (b"a\n\xed\xa0\x80", None)],
-    ]
+    ]  # fmt: skip
     arrow = pa.array([of and [{"key": k, "value": v} for k, v in of] for of in records], HEADERS)
     refused = {place: (reason.path, reason.code, reason.detail) for place, reason in wrong_names(arrow).items()}
     assert refused == {

@@ -19,8 +19,8 @@ from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape, Tombstone
 from offset_ledger.pipeline_file.source import Format, Source, SubjectStrategy
 from tests.unit.decoding.avro.avro_records import Written
+from tests.unit.decoding.batches import batch_of
 from tests.unit.decoding.protobuf.random_schemas import official
-from tests.unit.decoding.test_decoding_batch import batch_of
 
 KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)
 SHAPE = RecordShape(("id",), None, (Column("amount", ColumnType("bigint"), ("amount",)),), schema_ids=True)
@@ -93,6 +93,14 @@ def said(outcome: DecodedRow | Refusal | Skip) -> Any:
     return outcome.reasons[0].code if isinstance(outcome, Refusal) else None
 
 
+def read_and_skipped(decoder: Decoder, values: list[bytes]) -> list[Any]:
+    """What becomes of each record of a column that is proven, which says itself what is skipped."""
+    alone, proven = read(decoder, *values), decoder.prove(pa.array(values, pa.binary()))
+    assert proven is not None
+    assert proven.skipped.tolist() == [n for n, each in enumerate(alone) if each is None]
+    return alone
+
+
 def read(decoder: Decoder, *values: bytes | None) -> list[Any]:
     """What becomes of each; a batch of all says the same, and proves what is skipped."""
     alone = [said(decoder.decode(value, b"k", KAFKA_TIME)) for value in values]
@@ -120,11 +128,7 @@ def test_avro_records_are_known_by_their_full_name(schemas: tuple[str, ...], exp
         *(record(1, 1), record(2, 2), record(3, 3), record(4, 4, "shop.Order"), record(4, 5, "shop.Refund")),
         *(framed(5, b"\x02a"), framed(6, b"\x02a\x02"), record(7, 8)),
     ]
-    decoder = decoder_of(Format.AVRO, *schemas)
-    assert read(decoder, *values) == expected
-    proven = decoder.prove(pa.array(values, pa.binary()))
-    assert proven is not None
-    assert proven.skipped.tolist() == [n for n, each in enumerate(expected) if each is None]
+    assert read_and_skipped(decoder_of(Format.AVRO, *schemas), values) == expected
 
 
 @pytest.mark.parametrize(
@@ -138,11 +142,7 @@ def test_avro_records_are_known_by_their_full_name(schemas: tuple[str, ...], exp
 )
 def test_protobuf_records_are_known_by_their_message(schemas: tuple[str, ...], expected: list[Any]) -> None:
     values = [record(11, 1, "shop.Order"), record(11, 2, "shop.Refund"), record(11, 3, "shop.Order.Line")]
-    decoder = decoder_of(Format.PROTOBUF, *schemas)
-    assert read(decoder, *values) == expected
-    proven = decoder.prove(pa.array(values, pa.binary()))
-    assert proven is not None
-    assert proven.skipped.tolist() == [n for n, each in enumerate(expected) if each is None]
+    assert read_and_skipped(decoder_of(Format.PROTOBUF, *schemas), values) == expected
 
 
 @pytest.mark.parametrize(

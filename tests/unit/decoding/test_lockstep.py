@@ -103,28 +103,16 @@ EDGES = sorted({min(max(2**bits + less, 0), U64) for bits in range(0, 65, 7) for
 SIGNED = sorted({sign * 2**bits + less for bits in (0, 6, 13, 27, 55, 62) for sign in (-1, 1) for less in (-1, 0)})
 TEXTS = st.binary(max_size=20) | st.binary(min_size=60, max_size=200)
 STEPS = [
-    Step(
-        st.integers(0, U64) | st.sampled_from(EDGES) | st.integers(0, 300),
-        varint,
-        Plain.varint,
-        lambda cursors, where: cursors.varints(where).tolist(),
-    ),
-    Step(
-        st.integers(-(2**63), 2**63 - 1) | st.sampled_from([*SIGNED, -(2**63), 2**63 - 1]),
-        zigzag,
-        Plain.zigzag,
-        lambda cursors, where: cursors.zigzags(where).tolist(),
-    ),
+    Step(st.integers(0, U64) | st.sampled_from(EDGES) | st.integers(0, 300), varint, Plain.varint, lambda cursors,
+        where: cursors.varints(where).tolist()),
+    Step(st.integers(-(2**63), 2**63 - 1) | st.sampled_from([*SIGNED, -(2**63), 2**63 - 1]), zigzag, Plain.zigzag,
+        lambda cursors, where: cursors.zigzags(where).tolist()),
     Step(st.booleans(), lambda value: bytes([value]), Plain.boolean, lambda c, where: c.booleans(where).tolist()),
     Step(TEXTS, sized, Plain.span, lambda c, where: c.spans(c.zigzags(where), where).to_pylist()),
-    Step(
-        TEXTS,
-        lambda value: varint(len(value)) + value,
-        Plain.skipped,
-        lambda c, where: [c.skip(c.varints(where), where)] * len(c.good),
-    ),
+    Step(TEXTS, lambda value: varint(len(value)) + value, Plain.skipped, lambda c,
+        where: [c.skip(c.varints(where), where)] * len(c.good)),
     *map(fixed, (0, 1, 4, 8, 12, 33)),
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -77,14 +77,11 @@ DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 4
 @pytest.mark.parametrize(
     ("declared", "type_", "wider"),
     [
-        ("smallint", "int", "bigint"),
-        ("integer", "long", "bigint"),
-        ("real", "double", "double precision"),
-        ("varchar(3)", "string", "text"),
-        ("numeric(7,2)", DECIMAL, "numeric(9,4)"),
+        ("smallint", "int", "bigint"), ("integer", "long", "bigint"), ("real", "double", "double precision"),
+        ("varchar(3)", "string", "text"), ("numeric(7,2)", DECIMAL, "numeric(9,4)"),
         ("numeric(9,2)", DECIMAL, "numeric(11,4)"),
     ],
-)
+)  # fmt: skip
 def test_a_wider_field_has_a_wider_column(declared: str, type_: Any, wider: str) -> None:
     assert needed(WIDEN, record(column(declared)), ("f", type_)) == Needed((column(wider),))
     assert not needed(WIDEN, record(column(wider)), ("f", type_))

@@ -29,10 +29,10 @@ from tests.examples import examples
 from tests.unit.decoding.avro.avro_oracle import Refused, check_document, document
 from tests.unit.decoding.avro.avro_records import Written, branch_name, schemas
 from tests.unit.decoding.avro.test_avro_oracle import schema_of
+from tests.unit.decoding.batches import batch_of
 from tests.unit.decoding.protobuf import oracle
 from tests.unit.decoding.protobuf.random_messages import fill
 from tests.unit.decoding.protobuf.random_schemas import EXAMPLES, case, randoms, seeds
-from tests.unit.decoding.test_decoding_batch import batch_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # fastavro's about logical types that it ignores
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

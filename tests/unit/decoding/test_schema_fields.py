@@ -136,12 +136,7 @@ CIRCLE = {"type": "object", "properties": {"more": {"$ref": "#/$defs/Circle"}, "
     ids=str,
 )  # fmt: skip
 def test_a_property_of_a_json_schema(said: dict[str, Any], lines: list[str]) -> None:
-    text = {
-        "type": "object",
-        "required": ["f"],
-        "properties": {"f": said},
-        "$defs": {**DEFINITIONS, "Circle": CIRCLE},
-    }
+    text = {"type": "object", "required": ["f"], "properties": {"f": said}, "$defs": {**DEFINITIONS, "Circle": CIRCLE}}
     reference = SchemaReference("in.json", "in", 1, json.dumps(DEFINITIONS["In"]))
 
     fields = json_schema_fields(WriterSchema(1, SchemaLanguage.JSON, json.dumps(text), (reference,)))

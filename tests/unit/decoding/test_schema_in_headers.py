@@ -31,7 +31,7 @@ from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, Rec
 from offset_ledger.pipeline_file.source import Format, KeyFormat, Source
 from offset_ledger.steps.stage.unread_fields import UnreadFields
 from tests.examples import examples
-from tests.unit.decoding.test_decoding_batch import batch_of
+from tests.unit.decoding.batches import OneByOne, batch_of
 
 TOPIC = "t"
 VALUE, KEY = "__value_schema_id", "__key_schema_id"
@@ -110,17 +110,6 @@ def source(form: Format, key_format: KeyFormat = KeyFormat.TEXT) -> Source:
 
 def headed(*headers: tuple[str, bytes | None]) -> list[dict[str, Any]] | None:
     return [{"key": name.encode(), "value": value} for name, value in headers] or None
-
-
-class OneByOne:
-    """The decoder without its proofs of whole columns."""
-
-    def __init__(self, decoder: Decoder) -> None:
-        self.record, self.keys, self.frames = decoder.record, decoder.keys, decoder.frames
-        self.key_columns, self.decode, self.given = decoder.key_columns, decoder.decode, decoder.given
-
-    def prove(self, values: pa.BinaryArray) -> None:  # noqa: ARG002
-        return None
 
 
 def decode(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
@@ -209,16 +198,13 @@ HEADED = {
     "an id that is too short": (PLAIN, [(VALUE, FRAME[:-1])], [(f"_headers.{VALUE}", "frame")]),
     "another magic byte": (PLAIN, [(VALUE, b"\2" + GUID.bytes)], [(f"_headers.{VALUE}", "frame")]),
     "an unknown GUID": (PLAIN, [(VALUE, by_guid(UUID(int=5)))], [(f"_headers.{VALUE}", "unknown_schema")]),
-    "an unknown GUID before a frame": (
-        FRAME + PLAIN,
-        [(VALUE, by_guid(UUID(int=5)))],
-        [(f"_headers.{VALUE}", "unknown_schema")],
-    ),
+    "an unknown GUID before a frame": (FRAME + PLAIN, [(VALUE, by_guid(UUID(int=5)))],
+        [(f"_headers.{VALUE}", "unknown_schema")]),
     "an unknown id": (PLAIN, [(VALUE, b"\0\0\0\0\x63")], [("$", "unknown_schema")]),
     "a schema of another subject": (PLAIN, [(VALUE, by_guid(OTHER))], [("$", "schema")]),
     "a frame besides": (FRAME + PLAIN, [(VALUE, by_guid(GUID))], [("$", "syntax"), ("$", "frame")]),
     "another frame besides": (b"\0\0\0\0\x08" + PLAIN, [(VALUE, by_guid(GUID))], [("$", "syntax"), ("$", "frame")]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HEADED)
@@ -291,19 +277,12 @@ def test_keys_are_read_by_their_header(name: str) -> None:
 
 
 def test_columns_of_keys_are_read_by_their_header() -> None:
-    text = '{"type": "object"}'
-    schemas = {
-        GUID: WriterSchema(7, SchemaLanguage.JSON, JSON, (), ((f"{TOPIC}-value", 1),)),
-        OTHER: WriterSchema(8, SchemaLanguage.JSON, text, (), ((f"{TOPIC}-key", 1),)),
-    }
+    of_keys = WriterSchema(8, SchemaLanguage.JSON, '{"type": "object"}', (), ((f"{TOPIC}-key", 1),))
     tenant = Column("tenant", ColumnType("text"), (), key=("tenant",))
     record = replace(SHAPE, columns=(*SHAPE.columns, tenant))
-    decoder = compile_decoder(
-        source(Format.JSON_SCHEMA, KeyFormat.JSON_SCHEMA),
-        record,
-        Limits(),
-        lambda refs: {ref: schemas[ref] for ref in refs if isinstance(ref, UUID) and ref in schemas},
-    )
+    framed = source(Format.JSON_SCHEMA, KeyFormat.JSON_SCHEMA)
+    schemas = {GUID: SCHEMAS[GUID], OTHER: of_keys}
+    decoder = compile_decoder(framed, record, Limits(), lambda refs: {ref: schemas[ref] for ref in refs})  # type: ignore[index]
     named = [[(VALUE, by_guid(GUID)), (KEY, by_guid(OTHER))], [(VALUE, by_guid(GUID)), (KEY, b"\1")]]
     batch = batch_of([PLAIN, PLAIN], [b'{"tenant": "x"}'] * 2, [headed(*each) for each in named])
     decoded = decode(decoder, batch)

@@ -18,7 +18,7 @@ from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.pipeline_file.source import Format, Source, SubjectStrategy
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
-from tests.unit.decoding.test_decoding_batch import batch_of
+from tests.unit.decoding.batches import batch_of
 
 KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)
 AMOUNT = Column("amount", ColumnType("bigint"), ("amount",), True)
@@ -39,11 +39,12 @@ def made(form: TestFormat, **conditions: Any) -> tuple[Decoder, list[bytes]]:
     return decoder, [head + form.encode(2, each if form.language == "AVRO" else _given(each)) for each in known]
 
 
-def read(form: TestFormat, **conditions: Any) -> tuple[list[Any], Any]:
-    """What becomes of each document by itself, and of all in one batch."""
+def read(form: TestFormat, **conditions: Any) -> list[Any]:
+    """What becomes of each document by itself, which is what becomes of it in a batch of all."""
     decoder, values = made(form, **conditions)
     alone = [decoder.decode(value, None, KAFKA_TIME) for value in values]
-    return alone, decode_batch(decoder, batch_of(list(values)))
+    check(alone, decode_batch(decoder, batch_of(list(values))))
+    return alone
 
 
 def _given(document: dict[str, Any]) -> dict[str, Any]:
@@ -66,8 +67,7 @@ def check(alone: list[Any], batch: Any) -> None:
 @FORMATS
 @pytest.mark.parametrize("equals", ["e1", "none of them"])
 def test_records_of_another_kind_are_skipped(form: TestFormat, equals: str) -> None:
-    alone, batch = read(form, where=(FieldCondition(("id",), equals),))
-    check(alone, batch)
+    alone = read(form, where=(FieldCondition(("id",), equals),))
     assert [isinstance(each, DecodedRow) for each in alone] == [document["id"] == equals for document in DOCUMENTS]
     assert not any(isinstance(each, Refusal) for each in alone)
 
@@ -88,38 +88,33 @@ def test_whole_columns_of_other_kinds_are_skipped_the_quick_way(form: TestFormat
 @FORMATS
 def test_what_else_is_in_a_record_of_another_kind_is_not_looked_at(form: TestFormat) -> None:
     required = (Column("missing", ColumnType("uuid"), ("missing",)), Column("note", ColumnType("date"), ("note",)))
-    decoder, values = made(form, where=(FieldCondition(("id",), "e1"),), columns=(AMOUNT, *required))
-    alone = [decoder.decode(value, None, KAFKA_TIME) for value in values]
+    conditions = {"where": (FieldCondition(("id",), "e1"),), "columns": (AMOUNT, *required)}
     expected = [Refusal if document["id"] == "e1" else Skip for document in DOCUMENTS]
-    assert [type(each) for each in alone] == expected
+    assert [type(each) for each in read(form, **conditions)] == expected
+    decoder, values = made(form, **conditions)
     proven = decoder.prove(pa.array(values, pa.binary()))
     quick = proven is not None and proven.skipped.tolist()
     assert quick == [n for n, each in enumerate(expected) if each is Skip]
-    check(alone, decode_batch(decoder, batch_of(list(values))))
 
 
 @FORMATS
 def test_a_record_without_the_value_is_of_another_kind(form: TestFormat) -> None:
-    alone, batch = read(form, where=(FieldCondition(("amount",), 3),))
-    check(alone, batch)
+    alone = read(form, where=(FieldCondition(("amount",), 3),))
     assert [isinstance(each, DecodedRow) for each in alone] == [document.get("amount") == 3 for document in DOCUMENTS]
-    alone, batch = read(form, where=(FieldCondition(("kind",), "order"),))
-    check(alone, batch)
+    alone = read(form, where=(FieldCondition(("kind",), "order"),))
     assert all(isinstance(each, Skip) for each in alone)
 
 
 @FORMATS
 def test_a_value_of_another_type_is_refused_because_the_kind_cannot_be_told(form: TestFormat) -> None:
-    alone, batch = read(form, where=(FieldCondition(("amount",), "x"),))
-    check(alone, batch)
+    alone = read(form, where=(FieldCondition(("amount",), "x"),))
     expected = [Skip if document.get("amount") is None else Refusal for document in DOCUMENTS]
     assert [type(each) for each in alone] == expected
 
 
 @FORMATS
 def test_a_record_of_the_kind_can_delete_and_no_other(form: TestFormat) -> None:
-    alone, batch = read(form, where=(FieldCondition(("id",), "e1"),), delete_when=FieldCondition(("amount",), 4))
-    check(alone, batch)
+    alone = read(form, where=(FieldCondition(("id",), "e1"),), delete_when=FieldCondition(("amount",), 4))
     deleted = [isinstance(each, DecodedRow) and each.deleted for each in alone]
     assert deleted == [document.get("amount") == 4 for document in DOCUMENTS]
 
@@ -127,8 +122,7 @@ def test_a_record_of_the_kind_can_delete_and_no_other(form: TestFormat) -> None:
 @FORMATS
 def test_several_conditions_all_hold_and_what_is_absent_is_not_a_value(form: TestFormat) -> None:
     marks = tuple(FieldCondition(("id",), each, negated=True) for each in ("e0", "e2"))
-    alone, batch = read(form, where=marks)
-    check(alone, batch)
+    alone = read(form, where=marks)
     expected = [document["id"] == "e1" for document in DOCUMENTS]
     assert [isinstance(each, DecodedRow) for each in alone] == expected
     decoder, values = made(form, where=marks)
@@ -137,8 +131,7 @@ def test_several_conditions_all_hold_and_what_is_absent_is_not_a_value(form: Tes
     assert proven.places.tolist() == [n for n, wanted in enumerate(expected) if wanted]
     assert proven.skipped.tolist() == [n for n, wanted in enumerate(expected) if not wanted]
     not_three = FieldCondition(("amount",), 3, negated=True)
-    alone, batch = read(form, where=(not_three, FieldCondition(("id",), "e0")))
-    check(alone, batch)
+    alone = read(form, where=(not_three, FieldCondition(("id",), "e0")))
     taken = [document["id"] == "e0" and document.get("amount") != 3 for document in DOCUMENTS]
     assert [isinstance(each, DecodedRow) for each in alone] == taken
 
@@ -147,8 +140,7 @@ def test_several_conditions_all_hold_and_what_is_absent_is_not_a_value(form: Tes
 def test_a_record_that_is_certainly_of_another_kind_is_skipped_whatever_else_is_in_doubt(form: TestFormat) -> None:
     doubtful, other = FieldCondition(("amount",), "x", negated=True), FieldCondition(("id",), "e1")
     for where in ((doubtful, other), (other, doubtful)):
-        alone, batch = read(form, where=where)
-        check(alone, batch)
+        alone = read(form, where=where)
         kinds = {n: Skip if each["id"] != "e1" else DecodedRow for n, each in enumerate(DOCUMENTS)}
         kinds |= {n: Refusal for n, each in enumerate(DOCUMENTS) if kinds[n] is DecodedRow and "amount" in each}
         assert [type(each) for each in alone] == list(kinds.values())

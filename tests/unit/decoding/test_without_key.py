@@ -12,7 +12,7 @@ from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition
 from tests.fixtures.formats import TestFormat
-from tests.unit.decoding.test_decoding_batch import batch_of
+from tests.unit.decoding.batches import batch_of
 from tests.unit.decoding.test_where import AMOUNT, DOCUMENTS, FORMATS, KAFKA_TIME, made
 
 ID = Column("id", ColumnType("text"), ("id",))

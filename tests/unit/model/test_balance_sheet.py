@@ -12,12 +12,8 @@ TEN = OffsetRange(0, 100, 110)
 
 
 def test_every_offset_is_counted_once() -> None:
-    sheet = close(
-        TEN,
-        StagedCounts(rows=6, refused=1, skipped=1),
-        MergeCounts(inserted=1, updated=1, deleted=1, standing=4, same_state=1, older=1),
-        "transaction",
-    )
+    sheet = close(TEN, StagedCounts(rows=6, refused=1, skipped=1),
+        MergeCounts(inserted=1, updated=1, deleted=1, standing=4, same_state=1, older=1), "transaction")  # fmt: skip
     assert sheet == Dispositions(
         inserted=1, updated=1, superseded=1, duplicate=2, deleted=1, quarantined=1, skipped=1, gap=2
     )

@@ -32,12 +32,7 @@ def test_a_rejected_batch() -> None:
         "offset-ledger batch abandon 7 --why ...",
     )
     expected = Notice(
-        "orders",
-        Cause.BATCH_REJECTED,
-        "7 state in set: 1 of 3 rows",
-        "orders: batch 7 was rejected",
-        lines,
-        LINK,
+        "orders", Cause.BATCH_REJECTED, "7 state in set: 1 of 3 rows", "orders: batch 7 was rejected", lines, LINK
     )
     assert notices.batch_rejected(rejected_batch(), LINK) == expected
 
@@ -67,8 +62,7 @@ def test_a_question_of_a_rejected_batch_is_covered_by_the_rejection(
 
 @pytest.mark.parametrize(("left", "when"), [(timedelta(hours=5), "in 5 hours"), (timedelta(0), "with its next check")])
 @pytest.mark.parametrize(
-    ("setting", "estimate"),
-    [("retention.ms", ""), ("retention.bytes", ", at the rate at which the log has grown")],
+    ("setting", "estimate"), [("retention.ms", ""), ("retention.bytes", ", at the rate at which the log has grown")]
 )
 def test_a_loss_ahead_says_how_soon(left: timedelta, when: str, setting: str, estimate: str) -> None:
     made = notices.loss_ahead("orders", "orders.eu", NOW + left, setting, NOW, LINK)
@@ -83,17 +77,12 @@ def test_a_loss_ahead_says_how_soon(left: timedelta, when: str, setting: str, es
 @pytest.mark.parametrize(
     ("error", "run_id", "subject", "key", "advice"),
     [
-        (
-            "LogTruncated: cut",
-            "",
-            " with LogTruncated",
-            "stage LogTruncated",
-            "What to do: docs/runbook.md, heading LogTruncated.",
-        ),
+        ("LogTruncated: cut", "", " with LogTruncated", "stage LogTruncated",
+            "What to do: docs/runbook.md, heading LogTruncated."),
         ("KeyError: 'a'", "", "", "stage ", "The log of the task has more."),
         ("rejected by ada: no", "r", "", "stage r", "The log of the task has more."),
     ],
-)
+)  # fmt: skip
 def test_a_failure_names_the_heading_of_an_error_of_ours(
     error: str, run_id: str, subject: str, key: str, advice: str
 ) -> None:

@@ -63,13 +63,10 @@ def places(ranges: Iterable[OffsetRange]) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(
     ("bounds", "expected"),
     [
-        ((0, 9), [OffsetRange(0, 2, 5)]),
-        ((3, 9), [OffsetRange(0, 3, 5)]),
-        ((0, 4), [OffsetRange(0, 2, 4)]),
-        ((5, 9), []),
-        ((0, 2), []),
+        ((0, 9), [OffsetRange(0, 2, 5)]), ((3, 9), [OffsetRange(0, 3, 5)]), ((0, 4), [OffsetRange(0, 2, 4)]),
+        ((5, 9), []), ((0, 2), []),
     ],
-)
+)  # fmt: skip
 def test_offsets_outside_of_the_log_are_dropped(bounds: tuple[int, int], expected: list[OffsetRange]) -> None:
     assert list(within([OffsetRange(0, 2, 5)], {0: bounds})) == expected
     assert within([OffsetRange(1, 2, 5)], {0: bounds}) == ()

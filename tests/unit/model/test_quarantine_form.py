@@ -19,20 +19,14 @@ TIME = "2026-05-12T00:00:00Z"
     [
         ({}, QuarantineRequest(REDRIVE)),
         (EMPTY, QuarantineRequest(REDRIVE)),
-        (
-            {"reason": "syntax", "since": TIME, "limit": 5, "why": " mended "},
-            QuarantineRequest(REDRIVE, reason="syntax", since=TIME, limit=5, why="mended"),
-        ),
-        (
-            {**EMPTY, "action": "dismiss", "partition": 0, "offsets": "17, 18\n20", "why": "a test"},
-            QuarantineRequest(DISMISS, 0, (17, 18, 20), why="a test"),
-        ),
-        (
-            {"action": "undo_dismissal", "reason": "syntax", "since": TIME, "why": "an order after all"},
-            QuarantineRequest(UNDO, reason="syntax", since=TIME, why="an order after all"),
-        ),
+        ({"reason": "syntax", "since": TIME, "limit": 5, "why": " mended "},
+            QuarantineRequest(REDRIVE, reason="syntax", since=TIME, limit=5, why="mended")),
+        ({**EMPTY, "action": "dismiss", "partition": 0, "offsets": "17, 18\n20", "why": "a test"},
+            QuarantineRequest(DISMISS, 0, (17, 18, 20), why="a test")),
+        ({"action": "undo_dismissal", "reason": "syntax", "since": TIME, "why": "an order after all"},
+            QuarantineRequest(UNDO, reason="syntax", since=TIME, why="an order after all")),
     ],
-)
+)  # fmt: skip
 def test_a_form_is_one_request(form: dict[str, Any], request_: QuarantineRequest) -> None:
     assert parse_quarantine_request(form) == request_
 

@@ -16,67 +16,32 @@ MARKDOWN = MarkdownIt("gfm-like", {"html": True})
 @pytest.mark.parametrize(
     ("kind", "details", "expected"),
     [
-        (
-            QuestionKind.LOST_RANGE,
-            {"ranges": [[0, 0, 3], [2, 10, 1510]]},
-            ["| ranges | partition 0, offsets 0 to 2 (3 offsets); partition 2, offsets 10 to 1509 (1,500 offsets) |"],
-        ),
-        (
-            QuestionKind.RECREATED_TOPIC,
-            {
-                "topic_id": ["a", "b"],
-                "cluster_id": ["c", "c"],
-                "cursors": {"0": 2, "1": 0},
-                "log": {"0": [0, 1], "1": [3, 3]},
-            },
-            [
-                *("| topic id | a, now b |", "| cluster id | c |", "| cursors, by partition | 0: 2; 1: 0 |"),
-                "| new log, by partition | partition 0, offset 0 (1 offset); partition 1, empty at 3 |",
-            ],
-        ),
-        (
-            QuestionKind.TRUNCATED_LOG,
-            {"log_ends": {"0": 60}, "back": [[0, 20, 40]], "abandons": 7},
-            [
-                *("| log ends, by partition | 0: 60 |", "| read again | partition 0, offsets 20 to 39 (20 offsets) |"),
-                "| abandoned batch | 7 |",
-            ],
-        ),
-        (
-            QuestionKind.TOPIC_GONE,
-            {"topic_id": "a", "cursors": {"0": 2}, "committed": "1,500", "open_batches": [7, 9]},
-            [
-                *("| topic id | a |", "| cursors, by partition | 0: 2 |", "| committed offsets | 1,500 |"),
-                "| open batches | 7, 9 |",
-            ],
-        ),
-        (
-            QuestionKind.UNREAD_TOMBSTONES,
+        (QuestionKind.LOST_RANGE, {"ranges": [[0, 0, 3], [2, 10, 1510]]},
+            ["| ranges | partition 0, offsets 0 to 2 (3 offsets); partition 2, offsets 10 to 1509 (1,500 offsets) |"]),
+        (QuestionKind.RECREATED_TOPIC, {"topic_id": ["a", "b"], "cluster_id": ["c", "c"], "cursors": {"0": 2, "1": 0},
+            "log": {"0": [0, 1], "1": [3, 3]}},
+            [*("| topic id | a, now b |", "| cluster id | c |", "| cursors, by partition | 0: 2; 1: 0 |"),
+                "| new log, by partition | partition 0, offset 0 (1 offset); partition 1, empty at 3 |"]),
+        (QuestionKind.TRUNCATED_LOG, {"log_ends": {"0": 60}, "back": [[0, 20, 40]], "abandons": 7},
+            [*("| log ends, by partition | 0: 60 |", "| read again | partition 0, offsets 20 to 39 (20 offsets) |"),
+                "| abandoned batch | 7 |"]),
+        (QuestionKind.TOPIC_GONE, {"topic_id": "a", "cursors": {"0": 2}, "committed": "1,500", "open_batches": [7, 9]},
+            [*("| topic id | a |", "| cursors, by partition | 0: 2 |", "| committed offsets | 1,500 |"),
+                "| open batches | 7, 9 |"]),
+        (QuestionKind.UNREAD_TOMBSTONES,
             {"ranges": [[0, 3, 7]], "missing": {"0": 2}, "waited": "25 hours", "kept": "24 hours"},
-            [
-                *("| ranges | partition 0, offsets 3 to 6 (4 offsets) |", "| missing offsets, by partition | 0: 2 |"),
-                *("| records may have waited | 25 hours |", "| tombstones are kept for at least | 24 hours |"),
-            ],
-        ),
-        (
-            QuestionKind.CHANGED_SCHEMA,
+            [*("| ranges | partition 0, offsets 3 to 6 (4 offsets) |", "| missing offsets, by partition | 0: 2 |"),
+                *("| records may have waited | 25 hours |", "| tombstones are kept for at least | 24 hours |")]),
+        (QuestionKind.CHANGED_SCHEMA,
             {"schemas": ["schema id 7"], "begins": {"0": 2, "3": 1}, "differences": ["$.a|b: *x*"], "adds": None},
-            [
-                *("| schemas | schema id 7 |", "| from these offsets on, by partition | 0: 2; 3: 1 |"),
-                r"| differences | ` $.a\|b: *x* ` |",
-            ],
-        ),
-        (
-            QuestionKind.REJECTED_BATCH,
+            [*("| schemas | schema id 7 |", "| from these offsets on, by partition | 0: 2; 3: 1 |"),
+                r"| differences | ` $.a\|b: *x* ` |"]),
+        (QuestionKind.REJECTED_BATCH,
             {"ranges": [[0, 0, 2]], "rows": 2, "refused": None, "reasons": "state matches ^(a|b)*$"},
-            [
-                "| ranges | partition 0, offsets 0 to 1 (2 offsets) |",
-                "| rows | 2 |",
-                r"| reasons | ` state matches ^(a\|b)*$ ` |",
-            ],
-        ),
+            ["| ranges | partition 0, offsets 0 to 1 (2 offsets) |", "| rows | 2 |",
+                r"| reasons | ` state matches ^(a\|b)*$ ` |"]),
     ],
-)
+)  # fmt: skip
 def test_the_numbers_and_the_meaning_of_the_answers_stand_below_a_question(
     kind: QuestionKind, details: dict[str, Any], expected: list[str]
 ) -> None:

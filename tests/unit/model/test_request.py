@@ -26,19 +26,13 @@ WINDOW = {"action": "window", "since": "2026-03-01T00:00:00Z", "until": "2026-03
         (WINDOW, Request(RunAction.WINDOW, FIRST, SECOND)),
         ({**WINDOW, "scan": True}, Request(RunAction.WINDOW, FIRST, SECOND, scan=True)),
         ({**WINDOW, "fill": True}, Request(RunAction.WINDOW, FIRST, SECOND, fill=True)),
-        (
-            {"action": "ranges", "ranges": "1:10-20\n 0:5-6 , 2:0-1\n", "limit": "7"},
-            Request(
-                RunAction.RANGES,
-                ranges=(OffsetRange(0, 5, 6), OffsetRange(1, 10, 20), OffsetRange(2, 0, 1)),
-                limit=7,
-            ),
-        ),
+        ({"action": "ranges", "ranges": "1:10-20\n 0:5-6 , 2:0-1\n", "limit": "7"}, Request(RunAction.RANGES,
+            ranges=(OffsetRange(0, 5, 6), OffsetRange(1, 10, 20), OffsetRange(2, 0, 1)), limit=7)),
         ({"action": "approve", "batch_id": 17, "why": "seen"}, Request(RunAction.APPROVE, batch_id=17, why="seen")),
         ({"action": "abandon", "batch_id": 17, "why": "x"}, Request(RunAction.ABANDON, batch_id=17, why="x")),
         ({"action": "skip", "why": "gone for good"}, Request(RunAction.SKIP, why="gone for good")),
     ],
-)
+)  # fmt: skip
 def test_a_form_is_a_request(form: dict[str, Any], wanted: Request) -> None:
     assert parse_request(form) == wanted
 

@@ -19,16 +19,12 @@ BY_AGE, BY_SIZE = "retention.ms", "retention.bytes"
 @pytest.mark.parametrize(
     ("age", "size", "expected"),
     [
-        (None, None, None),
-        (DAY, None, Deadline(NOW + 20 * HOUR, BY_AGE)),
-        (None, 1000, Deadline(NOW + 6 * HOUR, BY_SIZE)),
-        (DAY, 1000, Deadline(NOW + 6 * HOUR, BY_SIZE)),
-        (DAY, 10_000, Deadline(NOW + 20 * HOUR, BY_AGE)),
-        (None, 400, Deadline(NOW, BY_SIZE)),
-        (None, 100, Deadline(NOW, BY_SIZE)),
-        (None, 2**63 - 1, Deadline(NOW + timedelta(days=36_500), BY_SIZE)),
+        (None, None, None), (DAY, None, Deadline(NOW + 20 * HOUR, BY_AGE)),
+        (None, 1000, Deadline(NOW + 6 * HOUR, BY_SIZE)), (DAY, 1000, Deadline(NOW + 6 * HOUR, BY_SIZE)),
+        (DAY, 10_000, Deadline(NOW + 20 * HOUR, BY_AGE)), (None, 400, Deadline(NOW, BY_SIZE)),
+        (None, 100, Deadline(NOW, BY_SIZE)), (None, 2**63 - 1, Deadline(NOW + timedelta(days=36_500), BY_SIZE)),
     ],
-)
+)  # fmt: skip
 def test_whichever_setting_deletes_first_counts(
     age: timedelta | None, size: int | None, expected: Deadline | None
 ) -> None:

@@ -10,39 +10,7 @@ from offset_ledger.errors import PipelineFileError
 from offset_ledger.model.followed_columns import effective
 from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import REST, Column, ColumnType
-from tests.unit.pipeline_file.test_pipeline_file import edited, problems, schema_accepts, written
-
-COLUMNS = {
-    "{type: text, value: web}": Column("c", ColumnType("text"), (), default='"web"'),
-    "{type: smallint, value: -32768}": Column("c", ColumnType("smallint"), (), default="-32768"),
-    "{type: numeric, value: 1e2}": Column("c", ColumnType("numeric"), (), default="1E+2"),
-    "{type: boolean, default: False}": Column("c", ColumnType("boolean"), ("c",), default="false"),
-    "{type: date, path: $.d, default: 2026-01-31}": Column("c", ColumnType("date"), ("d",), default='"2026-01-31"'),
-    "{type: text, header: 'a b', nullable: true}": Column("c", ColumnType("text"), (), True, header="a b"),
-    "{type: bytea, header: raw}": Column("c", ColumnType("bytea"), (), encoding="base64", header="raw"),
-    "{type: integer, key: $}": Column("c", ColumnType("integer"), (), key=()),
-    "{type: bigint, coerce: true, transform: trim}": Column(
-        "c", ColumnType("bigint"), ("c",), coerce=True, transform=("trim",)
-    ),
-    "{type: timestamptz, round: true, years: all}": Column(
-        "c", ColumnType("timestamptz"), ("c",), encoding="rfc3339", round=True, far=True
-    ),
-    "{type: time, encoding: us, coerce: true}": Column("c", ColumnType("time"), ("c",), encoding="us", coerce=True),
-    "{type: timestamptz, coerce: true, encoding: epoch_s}": Column(
-        "c", ColumnType("timestamptz"), ("c",), encoding="epoch_s", coerce=True
-    ),
-    "{type: jsonb, split: ' ', transform: [trim, lower]}": Column(
-        "c", ColumnType("jsonb"), ("c",), transform=("trim", "lower"), split=" "
-    ),
-    "{type: text, coerce: false}": Column("c", ColumnType("text"), ("c",)),
-}
-
-
-@pytest.mark.parametrize("declared", COLUMNS)
-def test_column_is_read(declared: str, tmp_path: Path) -> None:
-    text = edited("c: timestamptz", f"c: {declared}")
-    assert parse_pipeline(written(tmp_path, text)).record.columns[-1] == COLUMNS[declared]
-    assert schema_accepts(text)
+from tests.unit.pipeline_file.files import edited, problems, schema_accepts, written
 
 
 @pytest.mark.parametrize("columns", ["auto", '{"*": auto}', '{"*": auto, a: text}'])

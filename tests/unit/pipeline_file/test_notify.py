@@ -73,66 +73,32 @@ def test_a_label_tells_notifiers_apart_and_has_no_argument(tmp_path: Path) -> No
     ("section", "line", "mistake"),
     [
         ("- slack: {connection: s}\n", 1, "notify[0].slack.channel is missing; add it, for example channel: orders"),
-        (
-            "- slack_webhook: {connection: s}\n  webhook: {connection: h}\n",
-            2,
-            "notify[0].webhook: notify[0].slack_webhook is the notifier of this entry; write an entry for each",
-        ),
-        (
-            "- on: [run_failed]\n",
-            1,
-            "notify[0]: no notifier is named; add one of slack, slack_webhook, email, webhook, class",
-        ),
-        (
-            "- class: a.B\n  arguments: {api_token: x}\n",
-            2,
-            "notify[0].arguments.api_token: this looks like a secret, and the file holds none; put it in a connection",
-        ),
-        (
-            "- class: a.B\n  arguments:\n    headers:\n    - {a: {api_token: x}}\n",
-            4,
+        ("- slack_webhook: {connection: s}\n  webhook: {connection: h}\n", 2,
+            "notify[0].webhook: notify[0].slack_webhook is the notifier of this entry; write an entry for each"),
+        ("- on: [run_failed]\n", 1,
+            "notify[0]: no notifier is named; add one of slack, slack_webhook, email, webhook, class"),
+        ("- class: a.B\n  arguments: {api_token: x}\n", 2,
+            "notify[0].arguments.api_token: this looks like a secret, and the file holds none; put it in a connection"),
+        ("- class: a.B\n  arguments:\n    headers:\n    - {a: {api_token: x}}\n", 4,
             "notify[0].arguments.headers[0].a.api_token: this looks like a secret, and the file holds none; put it in "
-            "a connection",
-        ),
-        (
-            "- class: a.B\n  arguments: {text: !!python/none x}\n",
-            2,
-            "notify[0].arguments: a value of it has a tag; write texts, numbers, lists and mappings",
-        ),
-        (
-            "- class: a.B\n  arguments:\n    a0: &a0 [x]\n"
-            + "".join(f"    a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)),
-            3,
-            "notify[0].arguments: it has more than 1000 keys and values, aliases written out; write fewer",
-        ),
-        (
-            "- class: a.B\n  arguments: {a: &a [*a]}\n",
-            2,
-            "notify[0].arguments: it has more than 1000 keys and values, aliases written out; write fewer",
-        ),
-        (
-            "- webhook: {connection: h}\n  arguments: {a: b}\n",
-            2,
-            "notify[0].arguments: only a class has arguments; drop them, or write class",
-        ),
-        (
-            "- class: Pager\n",
-            1,
-            "notify[0].class: 'Pager' is not the path of a class; write its module and its name, with dots",
-        ),
-        (
-            "- email: {connection: m, to: [ada]}\n",
-            1,
-            "notify[0].email.to[0]: 'ada' is not an e-mail address; write name@example.com",
-        ),
-        (
-            "  slack: {connection: s, channel: c}\n",
-            1,
-            "notify: expected a list of notifiers, found a mapping; "
-            "write - slack: {connection: slack_default, channel: orders}",
-        ),
+            "a connection"),
+        ("- class: a.B\n  arguments: {text: !!python/none x}\n", 2,
+            "notify[0].arguments: a value of it has a tag; write texts, numbers, lists and mappings"),
+        ("- class: a.B\n  arguments:\n    a0: &a0 [x]\n" + "".join(
+            f"    a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)), 3,
+            "notify[0].arguments: it has more than 1000 keys and values, aliases written out; write fewer"),
+        ("- class: a.B\n  arguments: {a: &a [*a]}\n", 2,
+            "notify[0].arguments: it has more than 1000 keys and values, aliases written out; write fewer"),
+        ("- webhook: {connection: h}\n  arguments: {a: b}\n", 2,
+            "notify[0].arguments: only a class has arguments; drop them, or write class"),
+        ("- class: Pager\n", 1,
+            "notify[0].class: 'Pager' is not the path of a class; write its module and its name, with dots"),
+        ("- email: {connection: m, to: [ada]}\n", 1,
+            "notify[0].email.to[0]: 'ada' is not an e-mail address; write name@example.com"),
+        ("  slack: {connection: s, channel: c}\n", 1, "notify: expected a list of notifiers, found a mapping; "
+            "write - slack: {connection: slack_default, channel: orders}"),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_has_its_line(tmp_path: Path, section: str, line: int, mistake: str) -> None:
     with pytest.raises(PipelineFileError) as refused:
         parsed(tmp_path, section)

@@ -37,8 +37,9 @@ from offset_ledger.steps.stage.copy_rows import copy_binary, copy_rows
 from offset_ledger_kit.sandbox.stack import Stack
 from tests.examples import examples
 from tests.fixtures.servers import new_database
+from tests.unit.decoding.batches import batch_of
 from tests.unit.decoding.decoding_documents import COLUMNS, GOOD, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents, kind
-from tests.unit.decoding.test_decoding_batch import ALL_LITERALS, batch_of, good_value, value_with
+from tests.unit.decoding.test_decoding_batch import ALL_LITERALS, good_value, value_with
 
 OWN = {"_partition": "integer", "_offset": "bigint", "_timestamp": "timestamptz", "_key": "bytea", "_headers": "jsonb"}
 ROWS = (

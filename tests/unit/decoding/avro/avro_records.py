@@ -19,17 +19,10 @@ TEXTS = st.one_of(st.text('ab é€😀0\0"\\', max_size=6), st.sampled_from(["2
 DATETIMES = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999))
 PRIMITIVES = ["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
 LOGICAL = [
-    ("int", "date"),
-    ("int", "time-millis"),
-    ("long", "time-micros"),
-    ("long", "timestamp-millis"),
-    ("long", "timestamp-micros"),
-    ("long", "timestamp-nanos"),
-    ("long", "local-timestamp-millis"),
-    ("long", "local-timestamp-micros"),
-    ("string", "uuid"),
-    ("string", "of-somebody"),
-]
+    ("int", "date"), ("int", "time-millis"), ("long", "time-micros"), ("long", "timestamp-millis"),
+    ("long", "timestamp-micros"), ("long", "timestamp-nanos"), ("long", "local-timestamp-millis"),
+    ("long", "local-timestamp-micros"), ("string", "uuid"), ("string", "of-somebody"),
+]  # fmt: skip
 
 
 def _millis(moment: datetime) -> datetime:

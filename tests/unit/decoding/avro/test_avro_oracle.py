@@ -247,12 +247,9 @@ def plain(value: Any, kind: ColumnKind) -> Any:
 
 
 SURE = {
-    "string": ["text", "varchar"],
-    "int": ["integer", "bigint", "numeric", "jsonb"],
-    "long": ["bigint", "numeric"],
-    "double": ["double precision", "jsonb"],
-    "fixed": ["bytea", "jsonb"],
-}
+    "string": ["text", "varchar"], "int": ["integer", "bigint", "numeric", "jsonb"], "long": ["bigint", "numeric"],
+    "double": ["double precision", "jsonb"], "fixed": ["bytea", "jsonb"],
+}  # fmt: skip
 
 
 @many

@@ -58,23 +58,16 @@ def values(schema: Any, value: bytes, *columns: Column) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("type_", "value", "expected"),
     [
-        ("int", b"\x80\x00", "0"),
-        ("int", b"\x82\x80\x80\x80\x00", "1"),
-        ("int", b"\xff\xff\xff\xff\x0f", str(-(2**31))),
-        ("int", b"\xfe\xff\xff\xff\x0f", str(2**31 - 1)),
-        ("long", b"\x82\x80\x80\x80\x80\x80\x80\x80\x80\x00", "1"),
-        ("long", b"\xff" * 9 + b"\x01", str(-(2**63))),
-        ("long", HUGE, str(2**63 - 1)),
-        (INTS, b"\x04\x02\x04\x02\x06\x00", "[1,2,3]"),
-        (INTS, b"\x03\x04\x02\x04\x01\x02\x06\x00", "[1,2,3]"),
-        (INTS, b"\x00", "[]"),
+        ("int", b"\x80\x00", "0"), ("int", b"\x82\x80\x80\x80\x00", "1"),
+        ("int", b"\xff\xff\xff\xff\x0f", str(-(2**31))), ("int", b"\xfe\xff\xff\xff\x0f", str(2**31 - 1)),
+        ("long", b"\x82\x80\x80\x80\x80\x80\x80\x80\x80\x00", "1"), ("long", b"\xff" * 9 + b"\x01", str(-(2**63))),
+        ("long", HUGE, str(2**63 - 1)), (INTS, b"\x04\x02\x04\x02\x06\x00", "[1,2,3]"),
+        (INTS, b"\x03\x04\x02\x04\x01\x02\x06\x00", "[1,2,3]"), (INTS, b"\x00", "[]"),
         (TEXTS, b"\x01\x08\x02a\x02b\x00", '{"a":"b"}'),
-        ({"type": "array", "items": "null"}, b"\xa0\x9c\x01\x00", None),
-        (ENUM, b"\x02", '"DONE"'),
-        (DECIMAL, b"\x04\xff\x85", "-1.23"),
-        ("boolean", b"\x01", "true"),
+        ({"type": "array", "items": "null"}, b"\xa0\x9c\x01\x00", None), (ENUM, b"\x02", '"DONE"'),
+        (DECIMAL, b"\x04\xff\x85", "-1.23"), ("boolean", b"\x01", "true"),
     ],
-)
+)  # fmt: skip
 def test_what_is_written_in_another_form_is_read(type_: Any, value: bytes, expected: str | None) -> None:
     (read,) = values(record(type_), value)
     assert read == ("[" + ",".join(["null"] * 9_999 + ["null"]) + "]" if expected is None else expected)
@@ -204,26 +197,20 @@ def test_a_record_of_the_greatest_depth_is_read() -> None:
 EITHER = [
     "null",
     {"type": "record", "name": "Card", "fields": [{"name": "number", "type": "string"}]},
-    {
-        "type": "record",
-        "name": "Cash",
-        "fields": [{"name": "number", "type": "long"}, {"name": "coins", "type": "int"}],
-    },
+    {"type": "record", "name": "Cash",
+        "fields": [{"name": "number", "type": "long"}, {"name": "coins", "type": "int"}]},
     {"type": "map", "values": "int"},
     "string",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("value", "number", "coins"),
     [
-        (b"\x00", None, None),
-        (b"\x02\x02a", "a", None),
-        (b"\x04\x0e\x10", "7", 8),
-        (b"\x06\x02\x0ccoins\x21\x03\x00", None, None),
-        (b"\x06\x04\x0acoins\x06\x02x\x01\x00", None, 3),
+        (b"\x00", None, None), (b"\x02\x02a", "a", None), (b"\x04\x0e\x10", "7", 8),
+        (b"\x06\x02\x0ccoins\x21\x03\x00", None, None), (b"\x06\x04\x0acoins\x06\x02x\x01\x00", None, 3),
     ],
-)
+)  # fmt: skip
 def test_a_path_follows_the_branch(value: bytes, number: str | None, coins: int | None) -> None:
     schema = {"type": "record", "name": "Order", "fields": [{"name": "paid", "type": EITHER}]}
     columns = (column("paid.number", "jsonb"), column("paid.coins", "integer"))
@@ -299,13 +286,10 @@ def test_deletes_are_told_and_never_proven() -> None:
         ("int", b"\x01", "-1"),
         ("long", HUGE, str(2**63 - 1)),
         (ENUM, b"\x02", "DONE"),
-        (
-            {"type": "fixed", "name": "Id", "size": 16, "logicalType": "uuid"},
-            bytes(range(16)),
-            "00010203-0405-0607-0809-0a0b0c0d0e0f",
-        ),
+        ({"type": "fixed", "name": "Id", "size": 16, "logicalType": "uuid"}, bytes(range(16)),
+            "00010203-0405-0607-0809-0a0b0c0d0e0f"),
     ],
-)
+)  # fmt: skip
 def test_keys_name_events(said: Any, key: bytes, expected: str) -> None:
     text = key_text(schema_of(said))
     assert text(key) == expected

@@ -40,12 +40,8 @@ def writer(said: Any, *references: Any) -> WriterSchema:
 
 def record(*fields: Any, name: str = "Order", **more: Any) -> dict[str, Any]:
     """A record with fields f0, f1 and so on, of these types."""
-    return {
-        "type": "record",
-        "name": name,
-        "fields": [{"name": f"f{n}", "type": type_} for n, type_ in enumerate(fields)],
-        **more,
-    }
+    return {"type": "record", "name": name,
+        "fields": [{"name": f"f{n}", "type": type_} for n, type_ in enumerate(fields)], **more}  # fmt: skip
 
 
 def field(type_: Any) -> Any:
@@ -63,25 +59,19 @@ def field(type_: Any) -> Any:
         ({"type": "long", "logicalType": "date"}, ValueType(TypeName.INTEGER, "long", bits=64)),
         ({"type": "int", "logicalType": "time-millis"}, ValueType(TypeName.TIME, "time-millis", nanoseconds=10**6)),
         ({"type": "long", "logicalType": "time-micros"}, ValueType(TypeName.TIME, "time-micros", nanoseconds=1000)),
-        (
-            {"type": "long", "logicalType": "timestamp-nanos"},
-            ValueType(TypeName.TIMESTAMP, "timestamp-nanos", nanoseconds=1),
-        ),
-        (
-            {"type": "long", "logicalType": "local-timestamp-micros"},
-            ValueType(TypeName.LOCAL_TIMESTAMP, "local-timestamp-micros", nanoseconds=1000),
-        ),
+        ({"type": "long", "logicalType": "timestamp-nanos"},
+            ValueType(TypeName.TIMESTAMP, "timestamp-nanos", nanoseconds=1)),
+        ({"type": "long", "logicalType": "local-timestamp-micros"},
+            ValueType(TypeName.LOCAL_TIMESTAMP, "local-timestamp-micros", nanoseconds=1000)),
         ({"type": "string", "logicalType": "uuid"}, ValueType(TypeName.TEXT, "string")),
         ({"type": "string", "logicalType": 3}, ValueType(TypeName.TEXT, "string")),
         ({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}, ValueType(TypeName.UUID, "uuid")),
         ({"type": "fixed", "name": "U", "size": 15, "logicalType": "uuid"}, ValueType(TypeName.BYTES, "fixed U")),
-        (
-            {"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"},
-            ValueType(TypeName.DURATION, "duration"),
-        ),
+        ({"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"},
+            ValueType(TypeName.DURATION, "duration")),
         ({"type": "enum", "name": "a.E", "symbols": ["X"]}, ValueType(TypeName.TEXT, "enum a.E")),
     ],
-)
+)  # fmt: skip
 def test_scalars(said: Any, expected: ValueType) -> None:
     assert field(said).value == expected
 
@@ -89,18 +79,12 @@ def test_scalars(said: Any, expected: ValueType) -> None:
 @pytest.mark.parametrize(
     ("attributes", "scale"),
     [
-        ({"precision": 9, "scale": 2}, 2),
-        ({"precision": 9}, 0),
-        ({"precision": 4, "scale": 4}, 4),
-        ({"precision": 4, "scale": 5}, None),
-        ({"precision": 0}, None),
-        ({"precision": -1}, None),
-        ({"precision": 4, "scale": -1}, None),
-        ({"precision": "4"}, None),
-        ({"precision": True}, None),
+        ({"precision": 9, "scale": 2}, 2), ({"precision": 9}, 0), ({"precision": 4, "scale": 4}, 4),
+        ({"precision": 4, "scale": 5}, None), ({"precision": 0}, None), ({"precision": -1}, None),
+        ({"precision": 4, "scale": -1}, None), ({"precision": "4"}, None), ({"precision": True}, None),
         ({"scale": 2}, None),
     ],
-)
+)  # fmt: skip
 def test_a_decimal_that_is_not_valid_is_bytes(attributes: dict[str, Any], scale: int | None) -> None:
     found = field({"type": "bytes", "logicalType": "decimal", **attributes}).value
     assert (found.name, found.scale) == ((TypeName.BYTES, 0) if scale is None else (TypeName.DECIMAL, scale))
@@ -168,10 +152,8 @@ def test_references_define_names() -> None:
         (record({"type": "fixed", "name": "F", "size": 1.0}), "F: expected a size"),
         (record({"type": "fixed", "name": "1F", "size": 1}), "Order.f0: expected a name"),
         (record({"type": "fixed", "name": "F", "namespace": 5, "size": 1}), "Order.f0: expected a namespace"),
-        (
-            record({"type": "fixed", "name": "Order", "size": 1}),
-            'Order.f0: expected a new name in the Avro schema, got "Order"',
-        ),
+        (record({"type": "fixed", "name": "Order", "size": 1}),
+            'Order.f0: expected a new name in the Avro schema, got "Order"'),
         (record({"type": "fixed", "name": "int", "size": 1}), 'expected a new name in the Avro schema, got "int"'),
         (record(["int", "int"]), "Order.f0: expected a union of different types"),
         (record(["null", ["int"]]), "Order.f0: expected a union of different types"),
@@ -179,18 +161,14 @@ def test_references_define_names() -> None:
         ({"type": "record", "name": "R"}, "R: expected 'fields'"),
         ({"type": "record", "name": "R", "fields": {}}, "R: expected a list of fields"),
         ({"type": "record", "name": "R", "fields": [{"type": "int"}]}, "R: expected a field with a name"),
-        (
-            {"type": "record", "name": "R", "fields": [{"name": "a.b", "type": "int"}]},
-            "R: expected a field with a name",
-        ),
+        ({"type": "record", "name": "R", "fields": [{"name": "a.b", "type": "int"}]},
+            "R: expected a field with a name"),
         ({"type": "record", "name": "R", "fields": [{"name": "a"}]}, "R.a: expected 'type'"),
-        (
-            {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}] * 2},
-            "R: expected fields of different names",
-        ),
+        ({"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}] * 2},
+            "R: expected fields of different names"),
         ({"type": "record", "fields": []}, "schema: expected a name"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_valid_is_named(said: Any, problem: str) -> None:
     with pytest.raises(SchemaProblem) as raised:
         record_or_union(writer(said))

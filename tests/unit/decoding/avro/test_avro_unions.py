@@ -49,25 +49,13 @@ def test_each_branch_is_read_as_the_record_that_it_is(data: st.DataObject) -> No
     check_proven(decoder, records + [spoil(data.draw, each) for each in records if data.draw(st.booleans())])
 
 
-ORDER = {
-    "type": "record",
-    "name": "shop.Order",
-    "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": "long"}],
-}
-REFUND = {
-    "type": "record",
-    "name": "shop.Refund",
-    "fields": [{"name": "amount", "type": "long"}, {"name": "order", "type": "shop.Order"}],
-}
-BY_REFERENCE = WriterSchema(
-    1,
-    SchemaLanguage.AVRO,
-    '["shop.Order", "shop.Refund"]',
-    (
-        SchemaReference("shop.Order", "shop.Order", 1, json.dumps(ORDER)),
-        SchemaReference("shop.Refund", "shop.Refund", 1, json.dumps(REFUND)),
-    ),
-)
+ORDER = {"type": "record", "name": "shop.Order",
+    "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": "long"}]}  # fmt: skip
+REFUND = {"type": "record", "name": "shop.Refund",
+    "fields": [{"name": "amount", "type": "long"}, {"name": "order", "type": "shop.Order"}]}  # fmt: skip
+BY_REFERENCE = WriterSchema(1, SchemaLanguage.AVRO, '["shop.Order", "shop.Refund"]',
+    (SchemaReference("shop.Order", "shop.Order", 1, json.dumps(ORDER)),
+        SchemaReference("shop.Refund", "shop.Refund", 1, json.dumps(REFUND))))  # fmt: skip
 SHAPE = RecordShape(None, None, (Column("amount", ColumnType("bigint"), ("amount",)),))
 WRITTEN = Written([ORDER, REFUND])  # type: ignore[arg-type]
 
@@ -90,13 +78,10 @@ def outcomes(decoder: Decoder, found: list[bytes]) -> list[Any]:
 @pytest.mark.parametrize(
     ("schemas", "expected"),
     [
-        ((), [7, 70] * 3),
-        (("shop.Order",), [7, True] * 3),
-        (("shop.Refund", "shop.Other"), [True, 70] * 3),
-        (("shop.Refund", "shop.Order"), [7, 70] * 3),
-        (("Order",), [True, True] * 3),
+        ((), [7, 70] * 3), (("shop.Order",), [7, True] * 3), (("shop.Refund", "shop.Other"), [True, 70] * 3),
+        (("shop.Refund", "shop.Order"), [7, 70] * 3), (("Order",), [True, True] * 3),
     ],
-)
+)  # fmt: skip
 def test_a_union_of_references(schemas: tuple[str, ...], expected: list[Any]) -> None:
     decoder = avro_decoder(BY_REFERENCE, replace(SHAPE, schemas=schemas), Limits())
     assert outcomes(decoder, values()) == expected

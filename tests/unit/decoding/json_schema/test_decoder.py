@@ -19,14 +19,9 @@ from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, W
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape
 
 KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)
-SHAPE = RecordShape(
-    ("id",),
-    None,
-    (
-        Column("n", ColumnType("numeric"), ("n",), nullable=True),
-        Column("rest", ColumnType("jsonb"), ("rest",), nullable=True),
-    ),
-)
+SHAPE = RecordShape(("id",), None,
+    (Column("n", ColumnType("numeric"), ("n",), nullable=True),
+        Column("rest", ColumnType("jsonb"), ("rest",), nullable=True)))  # fmt: skip
 
 
 def decoder_of(schema: Any, *references: SchemaReference) -> JsonSchemaDecoder:
@@ -134,13 +129,9 @@ INTEGERS = RecordShape(
 )
 OF_INTEGERS: dict[str, Any] = {
     "type": "object",
-    "properties": {
-        "small": {"type": "integer"},
-        "many": {"items": {"type": "integer"}},
-        "day": {"type": "integer"},
-        "at": {"type": "integer"},
-    },
-}
+    "properties": {"small": {"type": "integer"}, "many": {"items": {"type": "integer"}}, "day": {"type": "integer"},
+        "at": {"type": "integer"}},
+}  # fmt: skip
 
 
 def test_an_integer_is_what_json_schema_calls_one_to_the_last_digit() -> None:

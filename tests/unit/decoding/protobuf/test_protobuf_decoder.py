@@ -64,14 +64,10 @@ def test_a_key_is_the_only_field_of_its_message(name: str, index: int, key: byte
 @pytest.mark.parametrize(
     ("name", "key", "code"),
     [
-        ("T", b"", "length"),
-        ("T", chunk(5, b"\xff"), "encoding"),
-        ("T", chunk(5, b"\0"), "nul"),
-        ("T", b"\x08", "syntax"),
-        ("N", b"", "null"),
-        ("W", b"", "null"),
+        ("T", b"", "length"), ("T", chunk(5, b"\xff"), "encoding"), ("T", chunk(5, b"\0"), "nul"),
+        ("T", b"\x08", "syntax"), ("N", b"", "null"), ("W", b"", "null"),
     ],
-)
+)  # fmt: skip
 def test_a_key_that_names_no_event_is_refused(name: str, key: bytes, code: str) -> None:
     with pytest.raises(Mismatch) as caught:
         key_text(writer_schema(KEYS), name)(key)

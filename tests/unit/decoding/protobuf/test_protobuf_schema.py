@@ -102,28 +102,17 @@ def test_two_versions_of_a_message_live_side_by_side() -> None:
 @pytest.mark.parametrize(
     ("text", "presence", "required", "closed"),
     [
-        (
-            'syntax = "proto2"; message A { optional int32 x = 1; optional E e = 2; } enum E { E0 = 1; }',
-            True,
-            False,
-            True,
-        ),
-        (
-            'syntax = "proto2"; message A { required int32 x = 1; optional E e = 2; } enum E { E0 = 1; }',
-            True,
-            True,
-            True,
-        ),
+        ('syntax = "proto2"; message A { optional int32 x = 1; optional E e = 2; } enum E { E0 = 1; }', True, False,
+            True),
+        ('syntax = "proto2"; message A { required int32 x = 1; optional E e = 2; } enum E { E0 = 1; }', True, True,
+            True),
         (PROTO3 + "message A { int32 x = 1; E e = 2; } enum E { E0 = 0; }", False, False, False),
         (PROTO3 + "message A { optional int32 x = 1; E e = 2; } enum E { E0 = 0; }", True, False, False),
         ('edition = "2023"; message A { int32 x = 1; E e = 2; } enum E { E0 = 0; }', True, False, False),
-        (
-            'edition = "2023"; option features.enum_type = CLOSED; enum E { E0 = 1; } '
-            "message A { int32 x = 1 [features.field_presence = LEGACY_REQUIRED]; E e = 2; }",
-            *(True, True, True),
-        ),
+        ('edition = "2023"; option features.enum_type = CLOSED; enum E { E0 = 1; } '
+            "message A { int32 x = 1 [features.field_presence = LEGACY_REQUIRED]; E e = 2; }", *(True, True, True)),
     ],
-)
+)  # fmt: skip
 def test_presence_and_enums_are_as_the_file_says(text: str, presence: bool, required: bool, closed: bool) -> None:
     x, e = message_named(schema_of(text), "A").fields
     assert e.symbols
@@ -139,16 +128,12 @@ def test_presence_and_enums_are_as_the_file_says(text: str, presence: bool, requ
         (PROTO3 + "message A {" * 50 + "}" * 50, "maximum recursion limit for nested messages"),
         (PROTO3 + "// \ud800", "expected a schema of whole characters, got a lone surrogate"),
         (NESTED_OPTION, "expected a schema that protoc compiles, it broke off with signal 6"),
-        (
-            PROTO3 + "//" + " " * 10_000_000,
-            f"expected a schema of at most {MAX_BYTES} bytes with its references, got more",
-        ),
-        (
-            PROTO3 + "message A {" + "".join(f"int32 f{n} = {n};" for n in range(1, 18_000)) + "}",
-            "the runtime of Protobuf refuses the schema",
-        ),
+        (PROTO3 + "//" + " " * 10_000_000,
+            f"expected a schema of at most {MAX_BYTES} bytes with its references, got more"),
+        (PROTO3 + "message A {" + "".join(f"int32 f{n} = {n};" for n in range(1, 18_000)) + "}",
+            "the runtime of Protobuf refuses the schema"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_schema_is_refused_in_one_line(text: str, says: str) -> None:
     start = time.monotonic()
     assert says in problem(writer(text))
@@ -211,13 +196,10 @@ def test_a_message_that_the_schema_lacks_is_named() -> None:
 @pytest.mark.parametrize(
     ("payload", "indexes", "rest"),
     [
-        (b"\x00\x08", (0,), 1),
-        (b"\x02\x00", (0,), 2),
-        (b"\x02\x02\x08", (1,), 2),
-        (b"\x04\x00\x06", (0, 3), 3),
+        (b"\x00\x08", (0,), 1), (b"\x02\x00", (0,), 2), (b"\x02\x02\x08", (1,), 2), (b"\x04\x00\x06", (0, 3), 3),
         (b"\x02\x80\x01x", (64,), 3),
     ],
-)
+)  # fmt: skip
 def test_message_indexes_are_read(payload: bytes, indexes: tuple[int, ...], rest: int) -> None:
     assert message_indexes(payload) == (indexes, rest)
 

@@ -11,12 +11,9 @@ from offset_ledger_kit.cli.main import build_parser, main
 
 AGO = {"90s": timedelta(seconds=90), "30m": timedelta(minutes=30), "1h": timedelta(hours=1), "2d": timedelta(days=2)}
 TAKING = [
-    ["check", "--data", "p"],
-    ["replay", "p"],
-    ["quarantine", "retry", "p"],
-    ["quarantine", "list", "p"],
+    ["check", "--data", "p"], ["replay", "p"], ["quarantine", "retry", "p"], ["quarantine", "list", "p"],
     ["quarantine", "dismiss", "p", "--why", "w"],
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("verb", TAKING, ids=lambda verb: verb[0])

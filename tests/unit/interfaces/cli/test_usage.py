@@ -17,36 +17,23 @@ from tests.unit.interfaces.cli.test_verbs import VERBS
     ("arguments", "message"),
     [
         (["stauts"], "there is no verb 'stauts'; did you mean status? (see: offset-ledger --help)"),
-        (
-            ["acept", "topic", "p"],
-            "there is no verb 'acept'; did you mean accept? (see: offset-ledger --help)",
-        ),
+        (["acept", "topic", "p"], "there is no verb 'acept'; did you mean accept? (see: offset-ledger --help)"),
         (["zzz"], "there is no verb 'zzz' (see: offset-ledger --help)"),
-        (
-            ["batch", "list", "p", "--limt=4"],
-            "there is no option --limt; did you mean --limit? (see: offset-ledger batch list --help)",
-        ),
+        (["batch", "list", "p", "--limt=4"],
+            "there is no option --limt; did you mean --limit? (see: offset-ledger batch list --help)"),
         (["check", "p", "q"], "'q' is one argument too many (see: offset-ledger check --help)"),
-        (
-            ["stack", "up", "--spark", "conect"],
+        (["stack", "up", "--spark", "conect"],
             "argument --spark: should be one of connect, standalone, none, found 'conect'; did you mean connect? "
-            "(see: offset-ledger stack --help)",
-        ),
-        (
-            ["replay", "p", "--partition", "-1"],
-            "argument --partition: should be a whole number from 0, found '-1' (see: offset-ledger replay --help)",
-        ),
-        (
-            ["replay", "p", "--from-offset", "-1"],
-            "argument --from-offset: should be a whole number from 0, found '-1' (see: offset-ledger replay --help)",
-        ),
-        (
-            ["replay", "p", "--limit", "0"],
-            "argument --limit: should be a whole number from 1, found '0' (see: offset-ledger replay --help)",
-        ),
+            "(see: offset-ledger stack --help)"),
+        (["replay", "p", "--partition", "-1"],
+            "argument --partition: should be a whole number from 0, found '-1' (see: offset-ledger replay --help)"),
+        (["replay", "p", "--from-offset", "-1"],
+            "argument --from-offset: should be a whole number from 0, found '-1' (see: offset-ledger replay --help)"),
+        (["replay", "p", "--limit", "0"],
+            "argument --limit: should be a whole number from 1, found '0' (see: offset-ledger replay --help)"),
         (["check"], "the following arguments are required: PIPELINE (see: offset-ledger check --help)"),
     ],
-)
+)  # fmt: skip
 def test_wrong_usage_is_one_line_with_a_suggestion(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,17 +15,8 @@ from offset_ledger.interfaces.cli.verbs import Topics
 from offset_ledger_kit.cli.main import build_parser, main
 
 HEAVY = {
-    "airflow",
-    "great_expectations",
-    "jinja2",
-    "kafka",
-    "psycopg2",
-    "pyarrow",
-    "pyspark",
-    "tabulate",
-    "tqdm",
-    "yaml",
-}
+    "airflow", "great_expectations", "jinja2", "kafka", "psycopg2", "pyarrow", "pyspark", "tabulate", "tqdm", "yaml",
+}  # fmt: skip
 
 
 def verbs(parser: ArgumentParser, before: str = "") -> Iterator[tuple[str, ArgumentParser]]:

@@ -21,12 +21,8 @@ WAITING = {
     "rejected": 1, "questions": 2, "dead_letters": 4,
 }  # fmt: skip
 PARTITION = LedgerPartition(0, 100, 0, 100, 100, NOW - 2 * HOUR, NOW - 3 * HOUR)
-READ = LedgerReading(
-    Ledger({"orders": HEAD}, {"orders": [PARTITION]}),
-    {"orders": WAITING},
-    {"orders": {"inserted": 90, "gap": 10}},
-    {"orders": {"warning": 2}},
-)
+READ = LedgerReading(Ledger({"orders": HEAD}, {"orders": [PARTITION]}), {"orders": WAITING},
+    {"orders": {"inserted": 90, "gap": 10}}, {"orders": {"warning": 2}})  # fmt: skip
 TOPIC = a_snapshot(PartitionSnapshot(0, 20, 300, 340, 1))
 
 Found = dict[tuple[str, ...], float]
@@ -97,13 +93,9 @@ def test_a_topic_that_is_gone_is_unreadable_until_it_is_retired() -> None:
 
 def test_a_pipeline_that_has_planned_nothing_lags_by_its_whole_log() -> None:
     assert of(LedgerReading(Ledger()), TOPIC) == {
-        **OF_FILE,
-        **condition("plain", "not started"),
-        ("topic_readable",): 1.0,
-        ("lag_offsets", "0"): 280,
-        ("log_changed",): 0.0,
-        ("lost_offsets",): 0,
-    }
+        **OF_FILE, **condition("plain", "not started"), ("topic_readable",): 1.0, ("lag_offsets", "0"): 280,
+        ("log_changed",): 0.0, ("lost_offsets",): 0,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

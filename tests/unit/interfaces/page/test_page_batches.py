@@ -83,14 +83,9 @@ def test_an_abandoned_batch_has_no_running_step() -> None:
 
 def test_a_person_may_decide_what_the_states_allow() -> None:
     assert {state: decisions(state) for state in State} == {
-        State.PLANNED: ("abandon",),
-        State.STAGING: ("abandon",),
-        State.STAGED: ("abandon",),
-        State.VALIDATED: ("abandon",),
-        State.REJECTED: ("approve", "abandon"),
-        State.COMMITTED: (),
-        State.ABANDONED: (),
-    }
+        State.PLANNED: ("abandon",), State.STAGING: ("abandon",), State.STAGED: ("abandon",),
+        State.VALIDATED: ("abandon",), State.REJECTED: ("approve", "abandon"), State.COMMITTED: (), State.ABANDONED: (),
+    }  # fmt: skip
 
 
 def test_every_step_of_a_window_has_a_point_and_the_last_holds_now() -> None:

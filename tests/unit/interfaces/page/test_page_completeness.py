@@ -68,12 +68,9 @@ def test_a_batch_that_began_before_the_window_covers_its_first_hours() -> None:
 
 def test_gaps_and_what_was_read_again_are_runs_of_their_own() -> None:
     rows = [
-        a_row(0, 7, records=10),
-        a_row(0, 8, records=10, quarantined=2),
-        a_row(0, 9, records=10, quarantined=1),
-        a_row(0, 10, records=8, gap=2),
-        a_row(0, 11, records=10, again=4),
-    ]
+        a_row(0, 7, records=10), a_row(0, 8, records=10, quarantined=2), a_row(0, 9, records=10, quarantined=1),
+        a_row(0, 10, records=8, gap=2), a_row(0, 11, records=10, again=4),
+    ]  # fmt: skip
     line = of_one(rows, a_position(0, 12, lag=3), {8: 2, 9: 1})
     marks = [(run.start, run.end, run.quarantined, run.gap, run.again) for run in line.runs]
     assert marks == [(0, 3, 3, 0, 0), (3, 4, 0, 2, 0), (4, 5, 0, 0, 4), (5, 6, 0, 0, 0)]

@@ -60,14 +60,9 @@ def test_without_a_dependency_for_rights_every_route_is_refused(tmp_path: Path) 
     app = create_app(Rights, partial(read_pipelines, tmp_path))
     app.dependency_overrides.clear()
     values = {
-        "name": "orders",
-        "batch_id": "1",
-        "audit_id": "1",
-        "record_id": "1",
-        "partition": "0",
-        "offset": "1",
+        "name": "orders", "batch_id": "1", "audit_id": "1", "record_id": "1", "partition": "0", "offset": "1",
         "path": "orders/1.html",
-    }
+    }  # fmt: skip
     paths = [route.path.replace(":path", "").format(**values) for route in router.routes]  # type: ignore[attr-defined]
     assert {"/", "/api/pipelines/orders/batches/1", "/api/pipelines/orders/audits/1", "/reports/orders/1.html"} < set(
         paths
@@ -259,9 +254,7 @@ def test_a_broker_that_is_unavailable_is_reported_with_its_error() -> None:
     assert cache_of(away)[0].answers([a_pipeline()]) == {"orders": BrokerAnswer(problem="Kafka at x did not answer")}
 
 
-def test_the_message_of_an_unknown_error_may_contain_secrets_and_is_not_shown(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_message_of_an_unknown_error_may_contain_secrets_and_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     def wrong() -> BrokerSnapshot:
         raise ValueError("sasl_plain_password=hunter2")
 

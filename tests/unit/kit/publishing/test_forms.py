@@ -39,17 +39,12 @@ STAMPS = (("event_id", b"new"), ("publish_at", b"2026-01-01T12:00:00.000Z"))
 @pytest.mark.parametrize(
     ("serializer", "value", "data"),
     [
-        (STRING, "\u00e4\u20ac", b"\xc3\xa4\xe2\x82\xac"),
-        (SHORT, -2, b"\xff\xfe"),
-        (INTEGER, 258, b"\x00\x00\x01\x02"),
-        (LONG, -1, b"\xff" * 8),
-        (DOUBLE, 1.5, b"\x3f\xf8" + b"\x00" * 6),
-        (DOUBLE, 2**53, b"\x43\x40" + b"\x00" * 6),
-        (BYTES, b"\x00\xff", b"\x00\xff"),
-        (JSON, {"a": ["\u00e4", 1, None]}, b'{"a":["\xc3\xa4",1,null]}'),
-        (LONG, None, None),
+        (STRING, "\u00e4\u20ac", b"\xc3\xa4\xe2\x82\xac"), (SHORT, -2, b"\xff\xfe"),
+        (INTEGER, 258, b"\x00\x00\x01\x02"), (LONG, -1, b"\xff" * 8), (DOUBLE, 1.5, b"\x3f\xf8" + b"\x00" * 6),
+        (DOUBLE, 2**53, b"\x43\x40" + b"\x00" * 6), (BYTES, b"\x00\xff", b"\x00\xff"),
+        (JSON, {"a": ["\u00e4", 1, None]}, b'{"a":["\xc3\xa4",1,null]}'), (LONG, None, None),
     ],
-)
+)  # fmt: skip
 def test_values_have_kafkas_own_forms(serializer: Serializer, value: Any, data: bytes | None) -> None:
     assert serializer.serialize(value) == data
     assert serializer.deserialize(data) == value

@@ -48,44 +48,27 @@ def test_a_partitioner_that_there_is_not(name: str) -> None:
 
 def test_dotted_names_become_kafka_pythons() -> None:
     extra = {
-        "bootstrap.servers": "a:1,b:2",
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanisms": "PLAIN",
-        "sasl.username": "me",
-        "sasl.password": "secret",
-        "group.id": "a consumer's",
-    }
+        "bootstrap.servers": "a:1,b:2", "security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN",
+        "sasl.username": "me", "sasl.password": "secret", "group.id": "a consumer's",
+    }  # fmt: skip
     assert kafka_python_settings(Connection("k", "kafka", extra=extra)) == {
-        "bootstrap_servers": ["a:1", "b:2"],
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "PLAIN",
-        "sasl_plain_username": "me",
-        "sasl_plain_password": "secret",
-    }
+        "bootstrap_servers": ["a:1", "b:2"], "security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "me", "sasl_plain_password": "secret",
+    }  # fmt: skip
 
 
 def test_librdkafka_gets_the_same_connection_under_its_names() -> None:
     extra = {
-        "bootstrap.servers": "a:1,b:2",
-        "security.protocol": "sasl_ssl",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": "me",
-        "sasl.password": "secret",
-        "ssl.ca.location": __file__,
-        "metadata.max.age.ms": "1000",
+        "bootstrap.servers": "a:1,b:2", "security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "me", "sasl.password": "secret", "ssl.ca.location": __file__, "metadata.max.age.ms": "1000",
         "group.id": "a consumer's",
-    }
+    }  # fmt: skip
     given = librdkafka_arguments(Connection("k", "kafka", extra=extra))
     assert given == {
-        "bootstrap.servers": "a:1,b:2",
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanisms": "SCRAM-SHA-512",
-        "sasl.username": "me",
-        "sasl.password": "secret",
-        "ssl.ca.location": __file__,
-        "ssl.endpoint.identification.algorithm": "https",
-        "metadata.max.age.ms": 1000,
-    }
+        "bootstrap.servers": "a:1,b:2", "security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512",
+        "sasl.username": "me", "sasl.password": "secret", "ssl.ca.location": __file__,
+        "ssl.endpoint.identification.algorithm": "https", "metadata.max.age.ms": 1000,
+    }  # fmt: skip
     off = {"bootstrap.servers": "a:1", "ssl.endpoint.identification.algorithm": ""}
     checked = librdkafka_arguments(Connection("k", "kafka", extra=off))
     assert checked["ssl.endpoint.identification.algorithm"] == "none"

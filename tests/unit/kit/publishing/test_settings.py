@@ -8,24 +8,14 @@ import pytest
 
 from offset_ledger.errors import ConfigurationError, UnsafeSettings
 from offset_ledger.outside.producer.publisher import librdkafka_settings
-from offset_ledger.outside.producer.record import (
-    Record,
-    RecordLimits,
-    RecordTooLarge,
-    fetch_bytes,
-    min_batch_bytes,
-)
+from offset_ledger.outside.producer.record import Record, RecordLimits, RecordTooLarge, fetch_bytes, min_batch_bytes
 from offset_ledger.outside.producer.settings import Danger, ProducerSettings, dotted, read_settings
 
 ALL = frozenset(Danger)
 # Settings, whether there is a transactional id, and how each refusal begins.
 REFUSED: list[tuple[dict[str, str], bool, list[str]]] = [
     ({"acks": "0"}, False, ["loss: acks=0"]),
-    (
-        {"acks": "1"},
-        False,
-        ["loss: acks=1", "duplicate: without idempotence", "reordering: without idempotence"],
-    ),
+    ({"acks": "1"}, False, ["loss: acks=1", "duplicate: without idempotence", "reordering: without idempotence"]),
     ({"acks": "1", "max.in.flight.requests.per.connection": "1"}, False, ["loss: acks=1", "duplicate:"]),
     ({"acks": "1", "retries": "0"}, False, ["loss: acks=1", "loss: retries=0"]),
     ({"acks": "1", "enable.idempotence": "true"}, False, ["loss: acks=1", "enable.idempotence=true needs acks=all"]),
@@ -34,11 +24,8 @@ REFUSED: list[tuple[dict[str, str], bool, list[str]]] = [
     ({"enable.idempotence": "true", "retries": "0"}, False, ["enable.idempotence=true needs retries"]),
     ({"retries": "0"}, False, ["loss: retries=0"]),
     ({"max.in.flight.requests.per.connection": "6"}, False, ["duplicate:", "reordering: without"]),
-    (
-        {"max.in.flight.requests.per.connection": "6", "enable.idempotence": "true"},
-        False,
-        ["enable.idempotence=true keeps the order of at most 5"],
-    ),
+    ({"max.in.flight.requests.per.connection": "6", "enable.idempotence": "true"}, False,
+        ["enable.idempotence=true keeps the order of at most 5"]),
     ({"max.in.flight.requests.per.connection": "0"}, False, ["max.in.flight.requests.per.connection=0"]),
     ({"delivery.timeout.ms": "30049"}, False, ["delivery.timeout.ms=30049 must be at least linger.ms"]),
     ({"delivery.timeout.ms": "14000", "request.timeout.ms": "5000"}, False, ["loss: delivery.timeout.ms=14000"]),
@@ -51,13 +38,10 @@ REFUSED: list[tuple[dict[str, str], bool, list[str]]] = [
     ({"acks": "2"}, False, ["acks=2 should be one of all, 0, 1"]),
     ({"compression.type": "zip"}, False, ["compression.type=zip should be one of none, gzip, snappy, lz4, zstd"]),
     ({"linger.ms": "soon"}, False, ["linger.ms=soon should be a whole number"]),
-    (
-        {"transaction.timeout.ms": str(2**31)},
-        True,
-        ["transaction.timeout.ms=2147483648 should be a whole number up to 21"],
-    ),
+    ({"transaction.timeout.ms": str(2**31)}, True,
+        ["transaction.timeout.ms=2147483648 should be a whole number up to 21"]),
     ({"linger": "5"}, False, ["linger is no setting of a producer; is linger.ms meant?"]),
-]
+]  # fmt: skip
 
 
 def refusals(given: dict[str, str], transactional: bool, allow: frozenset[str] = frozenset()) -> list[str]:

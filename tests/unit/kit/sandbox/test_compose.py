@@ -185,12 +185,9 @@ def test_the_connections_lead_to_the_services() -> None:
         database = parse_connection("postgres_default", values["AIRFLOW_CONN_POSTGRES_DEFAULT"])
         wanted = environment("postgres")
         assert postgres_arguments(database) == {
-            "host": "postgres",
-            "port": 5432,
-            "dbname": wanted["POSTGRES_DB"],
-            "user": wanted["POSTGRES_USER"],
+            "host": "postgres", "port": 5432, "dbname": wanted["POSTGRES_DB"], "user": wanted["POSTGRES_USER"],
             "password": wanted["POSTGRES_PASSWORD"],
-        }
+        }  # fmt: skip
         registry = parse_connection("registry_default", values["AIRFLOW_CONN_REGISTRY_DEFAULT"])
         (port,) = SERVICES["registry"]["ports"]
         assert registry_settings(registry).urls == (f"http://registry:{port.split(':')[-1]}{API}",)
@@ -235,13 +232,8 @@ def test_the_commands_of_airflow_exist(tmp_path: Path) -> None:
         "import json, sys\nfrom airflow.cli import cli_parser\n"
         "parser = cli_parser.get_parser()\nfor call in json.loads(sys.argv[1]): parser.parse_args(call)"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program, json.dumps(calls)],
-        env={**os.environ, "AIRFLOW_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program, json.dumps(calls)],
+        env={**os.environ, "AIRFLOW_HOME": str(tmp_path)}, capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 

@@ -14,32 +14,23 @@ from offset_ledger_kit.sandbox.jars import Artifact, Bundle, artifact_name, fetc
 from offset_ledger_kit.sandbox.java import find_java
 from offset_ledger_kit.sandbox.process import silent
 
-SETTINGS = """<ivysettings><settings defaultResolver="here"/><resolvers>
-<filesystem name="here" m2compatible="true">
-<ivy pattern="{root}/[organisation]/[module]/[revision]/[module]-[revision].pom"/>
-<artifact pattern="{root}/[organisation]/[module]/[revision]/[artifact]-[revision].[ext]"/>
-</filesystem></resolvers></ivysettings>"""
 POM = """<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId><artifactId>{name}</artifactId>
 <version>1.0</version><packaging>jar</packaging><dependencies>{needs}</dependencies></project>"""
 NEED = "<dependency><groupId>org.example</groupId><artifactId>{name}</artifactId><version>1.0</version></dependency>"
 
 
 @pytest.fixture
-def repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A cache that is empty and a Maven repository in a folder: ``whole`` needs ``part`` and ``shipped``."""
-    root = tmp_path / "repository"
+def repository(maven: Path) -> Path:
+    """A Maven repository in a folder: ``whole`` needs ``part`` and ``shipped``."""
     for name, needs in {"whole": ("part", "shipped"), "part": (), "shipped": ()}.items():
-        folder = root / "org" / "example" / name / "1.0"
+        folder = maven / "org" / "example" / name / "1.0"
         folder.mkdir(parents=True)
         (folder / f"{name}-1.0.pom").write_text(
             POM.format(name=name, needs="".join(NEED.format(name=need) for need in needs))
         )
         with zipfile.ZipFile(folder / f"{name}-1.0.jar", "w") as jar:
             jar.writestr("name.txt", name)
-    (tmp_path / "settings.xml").write_text(SETTINGS.format(root=root))
-    monkeypatch.setenv("OFFSET_LEDGER_IVY_SETTINGS", str(tmp_path / "settings.xml"))
-    monkeypatch.setenv("OFFSET_LEDGER_CACHE", str(tmp_path / "cache"))
-    return root
+    return maven
 
 
 def bundle(version: str = "1.0", without: frozenset[str] = frozenset()) -> Bundle:
@@ -47,15 +38,12 @@ def bundle(version: str = "1.0", without: frozenset[str] = frozenset()) -> Bundl
 
 
 @pytest.mark.usefixtures("repository")
-def test_a_bundle_comes_with_what_it_needs() -> None:
-    jars = fetch(bundle(), find_java(), silent)
-    assert [jar.name for jar in jars] == ["part-1.0.jar", "shipped-1.0.jar", "whole-1.0.jar"]
-
-
-@pytest.mark.usefixtures("repository")
-def test_what_is_there_already_is_left_out() -> None:
-    jars = fetch(bundle(without=frozenset({"shipped"})), find_java(), silent)
-    assert [jar.name for jar in jars] == ["part-1.0.jar", "whole-1.0.jar"]
+@pytest.mark.parametrize("without", [set(), {"shipped"}])
+def test_a_bundle_comes_with_what_it_needs_but_for_what_is_there_already(without: set[str]) -> None:
+    jars = fetch(bundle(without=frozenset(without)), find_java(), silent)
+    assert [jar.name for jar in jars] == [
+        f"{each}-1.0.jar" for each in ("part", "shipped", "whole") if {each} != without
+    ]
 
 
 @pytest.mark.usefixtures("repository")
@@ -63,17 +51,13 @@ def test_the_second_time_nothing_is_fetched() -> None:
     said: list[str] = []
     first = fetch(bundle(), find_java(), said.append)
     assert fetch(bundle(), find_java(), said.append) == first
-    assert said == [
-        "fetching whole-1.0 (once)",
-        jars.unpinned_line("whole-1.0.jar"),
-    ]
+    assert said == ["fetching whole-1.0 (once)", jars.unpinned_line("whole-1.0.jar")]
 
 
 @pytest.fixture
 def pinned(repository: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Our checksums of the jars of the repository, as they are now."""
     digests = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in repository.rglob("*.jar")}
-    monkeypatch.setattr(jars, "known", lambda: digests)
     monkeypatch.setattr(jars, "known", lambda: digests)
     return digests
 

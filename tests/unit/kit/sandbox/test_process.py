@@ -16,23 +16,15 @@ import pytest
 from offset_ledger.errors import StackError
 from offset_ledger_kit.sandbox.process import Daemon, Launch, run, silent
 
-SLEEP = [sys.executable, "-c", "import time; time.sleep(300)"]
-DEAF = [
-    sys.executable,
-    "-c",
-    "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(300)",
-]
-POLITE = [
-    sys.executable,
-    "-c",
-    "import signal, time, sys; signal.signal(15, lambda *_: sys.exit(print('asked to end', flush=True))); "
-    "print('ready', flush=True); time.sleep(300)",
-]
-PARENT = [
-    sys.executable,
-    "-c",
-    "import subprocess, time; subprocess.Popen(['sleep', '300']); print('born', flush=True); time.sleep(300)",
-]
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-c", f"import signal, subprocess, sys, time; {program}; time.sleep(300)"]
+
+
+SLEEP = python("pass")
+DEAF = python("signal.signal(15, signal.SIG_IGN); print('deaf', flush=True)")
+POLITE = python("signal.signal(15, lambda *_: sys.exit(print('asked to end', flush=True))); print('ready', flush=True)")
+PARENT = python("subprocess.Popen(['sleep', '300']); print('born', flush=True)")
 
 
 @pytest.fixture

@@ -15,11 +15,6 @@ from offset_ledger_kit.sandbox.java import find_java
 from offset_ledger_kit.sandbox.process import silent
 from offset_ledger_kit.sandbox.registry import APICURIO_VERSION, registry_program
 
-SETTINGS = """<ivysettings><settings defaultResolver="here"/><resolvers>
-<filesystem name="here" m2compatible="true">
-<ivy pattern="{root}/[organisation]/[module]/[revision]/[module]-[revision].pom"/>
-<artifact pattern="{root}/[organisation]/[module]/[revision]/[artifact]-[revision](-[classifier]).[ext]"/>
-</filesystem></resolvers></ivysettings>"""
 NAME = "apicurio-registry-app"
 POM = f"""<project><modelVersion>4.0.0</modelVersion><groupId>io.apicurio</groupId><artifactId>{NAME}</artifactId>
 <version>{APICURIO_VERSION}</version><packaging>jar</packaging><dependencies><dependency><groupId>org.example</groupId>
@@ -27,9 +22,9 @@ POM = f"""<project><modelVersion>4.0.0</modelVersion><groupId>io.apicurio</group
 
 
 @pytest.fixture
-def archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def archive(monkeypatch: pytest.MonkeyPatch, maven: Path) -> Path:
     """The archive of a repository in a folder, whose artifact needs others that are not fetched."""
-    folder = tmp_path / "repository" / "io" / "apicurio" / NAME / APICURIO_VERSION
+    folder = maven / "io" / "apicurio" / NAME / APICURIO_VERSION
     folder.mkdir(parents=True)
     (folder / f"{NAME}-{APICURIO_VERSION}.pom").write_text(POM)
     path = folder / f"{NAME}-{APICURIO_VERSION}-all.tar.gz"
@@ -40,9 +35,6 @@ def archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
             packed.addfile(entry, io.BytesIO(name.encode()))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     monkeypatch.setattr(jars, "known", lambda: {path.name: digest})
-    (tmp_path / "settings.xml").write_text(SETTINGS.format(root=tmp_path / "repository"))
-    monkeypatch.setenv("OFFSET_LEDGER_IVY_SETTINGS", str(tmp_path / "settings.xml"))
-    monkeypatch.setenv("OFFSET_LEDGER_CACHE", str(tmp_path / "cache"))
     return path
 
 

@@ -18,14 +18,10 @@ MB, GB, MIB = 10**6, 10**9, 2**20
 @pytest.mark.parametrize(
     ("brokers", "durability", "factor", "min_insync", "away"),
     [
-        (1, Durability.USUAL, 1, 1, 0),
-        (2, Durability.USUAL, 2, 2, 0),
-        (3, Durability.USUAL, 3, 2, 1),
-        (9, Durability.USUAL, 3, 2, 1),
-        (9, Durability.STRICT, 3, 3, 0),
-        (9, Durability.DEVELOPMENT, 1, 1, 0),
+        (1, Durability.USUAL, 1, 1, 0), (2, Durability.USUAL, 2, 2, 0), (3, Durability.USUAL, 3, 2, 1),
+        (9, Durability.USUAL, 3, 2, 1), (9, Durability.STRICT, 3, 3, 0), (9, Durability.DEVELOPMENT, 1, 1, 0),
     ],
-)
+)  # fmt: skip
 def test_copies_follow_the_brokers_and_the_durability(
     brokers: int, durability: Durability, factor: int, min_insync: int, away: int
 ) -> None:
@@ -105,18 +101,15 @@ def test_disk_counts_every_copy_and_the_longest_stay() -> None:
         (CLASSIC, "min.insync.replicas", "reading goes on while one of 3 copies lives"),
         (replace(CLASSIC, min_insync=3), "min.insync.replicas", "one broker away stops writing"),
         (replace(CLASSIC, min_insync=1), "min.insync.replicas", "the leader alone"),
-        (
-            replace(CLASSIC, min_insync=4),
-            "min.insync.replicas",
-            "taken for 3: one broker away stops writing with acks=all",
-        ),
+        (replace(CLASSIC, min_insync=4), "min.insync.replicas",
+            "taken for 3: one broker away stops writing with acks=all"),
         (CLASSIC, "retention.ms", "at least 7 days and up to 17 days: its segment takes records for 10 days"),
         (CLASSIC, "retention.bytes", "all copies take up to 5.1 GB"),
         (replace(CLASSIC, retention_bytes=GB), "retention.bytes", "whichever is reached first deletes"),
         (replace(CLASSIC, retention=None), "retention.ms", "time deletes nothing"),
         (replace(CLASSIC, cleanup_policy="compact"), "cleanup.policy", "the key has to be the event id"),
     ],
-)
+)  # fmt: skip
 def test_what_a_setting_gives(topic: TopicSettings, setting: str, text: str) -> None:
     (gives,) = (gives for name, _, gives in explain(topic) if name == setting)
     assert text in gives
@@ -137,15 +130,10 @@ def test_the_largest_number_of_kafka_is_for_ever() -> None:
 
 def test_the_settings_are_what_kafka_takes() -> None:
     assert CLASSIC.configs() == {
-        "cleanup.policy": "delete",
-        "max.message.bytes": "1048588",
-        "min.insync.replicas": "2",
-        "retention.bytes": "-1",
-        "retention.ms": "604800000",
-        "segment.bytes": "1000000000",
-        "segment.ms": "31536000000",
+        "cleanup.policy": "delete", "max.message.bytes": "1048588", "min.insync.replicas": "2", "retention.bytes": "-1",
+        "retention.ms": "604800000", "segment.bytes": "1000000000", "segment.ms": "31536000000",
         "unclean.leader.election.enable": "false",
-    }
+    }  # fmt: skip
 
 
 def test_sizes_and_spans_are_read_and_shown() -> None:

@@ -59,6 +59,10 @@ def marks(lines: tuple[Line, ...]) -> list[str]:
     return [f"{'!' if mark.matters else '+'} {mark.text}" for line in lines for mark in line.marks]
 
 
+def marks_of(of_file: Column, said: SchemaField, form: Format = Format.AVRO) -> list[str]:
+    return marks(compare(pipeline(of_file, form=form), [known(said)], Table(None, {})))
+
+
 WRITE_JSONB = "records are quarantined; write jsonb, or the path of a value in it"
 
 
@@ -74,11 +78,8 @@ WRITE_JSONB = "records are quarantined; write jsonb, or the path of a value in i
         (field(LONG), column("numeric(20,2)"), "values from 10^18 on are quarantined; write bigint"),
         (field(INT), column("real"), "values above 2^24 that it cannot hold are quarantined; write integer"),
         (field(INT), column("double precision"), None),
-        (
-            field(LONG),
-            column("double precision"),
-            "values above 2^53 that it cannot hold are quarantined; write bigint",
-        ),
+        (field(LONG), column("double precision"),
+            "values above 2^53 that it cannot hold are quarantined; write bigint"),
         (field(DOUBLE), column("real"), "values that a real cannot hold are quarantined; write double precision"),
         (field(DECIMAL), column("numeric"), None),
         (field(DECIMAL), column("numeric(12,2)"), None),
@@ -89,60 +90,41 @@ WRITE_JSONB = "records are quarantined; write jsonb, or the path of a value in i
         (field(STRING), column("timestamptz"), None),
         (field(STRING), column("bigint"), "records are quarantined (expected integer, got string)"),
         (field(DOUBLE), column("numeric"), "records are quarantined (expected a decimal or an integer, got double)"),
-        (
-            field(LOCAL),
-            column("timestamptz"),
+        (field(LOCAL), column("timestamptz"),
             "records are quarantined (expected timestamp, got local-timestamp-millis: a local timestamp has no time"
-            " zone)",
-        ),
+            " zone)"),
         (field(None, "map"), column("jsonb"), None),
         (field(None, "map"), column("text"), WRITE_JSONB),
         (field(None, "union of string, long"), column("text"), None),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_type_of_the_schema_and_one_of_the_file(said: SchemaField, of_file: Column, mark: str | None) -> None:
-    lines = compare(pipeline(of_file), [known(said)], Table(None, {}))
-
     args = f"({','.join(map(str, of_file.type.args))})" if of_file.type.args else ""
     expected = [f"! {said.shown} in the schema, {of_file.type.name}{args} in the file: {mark}"] if mark else []
-    assert marks(lines) == expected
+    assert marks_of(of_file, said) == expected
 
 
 @pytest.mark.parametrize(
     ("said", "of_file", "mark"),
     [
         (field(LONG, nullable=True), column("bigint", nullable=True), None),
-        (
-            field(LONG, nullable=True),
-            column("bigint"),
-            "can be null or missing in the schema, not nullable in the file: such records are quarantined",
-        ),
+        (field(LONG, nullable=True), column("bigint"),
+            "can be null or missing in the schema, not nullable in the file: such records are quarantined"),
         (field(LONG, path="f.x"), column("jsonb"), None),
         (field(LONG, path="f.x"), column("text"), f"a record in the schema, text in the file: {WRITE_JSONB}"),
         (field(None, "map"), column("text", path="f.x"), None),
-        (
-            field(LONG),
-            column("text", path="f.x"),
-            "a path into long, which has no fields: records are quarantined",
-        ),
+        (field(LONG), column("text", path="f.x"), "a path into long, which has no fields: records are quarantined"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_nulls_and_paths(said: SchemaField, of_file: Column, mark: str | None) -> None:
-    lines = compare(pipeline(of_file), [known(said)], Table(None, {}))
-
-    assert marks(lines) == ([f"! {mark}"] if mark else [])
+    assert marks_of(of_file, said) == ([f"! {mark}"] if mark else [])
 
 
 def test_a_map_of_protobuf_has_no_path_into_it() -> None:
-    lines = compare(
-        pipeline(column("text", path="f.x"), form=Format.PROTOBUF),
-        [known(field(None, "map<string, int64>"))],
-        Table(None, {}),
-    )
-
-    assert marks(lines) == ["! a path into map<string, int64>, which has no fields: records are quarantined"]
+    found = marks_of(column("text", path="f.x"), field(None, "map<string, int64>"), Format.PROTOBUF)
+    assert found == ["! a path into map<string, int64>, which has no fields: records are quarantined"]
 
 
 @pytest.mark.parametrize(
@@ -155,9 +137,8 @@ def test_a_map_of_protobuf_has_no_path_into_it() -> None:
     ],
 )
 def test_a_number_of_json(type_: str, mark: str | None) -> None:
-    lines = compare(pipeline(column(type_), form=Format.JSON_SCHEMA), [known(field(NUMBER))], Table(None, {}))
-
-    assert marks(lines) == ([f"! number in the schema, {type_} in the file: {mark}"] if mark else [])
+    found = marks_of(column(type_), field(NUMBER), Format.JSON_SCHEMA)
+    assert found == ([f"! number in the schema, {type_} in the file: {mark}"] if mark else [])
 
 
 def test_what_the_schema_lacks_and_what_the_file_lacks() -> None:
@@ -198,12 +179,9 @@ def test_what_the_table_lacks() -> None:
         "! it is a view, and rows go into a table",
     ]
     assert [(line.column, line.file, line.table) for line in lines] == [
-        ("event_id", "text", "text"),
-        ("publish_at", "timestamp with time zone", ""),
-        ("amount", "bigint", ""),
-        ("extra", "", "integer"),
-        ("", "", ""),
-    ]
+        ("event_id", "text", "text"), ("publish_at", "timestamp with time zone", ""), ("amount", "bigint", ""),
+        ("extra", "", "integer"), ("", "", ""),
+    ]  # fmt: skip
     evolving = compare(pipeline(amount, evolve=Evolve.ADD_COLUMNS), [], replace(of_table, misfits=(MISSING,)))
     assert marks(evolving) == [
         "+ column amount bigint is missing: the next commit runs ALTER TABLE public.orders ADD COLUMN amount bigint"
@@ -230,20 +208,13 @@ def moved(path: str, *aliases: str) -> Column:
     [
         (moved("total"), "amount", "! renamed to $.amount: write path: $.amount, aliases: [$.total]"),
         (moved("total", "sum"), "amount", "! renamed to $.amount: write path: $.amount, aliases: [$.total, $.sum]"),
-        (
-            moved("amount"),
-            "amount",
-            "+ $.total before, as the schema says: for such records write aliases: [$.total]",
-        ),
-        (
-            moved("amount", "sum"),
-            "amount",
-            "+ $.total before, as the schema says: for such records write aliases: [$.sum, $.total]",
-        ),
+        (moved("amount"), "amount", "+ $.total before, as the schema says: for such records write aliases: [$.total]"),
+        (moved("amount", "sum"), "amount",
+            "+ $.total before, as the schema says: for such records write aliases: [$.sum, $.total]"),
         (moved("amount", "total"), "amount", None),
         (moved("value", "amount", "total"), "amount", None),
     ],
-)
+)  # fmt: skip
 def test_a_field_that_the_schema_calls_renamed(of_file: Column, said: str, mark: str | None) -> None:
     renamed = replace(field(LONG, path=said), aliases=(("total",),))
 

@@ -17,16 +17,8 @@ from offset_ledger.outside.connections import environment_name
 from offset_ledger.pipeline_file.pipeline import Limits, Pipeline, Quality, RecordShape, Target
 from offset_ledger.pipeline_file.source import Source
 
-PIPELINE = Pipeline(
-    "orders",
-    Source("kafka_default", "orders"),
-    RecordShape(None, None, ()),
-    Target("postgres_default", "public", "orders"),
-    Quality(),
-    Limits(),
-    Path("orders.yaml"),
-    "hash",
-)
+PIPELINE = Pipeline("orders", Source("kafka_default", "orders"), RecordShape(None, None, ()),
+    Target("postgres_default", "public", "orders"), Quality(), Limits(), Path("orders.yaml"), "hash")  # fmt: skip
 
 
 @pytest.mark.parametrize(

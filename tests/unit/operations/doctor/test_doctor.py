@@ -63,17 +63,11 @@ NEEDED = ["apache-airflow>=3.1", "kafka-python<4,>=3.0.12", "fastavro>=1.9; extr
 def test_packages_of_a_wrong_version_and_missing_ones() -> None:
     good = {"apache-airflow": "3.3.2", "kafka-python": "3.0.12"}
     (fine,) = installation.fitting_packages(NEEDED, good)
-    assert (fine.level, fine.text) == (
-        Level.OK,
-        "every required package has a version that fits, Airflow 3.3.2",
-    )
+    assert (fine.level, fine.text) == (Level.OK, "every required package has a version that fits, Airflow 3.3.2")
     (old,) = installation.fitting_packages(NEEDED, good | {"kafka-python": "3.0.11"})
     assert (old.subject, old.level, old.text.partition(",")[0]) == ("package kafka-python", Level.PROBLEM, "3.0.11")
     (missing,) = installation.fitting_packages(NEEDED, {"kafka-python": "3.0.12"})
-    assert (missing.text, missing.remedy) == (
-        "not installed, expected >=3.1",
-        "pip install 'apache-airflow>=3.1'",
-    )
+    assert (missing.text, missing.remedy) == ("not installed, expected >=3.1", "pip install 'apache-airflow>=3.1'")
 
 
 @pytest.mark.parametrize(
@@ -155,12 +149,8 @@ def test_a_failure_or_a_hang_ends_its_own_check_only_and_those_that_need_it() ->
     finally:
         never.set()
     assert found == [
-        ("hang", "problem", "no answer within 2 s"),
-        ("fail", "ok", "so far"),
-        ("fail", "problem", "BrokerUnavailable: gone; look"),
-        ("after", "skipped", "not checked, because of: fail"),
-        ("behind", "skipped", "not checked, because of: after"),
-        ("crash", "warning", "soon"),
-        ("crash", "problem", "ZeroDivisionError: x"),
-        ("last", "ok", "done"),
-    ]
+        ("hang", "problem", "no answer within 2 s"), ("fail", "ok", "so far"),
+        ("fail", "problem", "BrokerUnavailable: gone; look"), ("after", "skipped", "not checked, because of: fail"),
+        ("behind", "skipped", "not checked, because of: after"), ("crash", "warning", "soon"),
+        ("crash", "problem", "ZeroDivisionError: x"), ("last", "ok", "done"),
+    ]  # fmt: skip

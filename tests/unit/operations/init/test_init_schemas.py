@@ -110,11 +110,7 @@ def test_a_proto_message_has_the_columns_of_the_messages_that_were_sampled() -> 
     source = replace(SOURCE, format=Format.PROTOBUF)
     made = proposal(source, sample(framed(7, b"\x02\x02" + b"\x0a\x01a\x18\x05")), schema)
     assert made.record.event_id == ("id",)
-    assert shown(made) == {
-        "amount": ("bigint", True),
-        "total": ("numeric(20,0)", False),
-        "tags": ("jsonb", False),
-    }
+    assert shown(made) == {"amount": ("bigint", True), "total": ("numeric(20,0)", False), "tags": ("jsonb", False)}
     decoded = compile_decoder(made.source, made.record, Limits(), SampledSchemas(source, (schema,)).lookup)
     outcome = decoded.decode(framed(7, b"\x02\x02" + b"\x0a\x01a\x18\x05"), None, NOON)
     assert isinstance(outcome, DecodedRow)

@@ -58,12 +58,8 @@ def test_every_file_has_an_owner_and_is_used() -> None:
     whole = set(re.findall(read + r'"([^"]+)"', code))
     begun = re.findall(read + r'f"([^"{]+)', code)
     folders = (
-        "migrations/",
-        "verify/",
-        "verify_append/",
-        "verify_beside/",
-        "verify_topic/",
-    )  # read as a whole, in the order of their numbers
+        "migrations/", "verify/", "verify_append/", "verify_beside/", "verify_topic/",
+    )  # read as a whole, in the order of their numbers  # fmt: skip
     assert {name for name in names - whole if not name.startswith((*begun, *folders))} == set()
     assert whole <= names
 
@@ -71,12 +67,9 @@ def test_every_file_has_an_owner_and_is_used() -> None:
 @pytest.mark.parametrize(
     ("source", "count"),
     [
-        ('x = "SELECT 1"', 1),
-        ('x = f"UPDATE {table} SET a = 1"', 1),
-        ('x = "-- why\\nDELETE FROM a"', 1),
-        ('"""Create nothing."""\nx = "Select a pipeline"', 0),
-        ('"""SELECT is in a docstring."""', 0),
+        ('x = "SELECT 1"', 1), ('x = f"UPDATE {table} SET a = 1"', 1), ('x = "-- why\\nDELETE FROM a"', 1),
+        ('"""Create nothing."""\nx = "Select a pipeline"', 0), ('"""SELECT is in a docstring."""', 0),
     ],
-)
+)  # fmt: skip
 def test_a_statement_is_known_by_its_first_word(source: str, count: int) -> None:
     assert len(list(statements(source))) == count

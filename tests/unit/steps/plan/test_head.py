@@ -110,16 +110,10 @@ def test_the_same_topic_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("widths", "limit", "turn", "shares"),
     [
-        ([], 10, 0, ()),
-        ([5, 5], 100, 0, (5, 5)),
-        ([100, 1, 1], 10, 0, (8, 1, 1)),
-        ([100, 100], 7, 0, (4, 3)),
-        ([100, 100], 7, 1, (3, 4)),
-        ([9, 9, 9], 2, 0, (1, 1, 0)),
-        ([9, 9, 9], 2, 2, (1, 0, 1)),
-        ([0, 9], 3, 0, (0, 3)),
+        ([], 10, 0, ()), ([5, 5], 100, 0, (5, 5)), ([100, 1, 1], 10, 0, (8, 1, 1)), ([100, 100], 7, 0, (4, 3)),
+        ([100, 100], 7, 1, (3, 4)), ([9, 9, 9], 2, 0, (1, 1, 0)), ([9, 9, 9], 2, 2, (1, 0, 1)), ([0, 9], 3, 0, (0, 3)),
     ],
-)
+)  # fmt: skip
 def test_fair_shares(widths: list[int], limit: int, turn: int, shares: tuple[int, ...]) -> None:
     assert fair_shares(widths, limit, turn) == shares
 

@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from offset_ledger.steps.report.step import BatchResults, build_data_docs
 from offset_ledger.steps.validate.suite import SuiteAction
 from offset_ledger.steps.validate.verdict import Comparison, ExpectationResult, GateVerdict, Standing
 from tests.paths import ROOT
+from tests.unit.steps.report.pages import Page
 
 MARKUP = "<script>alert('&')</script>"
 FINDING = ExpectationResult(
@@ -50,34 +50,9 @@ def kept(verdict: GateVerdict) -> dict[str, Any]:
     return {**json.loads(verdict.to_json()), "great_expectations": verdict.gx_result}
 
 
-RESULTS = BatchResults(
-    pipeline="flights",
-    batch_id=42,
-    kind="head",
-    state="rejected",
-    engine="process",
-    engine_reason="12 offsets, fewer than <b>10,000",
-    validated_at=datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC),
-    verdict=kept(VERDICT),
-    ranges=[OffsetRange(3, 1000, 2020)],
-    refusals={"syntax": 2, MARKUP: 17},
-)
-
-
-class Page(HTMLParser):
-    """The tags with their attributes, and the text, of a page."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.feed(path.read_text())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(" ".join(data.split()))
+RESULTS = BatchResults(pipeline="flights", batch_id=42, kind="head", state="rejected", engine="process",
+    engine_reason="12 offsets, fewer than <b>10,000", validated_at=datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC),
+    verdict=kept(VERDICT), ranges=[OffsetRange(3, 1000, 2020)], refusals={"syntax": 2, MARKUP: 17})  # fmt: skip
 
 
 def test_the_page_shows_the_verdict_and_escapes_every_value(tmp_path: Path) -> None:
@@ -152,7 +127,7 @@ def test_the_files_of_the_oldest_batches_are_forgotten(tmp_path: Path) -> None:
     for batch_id in (9, 100, 8, 10):
         build_data_docs(replace(RESULTS, batch_id=batch_id), tmp_path, history=3)
     assert {path.name for path in (tmp_path / "flights").iterdir()} == {
-        *("9.html", "9.json", "10.html", "10.json", "100.html", "100.json"),
+        *("9.html", "9.json", "10.html", "10.json", "100.html", "100.json")
     }
 
 
@@ -167,7 +142,7 @@ def test_the_page_shows_comparisons_and_decisions(tmp_path: Path) -> None:
     assert "script" not in [tag for tag, _ in page.tags]
     assert f"Approved by {MARKUP}, 2013-01-02 04:00:00 UTC: seen" in page.text
     assert [text for text in page.text if text in ("unusual", "not compared", "too few")] == [
-        *("unusual", "too few", "not compared"),
+        *("unusual", "too few", "not compared")
     ]
 
 

@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from offset_ledger.steps.report.timeline import (
     build_day,
     build_timeline,
 )
+from tests.unit.steps.report.pages import Page
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MARKUP = "<script>alert('&')</script>"
@@ -72,16 +72,11 @@ def test_each_rule_has_its_results_over_the_batches_that_it_validated() -> None:
 
 def test_the_metrics_count_what_is_committed_and_are_json() -> None:
     assert json.loads(json.dumps(TIMELINE.metrics())) == {
-        "batches": {"rejected": 1, "approved": 1, "abandoned": 1, "committed": 1},
-        "records": 200,
-        "quarantined": 30,
-        "quarantined_share": 0.15,
-        "reasons": {"syntax": 20, MARKUP: 10},
-        "failed_rules": {"a": 2, "b": 1},
-        "newest_record": "2026-01-01T12:00:00+00:00",
-        "every_partition_up_to": "2026-01-01T11:00:00+00:00",
+        "batches": {"rejected": 1, "approved": 1, "abandoned": 1, "committed": 1}, "records": 200, "quarantined": 30,
+        "quarantined_share": 0.15, "reasons": {"syntax": 20, MARKUP: 10}, "failed_rules": {"a": 2, "b": 1},
+        "newest_record": "2026-01-01T12:00:00+00:00", "every_partition_up_to": "2026-01-01T11:00:00+00:00",
         "waiting_batch": 4,
-    }
+    }  # fmt: skip
 
 
 def test_a_batch_of_lost_offsets_has_a_verdict_without_counts() -> None:
@@ -111,15 +106,10 @@ def test_bars_of_nothing_and_of_nothing_but_zero(values: list[float | None], min
 
 def test_numbers_for_people() -> None:
     assert [short(value) for value in (0, 7, 999, 12_345, 1_234_567, 2e9)] == [
-        "0",
-        "7",
-        "999",
-        "12.3 k",
-        "1.23 M",
-        "2 G",
-    ]
+        "0", "7", "999", "12.3 k", "1.23 M", "2 G",
+    ]  # fmt: skip
     assert [span(value) for value in (None, 0.5, 59, 90, 7_200, 200_000)] == [
-        *("–", "0.5 s", "59 s", "1 min 30 s", "2 h", "2 d 8 h"),
+        *("–", "0.5 s", "59 s", "1 min 30 s", "2 h", "2 d 8 h")
     ]
     assert [span(value) for value in (4_800, 86_399.9, 417_312_000)] == ["1 h 20 min", "24 h", "4,830 d"]
     assert [short(value) for value in (999.7, 999_900)] == ["1,000", "1,000 k"]
@@ -130,32 +120,6 @@ def test_numbers_for_people() -> None:
 
 
 # -- pages -----------------------------------------------------------------------------------------------------
-
-
-class Page(HTMLParser):
-    """The tags with their attributes, and the text, of a page."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.raw = path.read_text()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.feed(self.raw)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(" ".join(data.split()))
-
-    @property
-    def links(self) -> set[str | None]:
-        found = {attributes.get("src") or attributes.get("href") for _, attributes in self.tags}
-        return found - {None, "data:,"}
-
-    @property
-    def shown(self) -> str:
-        return " ".join(text for text in self.text if text)
 
 
 def check_offline(page: Page) -> None:

@@ -20,15 +20,9 @@ from offset_ledger.pipeline_file.source import Format, SchemaFile, Source
 from offset_ledger.steps.stage.unread_fields import MAX_PATHS, SAMPLE, EvenSample, UnreadFields
 
 TEXT = ColumnType("text")
-SHAPE = RecordShape(
-    ("id",),
-    ("at",),
-    (
-        Column("city", TEXT, ("place", "city"), True, aliases=(("town",),)),
-        Column("tags", ColumnType("jsonb"), ("tags",), True),
-    ),
-    delete_when=FieldCondition(("op",), "d"),
-)
+SHAPE = RecordShape(("id",), ("at",),
+    (Column("city", TEXT, ("place", "city"), True, aliases=(("town",),)),
+        Column("tags", ColumnType("jsonb"), ("tags",), True)), delete_when=FieldCondition(("op",), "d"))  # fmt: skip
 
 
 def rows(values: list[bytes], deleted: tuple[int, ...] = ()) -> pa.Table:
@@ -144,11 +138,8 @@ def test_each_message_of_a_proto_file_has_its_own_fields() -> None:
 
 
 def test_each_branch_of_a_union_has_its_own_fields() -> None:
-    order = {
-        "type": "record",
-        "name": "Order",
-        "fields": [{"name": "id", "type": "string"}, {"name": "new", "type": "int"}],
-    }
+    order = {"type": "record", "name": "Order",
+        "fields": [{"name": "id", "type": "string"}, {"name": "new", "type": "int"}]}  # fmt: skip
     fields = [{"name": "town", "type": "string"}, {"name": "deep", "type": {"type": "array", "items": "int"}}]
     union = json.dumps(["null", order, {"type": "record", "name": "Payment", "fields": fields}])
     known = {1: WriterSchema(1, SchemaLanguage.AVRO, union)}

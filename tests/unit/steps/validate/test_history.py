@@ -47,12 +47,7 @@ STEADY = every(15, 7, 100, 100, 100)  # the first only says where the second beg
         (profile(105, 900), every(15, 7, 100, 900, 900, 900, 900, 900), USUAL, "3,600 records an hour, usually 3,600"),
         # late records do not turn time back
         (profile(60, 100), [profile(30, 9), *STEADY], USUAL, "400 records an hour, usually 400"),
-        (
-            profile(60, 100),
-            STEADY[:3],
-            NOT_COMPARED,
-            "not compared: 2 earlier batches, and at least 3 are needed",
-        ),
+        (profile(60, 100), STEADY[:3], NOT_COMPARED, "not compared: 2 earlier batches, and at least 3 are needed"),
         (profile(60, 100), [], NOT_COMPARED, "not compared: 0 earlier batches"),
         (profile(46, 100), STEADY, NOT_COMPARED, "not compared: its records cover 1 minute, usually 15 minutes"),
         (profile(40, 100), STEADY, NOT_COMPARED, "not compared: its records cover 0 seconds"),

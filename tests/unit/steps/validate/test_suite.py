@@ -55,22 +55,14 @@ def test_the_suite_of_flights_is_as_great_expectations_writes_it() -> None:
 
 
 def test_what_fails_is_done_as_meta_says_and_else_as_the_severity_says(tmp_path: Path) -> None:
-    path = write(
-        tmp_path,
-        not_null("carrier", meta={"action": "quarantine"}, severity="critical"),
-        not_null("carrier", severity="critical"),
-        not_null("carrier", severity="warning"),
-        not_null("carrier", severity="info"),
-        not_null("carrier"),
-    )
+    path = write(tmp_path, not_null("carrier", meta={"action": "quarantine"}, severity="critical"),
+        not_null("carrier", severity="critical"), not_null("carrier", severity="warning"),
+        not_null("carrier", severity="info"), not_null("carrier"))  # fmt: skip
     found = [(each.line, each.action) for each in load_suite(path, COLUMNS).expectations]
     assert found == [
-        (4, SuiteAction.QUARANTINE),
-        (5, SuiteAction.REJECT),
-        (6, SuiteAction.WARN),
-        (7, SuiteAction.WARN),
+        (4, SuiteAction.QUARANTINE), (5, SuiteAction.REJECT), (6, SuiteAction.WARN), (7, SuiteAction.WARN),
         (8, SuiteAction.REJECT),
-    ]
+    ]  # fmt: skip
 
 
 def test_all_mistakes_come_together_each_with_its_line(tmp_path: Path) -> None:
@@ -105,21 +97,15 @@ def test_all_mistakes_come_together_each_with_its_line(tmp_path: Path) -> None:
     [
         ("""carrier::jsonb @> '{{"a": 2}}'""", None),
         ("""carrier::jsonb @> '{{"a"\\:2}}' AND carrier <> 'k:v'""", None),
-        (
-            """carrier::jsonb @> '{{"a":2}}'""",
-            "the query has a parameter :2 for SQLAlchemy; write a blank after the colon, or \\: for it",
-        ),
-        (
-            "carrier = 'a--b' -- but for these",
-            "the query ends in a comment, and Great Expectations writes behind it; drop it",
-        ),
+        ("""carrier::jsonb @> '{{"a":2}}'""",
+            "the query has a parameter :2 for SQLAlchemy; write a blank after the colon, or \\: for it"),
+        ("carrier = 'a--b' -- but for these",
+            "the query ends in a comment, and Great Expectations writes behind it; drop it"),
         ("carrier -- the code\n= 'a--b'", None),
-        (
-            """carrier::jsonb @> '{"a": 2}'""",
-            "the braces of the query are those of a template; write {{ and }} for its own",
-        ),
+        ("""carrier::jsonb @> '{"a": 2}'""",
+            "the braces of the query are those of a template; write {{ and }} for its own"),
     ],
-)
+)  # fmt: skip
 def test_a_query_is_what_great_expectations_can_run(tmp_path: Path, where: str, mistake: str | None) -> None:
     """Otherwise each batch would be rejected with the text of an exception (findings/gx-query-colon.sh)."""
     query = f"SELECT * FROM {{batch}} WHERE {where}"
@@ -129,97 +115,53 @@ def test_a_query_is_what_great_expectations_can_run(tmp_path: Path, where: str, 
     )
 
 
+QUARANTINE = {"meta": {"action": "quarantine"}}
+NO_ROWS = "quarantine needs an expectation about single rows; use reject or warn here"
+UNABLE = "Great Expectations cannot run {} on Postgres, where the rows are; use another expectation"
+
+
 @pytest.mark.parametrize(
-    ("entry", "mistake"),
+    ("kind", "kwargs", "more", "mistake"),
     [
-        (
-            {"type": "expect_column_mean_to_be_between", "kwargs": {"column": "distance", "min_value": 1}},
-            "quarantine needs an expectation about single rows; use reject or warn here",
-        ),
-        (
-            {"type": "expect_column_values_to_be_of_type", "kwargs": {"column": "distance", "type_": "INTEGER"}},
-            "quarantine needs an expectation about single rows; use reject or warn here",
-        ),
-        (
-            {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "distance", "mostly": 0.9}},
+        ("mean_to_be_between", {"min_value": 1}, QUARANTINE, NO_ROWS),
+        ("values_to_be_of_type", {"type_": "INTEGER"}, QUARANTINE, NO_ROWS),
+        ("values_to_not_be_null", {"mostly": 0.9}, QUARANTINE,
             "quarantine moves each failing row, so mostly says nothing; remove it "
-            "(quality.max_quarantined_share is the limit) or use reject",
-        ),
+            "(quality.max_quarantined_share is the limit) or use reject"),
+        *((kind, {}, {}, UNABLE.format(f"expect_column_{kind}"))
+            for kind in ("values_to_be_increasing", "values_to_be_dateutil_parseable")),
+        ("values_to_not_be_null", {"result_format": "COMPLETE"}, {},
+            "result_format is not allowed in a suite: the gate chooses it; remove it"),
+        ("values_to_not_be_null", {"catch_exceptions": False}, {},
+            "catch_exceptions is not allowed in a suite: an exception is always a failure; remove it"),
+        ("values_to_be_in_set", {"value_set": {"$PARAMETER": "known"}}, {},
+            "parameter 'known' is not supplied here; write the value itself"),
     ],
-)
-def test_quarantine_is_refused_where_no_rows_could_be_named(
-    tmp_path: Path, entry: dict[str, Any], mistake: str
+)  # fmt: skip
+def test_what_the_gate_cannot_run_is_refused_when_the_file_is_read(
+    tmp_path: Path, kind: str, kwargs: dict[str, Any], more: dict[str, Any], mistake: str
 ) -> None:
-    assert mistakes(write(tmp_path, {**entry, "meta": {"action": "quarantine"}})) == [f"4: {mistake}"]
-
-
-@pytest.mark.parametrize(
-    "kind", ["expect_column_values_to_be_increasing", "expect_column_values_to_be_dateutil_parseable"]
-)
-def test_what_postgres_cannot_run_is_refused_when_the_file_is_read(tmp_path: Path, kind: str) -> None:
-    path = write(tmp_path, {"type": kind, "kwargs": {"column": "carrier"}})
-    wrong = f"Great Expectations cannot run {kind} on Postgres, where the rows are; use another expectation"
-    assert mistakes(path) == [f"4: {wrong}"]
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "why"),
-    [
-        ("result_format", "COMPLETE", "the gate chooses it"),
-        ("catch_exceptions", False, "an exception is always a failure"),
-    ],
-)
-def test_a_suite_cannot_change_how_it_is_run(tmp_path: Path, key: str, value: object, why: str) -> None:
-    entry = not_null("carrier")
-    entry["kwargs"][key] = value
-    assert mistakes(write(tmp_path, entry)) == [f"4: {key} is not allowed in a suite: {why}; remove it"]
-
-
-def test_a_parameter_without_a_value_is_a_mistake(tmp_path: Path) -> None:
-    kwargs = {"column": "distance", "value_set": {"$PARAMETER": "known"}}
-    path = write(tmp_path, {"type": "expect_column_values_to_be_in_set", "kwargs": kwargs})
-    assert mistakes(path) == ["4: parameter 'known' is not supplied here; write the value itself"]
-
-
-@pytest.mark.parametrize(
-    ("text", "mistake"),
-    [
-        (
-            '{\n"name": "x"\n"y": 1}',
-            "3: not valid JSON: Expecting ',' delimiter; correct the syntax",
-        ),
-        ('{"name": "x",\n"name": "y"}', "2: key 'name' stands twice in one object; keep one of them"),
-    ],
-)
-def test_broken_json_is_named_with_its_line(tmp_path: Path, text: str, mistake: str) -> None:
-    path = tmp_path / "suite.json"
-    path.write_text(text)
-    assert mistakes(path) == [mistake]
+    entry = {"type": f"expect_column_{kind}", "kwargs": {"column": "distance", **kwargs}, **more}
+    assert mistakes(write(tmp_path, entry)) == [f"4: {mistake}"]
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
+        ('{\n"name": "x"\n"y": 1}', ["3: not valid JSON: Expecting ',' delimiter; correct the syntax"]),
+        ('{"name": "x",\n"name": "y"}', ["2: key 'name' stands twice in one object; keep one of them"]),
         ("[]", ["1: expected an object with name and expectations, found a list"]),
-        (
-            '{"name": "",\n"expectations": [],\n"expectation": 1}',
-            [
-                "1: name: expected the name of the suite as text; add it",
+        ('{"name": "",\n"expectations": [],\n"expectation": 1}',
+            ["1: name: expected the name of the suite as text; add it",
                 "2: expectations: expected a list with at least one expectation; add one",
-                "3: 'expectation' is not a known key; known are expectations, id, meta, name, notes, suite_parameters",
-            ],
-        ),
-        (
-            '{"name": "x", "expectations": [\n3,\n{"type": "expect_column_to_exist", "kwargs": []},\n'
+                "3: 'expectation' is not a known key; known are expectations, id, meta, name, notes, suite_parameters"
+            ]),
+        ('{"name": "x", "expectations": [\n3,\n{"type": "expect_column_to_exist", "kwargs": []},\n'
             '{"type": "expect_column_to_exist", "kwargs":\n["carrier"]}]}',
-            [
-                "2: expected an expectation object, found a number",
-                "3: column: field required",
-                "5: kwargs: expected an object, found a list",
-            ],
-        ),
+            ["2: expected an expectation object, found a number", "3: column: field required",
+                "5: kwargs: expected an object, found a list"]),
     ],
-)
+)  # fmt: skip
 def test_other_shapes_are_mistakes(tmp_path: Path, text: str, found: list[str]) -> None:
     path = tmp_path / "suite.json"
     path.write_text(text)

@@ -56,22 +56,10 @@ def test_the_verdict_is_json_without_the_raw_result() -> None:
     assert "gx_result" not in found
     assert found["quarantined_share"] == 0.08
     assert found["findings"] == [
-        {
-            "line": 4,
-            "type": "expect_column_values_to_not_be_null",
-            "columns": ["carrier"],
-            "action": "reject",
-            "text": "carrier is known",
-            "success": True,
-            "evaluated": 10,
-            "unexpected": 0,
-            "unexpected_percent": None,
-            "observed": None,
-            "exception": None,
-            "quarantine_sql": None,
-            "reasons_sql": None,
-        }
-    ]
+        {"line": 4, "type": "expect_column_values_to_not_be_null", "columns": ["carrier"], "action": "reject",
+            "text": "carrier is known", "success": True, "evaluated": 10, "unexpected": 0, "unexpected_percent": None,
+            "observed": None, "exception": None, "quarantine_sql": None, "reasons_sql": None},
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

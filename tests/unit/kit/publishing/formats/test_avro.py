@@ -239,14 +239,9 @@ def test_bytes_come_back_and_others_are_refused() -> None:
 # -- random schemas --------------------------------------------------------------------------------------------
 
 _SCALARS = {
-    "boolean": st.booleans(),
-    "int": st.integers(-(2**31), 2**31 - 1),
-    "long": st.integers(-(2**63), 2**63 - 1),
-    "double": st.floats(),
-    "float": st.floats(width=32),
-    "string": st.text(),
-    "bytes": st.binary(max_size=20),
-}
+    "boolean": st.booleans(), "int": st.integers(-(2**31), 2**31 - 1), "long": st.integers(-(2**63), 2**63 - 1),
+    "double": st.floats(), "float": st.floats(width=32), "string": st.text(), "bytes": st.binary(max_size=20),
+}  # fmt: skip
 Typed = tuple[Any, st.SearchStrategy[Any]]
 
 

@@ -25,14 +25,8 @@ PROPERTIES: dict[str, Any] = {
     "amount": {"type": "number", "multipleOf": 0.01, "maximum": 100},
     "lines": {"type": "array", "items": {"type": "object", "required": ["sku"]}},
 }
-SCHEMA = {
-    "$schema": "http://json-schema.org/draft-07/schema#",
-    "title": "Order",
-    "type": "object",
-    "properties": PROPERTIES,
-    "required": ["amount"],
-    "additionalProperties": False,
-}
+SCHEMA = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Order", "type": "object",
+    "properties": PROPERTIES, "required": ["amount"], "additionalProperties": False}  # fmt: skip
 
 
 def serializer(said: Any, *references: SchemaReference) -> SchemaSerializer:
