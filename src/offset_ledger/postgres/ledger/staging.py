@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from psycopg2 import errors as pg
 from psycopg2 import sql
@@ -289,6 +289,10 @@ def are_there(cursor: Cursor, tables: StagingTables) -> bool:
     return bool(cursor.execute("SELECT num_nulls(to_regclass(%s), to_regclass(%s)) = 0", names).one()[0])
 
 
+CopyFormat = Literal["binary", "csv"]
+PIECE_BYTES = 1 << 20  # about as much as COPY is sent at a time
+
+
 class _Pieces:
     """Pieces of a COPY as the file that psycopg2 reads; it takes them at any size."""
 
@@ -304,10 +308,12 @@ class _Pieces:
             raise
 
 
-def copy_into(cursor: Cursor, table: sql.Identifier, columns: Sequence[str], pieces: Iterable[bytes]) -> None:
-    """COPY binary rows into a table; errors of the iteration over their pieces are raised."""
+def copy_into(
+    cursor: Cursor, table: sql.Identifier, columns: Sequence[str], form: CopyFormat, pieces: Iterable[bytes]
+) -> None:
+    """COPY rows into a table; errors of the iteration over their pieces are raised."""
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(table, names)
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT {})").format(table, names, sql.SQL(form))
     file = _Pieces(pieces)
     try:
         cursor.copy_expert(statement, file)  # type: ignore[arg-type]  # lines are never asked for

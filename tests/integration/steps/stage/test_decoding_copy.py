@@ -33,7 +33,8 @@ from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Tombstone
 from offset_ledger.postgres.connection import postgres_arguments
 from offset_ledger.postgres.ledger.database import Cursor
-from offset_ledger.steps.stage.copy_rows import copy_binary, copy_rows
+from offset_ledger.postgres.ledger.staging import copy_into
+from offset_ledger.steps.stage.copy_rows import copy_form
 from offset_ledger_kit.sandbox.stack import Stack
 from tests.examples import examples
 from tests.fixtures.servers import new_database
@@ -67,7 +68,7 @@ def session(shared_stack: Stack) -> Iterator[connection]:
     with new_database(shared_stack) as made, closing(psycopg2.connect(**postgres_arguments(made))) as session:
         session.set_client_encoding("UTF8")
         with session, session.cursor() as cursor:
-            # A zone that is not UTC, and a style that swaps day and month: nothing may depend on either.
+            # A zone that is not UTC, and a style that swaps day and month: the CSV must not depend on either.
             cursor.execute("SET timezone = 'America/New_York'; SET datestyle = 'SQL, DMY'; SET extra_float_digits = 0")
             for table, columns in {"staged": ROWS, "refused": REFUSED, "texts": TEXTS_TABLE}.items():
                 definitions = ", ".join(f'"{name}" {type_}' for name, type_ in columns.items())
@@ -76,26 +77,32 @@ def session(shared_stack: Stack) -> Iterator[connection]:
 
 
 def stored(session: connection, name: str, table: pa.Table, order: str) -> list[dict[str, Any]]:
-    """The table after COPY, and SELECT in forms that lose nothing."""
-    return stored_as(session, name, {"staged": ROWS, "refused": REFUSED, "texts": TEXTS_TABLE}[name], table, order)
+    """The table after COPY, and SELECT in forms that lose nothing; both formats of COPY store the same."""
+    types = {"staged": ROWS, "refused": REFUSED, "texts": TEXTS_TABLE}[name]
+    binary, csv = (stored_by(session, name, types, table, order, binary) for binary in (True, False))
+    differ = [{k: (v, c[k]) for k, v in b.items() if v != c[k]} for b, c in zip(binary, csv, strict=True) if b != c]
+    assert differ == []
+    return binary
 
 
-def stored_as(
+def stored_by(
     session: connection,
     name: str,
     types: dict[str, str],
     table: pa.Table,
     order: str,
+    binary: bool,
     forms: dict[str, str] = FORMS,
 ) -> list[dict[str, Any]]:
-    """The table after COPY, selected in these forms."""
+    """The table after COPY in one format, selected."""
     selected = ", ".join(
         forms.get(types[column].split("(")[0].split(" ")[0], "{}").format(f'"{column}"')
         for column in table.column_names
     )
     try:
         with session.cursor(cursor_factory=Cursor) as cursor:
-            copy_rows(cursor, sql.Identifier(name), types, table)
+            form, pieces = copy_form(types, table, binary)
+            copy_into(cursor, sql.Identifier(name), table.column_names, form, pieces)
             cursor.execute(f"SELECT {selected} FROM {name} ORDER BY {order}")
             found = [dict(zip(table.column_names, row, strict=True)) for row in cursor.fetchall()]
     finally:
@@ -250,18 +257,20 @@ OF_ANY_YEAR = FORMS | {"timestamptz": "timestamptz_send({})"}
 
 
 def copied(session: connection, type_: str, values: pa.Array, forms: dict[str, str] = OF_ANY_YEAR) -> list[Any]:
-    """What a column of that type holds after COPY, in the order of the values."""
+    """What a column of that type holds after COPY in either format, in the order of the values."""
     types = {"n": "integer", "v": type_}
     table = pa.table([pa.array(range(len(values)), pa.int32()), values], names=["n", "v"])
     with session.cursor() as cursor:
         cursor.execute(f"CREATE TEMP TABLE typed (n integer, v {type_})")
         session.commit()
     try:
-        return [row["v"] for row in stored_as(session, "typed", types, table, "n", forms)]
+        binary, csv = (stored_by(session, "typed", types, table, "n", binary, forms) for binary in (True, False))
     finally:
         with session.cursor() as cursor:
             cursor.execute("DROP TABLE typed")
         session.commit()
+    assert binary == csv
+    return [row["v"] for row in binary]
 
 
 @pytest.mark.parametrize("type_", FLOATS)
@@ -444,11 +453,12 @@ def test_uuids_dates_times_and_bytes_survive_copy(
         ("integer", pa.array([1 << 40])),
     ],
 )
-def test_what_a_type_cannot_hold_is_refused(session: connection, type_: str, values: pa.Array) -> None:
+@pytest.mark.parametrize("binary", [True, False], ids=["binary", "csv"])
+def test_what_a_type_cannot_hold_is_refused(session: connection, type_: str, values: pa.Array, binary: bool) -> None:
     with session.cursor() as cursor:
         cursor.execute(f"CREATE TEMP TABLE narrow (v {type_})")
     with pytest.raises((psycopg2.DataError, ValueError)):
-        stored_as(session, "narrow", {"v": type_}, pa.table([values], names=["v"]), "v")
+        stored_by(session, "narrow", {"v": type_}, pa.table([values], names=["v"]), "v", binary)
 
 
 def test_a_large_table_arrives_in_pieces(session: connection) -> None:
@@ -456,7 +466,8 @@ def test_a_large_table_arrives_in_pieces(session: connection) -> None:
     table = pa.table(
         [pa.array(range(40), pa.int32()), pa.array(texts), pa.nulls(40, pa.binary())], names=["n", "t", "b"]
     )
-    assert max(map(len, copy_binary(TEXTS_TABLE, table))) < 2_500_000
+    _, pieces = copy_form(TEXTS_TABLE, table, True)
+    assert max(map(len, pieces)) < 2_500_000
     assert [row["t"] for row in stored(session, "texts", table, "n")] == texts
 
 

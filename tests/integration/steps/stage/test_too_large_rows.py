@@ -18,6 +18,7 @@ from offset_ledger.postgres.ledger.database import rows
 from offset_ledger.postgres.ledger.redrive import RedriveChoice
 from offset_ledger.steps.run.ingest import run_batch
 from offset_ledger.steps.run.redrive import plan_redrive
+from offset_ledger.steps.stage import copy_rows
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
 
@@ -58,7 +59,9 @@ def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> It
         yield made
 
 
-def test_it_is_quarantined_alone(bench: Bench) -> None:
+@pytest.mark.parametrize("binary", [True, False], ids=["binary", "csv"])
+def test_it_is_quarantined_alone(bench: Bench, binary: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy_rows.copy_form, "__defaults__", (binary,))
     bench.publish(*map(order, range(RECORDS)))
     (done,) = bench.ingest()
     assert (done.batch.epoch, done.total.inserted, done.total.quarantined) == (1, RECORDS - len(LARGE), len(LARGE))
