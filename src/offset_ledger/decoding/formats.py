@@ -59,6 +59,9 @@ def _of_keys(source: Source, record: RecordShape, limits: Limits, lookup: Lookup
     return FramedDecoder(record, limits, registered, lookup)
 
 
+_EXTRAS: Mapping[str, str] = {Format.PROTOBUF: "protobuf", Format.JSON_SCHEMA: "json-schema"}
+
+
 def _of_values(source: Source, record: RecordShape, limits: Limits, lookup: Lookup) -> Decoder:
     if source.format is Format.JSON:
         return JsonDecoder(record, limits, unwraps=record.envelope, null_is_tombstone=not record.envelope)
@@ -97,9 +100,6 @@ def _read_indexes(format_: str) -> ReadIndexes | None:
     from offset_ledger.decoding.protobuf.schema import message_indexes
 
     return message_indexes
-
-
-_EXTRAS: Mapping[str, str] = {Format.PROTOBUF: "protobuf", Format.JSON_SCHEMA: "json-schema"}
 
 
 # A format's library is imported where a pipeline has that format.

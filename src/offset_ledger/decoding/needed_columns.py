@@ -28,6 +28,7 @@ _MIXED = "values of another type are quarantined"
 _EXACT = {"real": 24, "double precision": 53}
 """The bits of an integer that a float holds."""
 _NUMBERS = {*INTEGER_BITS, *_EXACT, "numeric", "jsonb"}
+GONE = "not in the schema, and not nullable: records are quarantined"
 
 
 def unfit(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, nullable: bool, form: Format) -> list[str]:
@@ -46,6 +47,9 @@ def unfit(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, nul
     return ["not in the schema: NULL" if nullable else GONE]
 
 
+_WHOLE = "records are quarantined; write jsonb, or the path of a value in it"
+
+
 def elsewhere(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, form: Format) -> str | None:
     """Return what is wrong with a path to a record or into a field, empty if nothing; None if the schema lacks it."""
     if any(field.path[: len(path)] == path for field in fields):
@@ -59,8 +63,6 @@ def elsewhere(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind,
     return None
 
 
-GONE = "not in the schema, and not nullable: records are quarantined"
-_WHOLE = "records are quarantined; write jsonb, or the path of a value in it"
 _NO_NUMBER = "records are quarantined; write numeric"
 
 

@@ -71,6 +71,13 @@ TOPICS = different(TOPIC, "the topic ", "a list of topics", "write [one, two]", 
 _TOPIC_KEYS = ("topic", "topics", "topic_pattern")
 RECORDS = whole_number(2_147_483_647)
 VALUE_BYTES = whole_number(268_435_456)  # as hex in a COPY line it stays below Postgres's 1 GB
+START_TIMESTAMP: Kind[Attributes] = section(
+    Source,
+    "The first record at or after this moment.",
+    {"timestamp": Key(TIMESTAMP, "A moment with its zone.", ("2013-01-01T00:00:00Z",), attribute="start_timestamp")},
+    ("timestamp",),
+    lambda said: Attributes(said.given, start=StartAt.TIMESTAMP),
+)
 
 
 def _start(value: Value) -> Attributes | StartAt:
@@ -127,14 +134,6 @@ def _check_format(given: Mapping[str, Value], source: Source) -> None:
         wrong = "a Protobuf file may have several messages"
         given["schema"].note(Refused(wrong, "add message: <full name of the one in the topic>"))
 
-
-START_TIMESTAMP: Kind[Attributes] = section(
-    Source,
-    "The first record at or after this moment.",
-    {"timestamp": Key(TIMESTAMP, "A moment with its zone.", ("2013-01-01T00:00:00Z",), attribute="start_timestamp")},
-    ("timestamp",),
-    lambda said: Attributes(said.given, start=StartAt.TIMESTAMP),
-)
 
 SOURCE: Kind[Source] = section(
     Source,

@@ -82,6 +82,9 @@ def _of(value: Any, fits: bool) -> Any:
     return value
 
 
+_DOUBLE = struct.Struct(">d")
+
+
 def _write_double(value: Any) -> bytes:
     exact = type(value) is float or (type(value) is int and int(float(value)) == value)
     return _DOUBLE.pack(_of(value, exact))
@@ -92,7 +95,6 @@ def no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-_DOUBLE = struct.Struct(">d")
 _encode_json = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 STRING = Serializer(
     "string", "a text", lambda value: _of(value, isinstance(value, str)).encode(), lambda data: data.decode(), str

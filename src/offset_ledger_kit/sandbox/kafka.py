@@ -21,6 +21,8 @@ from offset_ledger_kit.sandbox.layout import HOST, Ports, accepts, require_free
 from offset_ledger_kit.sandbox.process import Daemon, Launch, Server, run
 
 _READY_SECONDS = 120
+LOGGING_FILE = "log4j2.properties"
+SETTINGS_FILE = "server.properties"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,17 @@ class Broker(Server):
     def ready(self) -> bool:
         """Return whether it answers."""
         return accepts(self.port) and _cluster_size(self.address) > 0
+
+
+META_FILE = "meta.properties"
+_LOGGING = """\
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %m (%c)%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,19 +199,6 @@ def _cluster_size(bootstrap: str) -> int:
             return kafka.count_brokers()
     except (BrokerUnavailable, ConfigurationError):  # another server has the port
         return 0
-
-
-LOGGING_FILE = "log4j2.properties"
-SETTINGS_FILE = "server.properties"
-META_FILE = "meta.properties"
-_LOGGING = """\
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d %p %m (%c)%n
-rootLogger.level = warn
-rootLogger.appenderRef.out.ref = out
-"""
 
 
 def _new_id() -> str:

@@ -284,6 +284,9 @@ def major_version(program: str) -> int:
     return int(match[1])
 
 
+SYSTEM_USER = "pgserver"
+
+
 def _copied(program: Path) -> Path:
     """The program of a copy of its installation, made once, that every user can run and only root can change."""
     if os.environ.get(FOLDER_VARIABLE):
@@ -320,9 +323,6 @@ def _folder() -> Path:
     assert package
     assert package.origin
     return Path(package.origin).parent / _INSTALLATION / "bin"
-
-
-SYSTEM_USER = "pgserver"
 
 
 def system_user() -> str | None:

@@ -57,6 +57,18 @@ def parse(schema: WriterSchema) -> AvroType:
     return types[-1]
 
 
+PRIMITIVES = {
+    "null": ValueType(TypeName.NULL, "null"),
+    "boolean": ValueType(TypeName.BOOLEAN, "boolean"),
+    "int": ValueType(TypeName.INTEGER, "int", bits=32),
+    "long": ValueType(TypeName.INTEGER, "long", bits=64),
+    "float": ValueType(TypeName.FLOAT, "float", bits=32),
+    "double": ValueType(TypeName.FLOAT, "double", bits=64),
+    "bytes": ValueType(TypeName.BYTES, "bytes"),
+    "string": ValueType(TypeName.TEXT, "string"),
+}
+
+
 class _Names:
     """The named types that were defined so far."""
 
@@ -172,16 +184,6 @@ def _problem(place: str, wanted: str, got: object) -> SchemaProblem:
     )
 
 
-PRIMITIVES = {
-    "null": ValueType(TypeName.NULL, "null"),
-    "boolean": ValueType(TypeName.BOOLEAN, "boolean"),
-    "int": ValueType(TypeName.INTEGER, "int", bits=32),
-    "long": ValueType(TypeName.INTEGER, "long", bits=64),
-    "float": ValueType(TypeName.FLOAT, "float", bits=32),
-    "double": ValueType(TypeName.FLOAT, "double", bits=64),
-    "bytes": ValueType(TypeName.BYTES, "bytes"),
-    "string": ValueType(TypeName.TEXT, "string"),
-}
 _MILLIS, _MICROS, _NANOS = 1_000_000, 1_000, 1
 _ON_INTEGERS = {
     ("int", "date"): (TypeName.DATE, 0),

@@ -179,6 +179,9 @@ MAX_TREES = 16
 """Trees of one slice that are proven; the records of further ones are read one by one."""
 
 
+Choice = tuple[JsonPath, ...]
+
+
 class AliasedWires:
     """The wires of the trees of one record shape."""
 
@@ -266,7 +269,6 @@ def _left(node: Node, raw: bytes) -> str:
     return f"{{{','.join(left)}}}" if left else ""
 
 
-Choice = tuple[JsonPath, ...]
 MAX_KNOWN = 1000
 
 

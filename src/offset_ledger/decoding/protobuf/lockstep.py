@@ -36,6 +36,7 @@ ROUNDS = 16
 """Values of a repeated field that are stepped over; of a record with more nothing is proven."""
 _NO_PATHS = Node("$")
 _LAST_SECOND = 9_223_372_035  # beyond it nanoseconds need more than 64 bits
+Slots = dict[int, pa.Array]
 
 
 class LockstepReader:
@@ -392,9 +393,6 @@ def _bytes(cursors: Cursors, here: Flags, valid: Flags) -> pa.Array:
         return column
     zeros = valid & ~valid_flags(column)
     return pc.if_else(pa.array(zeros), pa.scalar(b"", pa.binary()), column) if zeros.any() else column
-
-
-Slots = dict[int, pa.Array]
 
 
 class Unprovable(Exception):

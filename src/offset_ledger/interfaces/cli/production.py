@@ -75,6 +75,13 @@ def run_notify(arguments: Namespace) -> Outcome:
     return Outcome({"pipeline": pipeline.name, "sent": list(errors)}, "\n".join(f"sent by {each}" for each in errors))
 
 
+_KEPT = {
+    "age": "by the clock of their worker they ended later",
+    "decision": "a person decided about them",
+    "quarantine": "records of theirs are in quarantine; redrive or dismiss them, and prune again later",
+}
+
+
 @verb(
     PIPELINE,
     Option("--older-than", required=True, metavar="AGE", help="since it ended, such as 90d"),
@@ -103,13 +110,6 @@ def run_prune(arguments: Namespace) -> Outcome:
     lines = [f"would remove {counts}" if arguments.dry_run else f"removed {counts}"]
     lines += [f"kept {count:,} old batches: {_KEPT[reason]}" for reason, count in sorted(pruned.kept.items())]
     return Outcome({**asdict(pruned), "dry_run": arguments.dry_run}, "\n".join(lines))
-
-
-_KEPT = {
-    "age": "by the clock of their worker they ended later",
-    "decision": "a person decided about them",
-    "quarantine": "records of theirs are in quarantine; redrive or dismiss them, and prune again later",
-}
 
 
 @verb(

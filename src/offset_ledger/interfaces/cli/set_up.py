@@ -341,6 +341,9 @@ def fitting(rows: Sequence[Mapping[str, str]], width: int | None = None) -> str:
     return "\n".join(blocks)
 
 
+_COUNTABLE = {"problem", "warning"}
+
+
 def check_system(arguments: Namespace) -> Outcome:
     """Check what pipelines need: packages, servers, versions, rights, clocks, tables and topics."""
     from offset_ledger.operations.doctor.run import examine_all, examine_pipelines
@@ -357,8 +360,6 @@ def check_system(arguments: Namespace) -> Outcome:
         data.append({"subject": each.subject, "level": each.level, "found": each.text, "remedy": each.remedy})
     return Outcome(data, "\n".join([*lines, "", counts]), 1 if levels["problem"] else 0)
 
-
-_COUNTABLE = {"problem", "warning"}
 
 _SHELLS = ("bash", "zsh", "fish")
 

@@ -176,6 +176,7 @@ FAMILIES = (
 )
 
 Metrics = Mapping[str, GaugeMetricFamily | CounterMetricFamily]
+_LABELS = {family.name: family.labels for family in FAMILIES}
 
 
 class LedgerCollector(Collector):
@@ -224,9 +225,6 @@ class LedgerCollector(Collector):
 def _empty() -> dict[str, GaugeMetricFamily | CounterMetricFamily]:
     kinds = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
     return {each.name: kinds[each.kind](f"{PREFIX}{each.name}", each.help, labels=each.labels) for each in FAMILIES}
-
-
-_LABELS = {family.name: family.labels for family in FAMILIES}
 
 
 def _add_servers(

@@ -248,6 +248,12 @@ def audit(pipeline: RequestedPipeline, audit_id: Annotated[int, PathParameter(ge
     return _or_404(answers.audit(pipeline, audit_id), f"pipeline {pipeline.name} has no audit {audit_id}")
 
 
+# Same origin, so that links between reports carry the session; no script in any case.
+_REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox allow-same-origin"
+)
+
+
 @router.get("/reports/{path:path}")
 def report(path: str, user: CurrentUser, site: CurrentSite) -> Response:
     """A quality report, if it is one of a pipeline that the user may see."""
@@ -275,10 +281,6 @@ _MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "frame-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
-)
-# Same origin, so that links between reports carry the session; no script in any case.
-_REPORT_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox allow-same-origin"
 )
 
 

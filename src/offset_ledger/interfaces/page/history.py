@@ -140,6 +140,10 @@ def lines(
     )
 
 
+_SUMMED = ("records", "again", "quarantined", "gap")
+_COPIED = ("records", "again", "gap", "from_offset", "until_offset")
+
+
 def _line(
     position: Position,
     rows: Sequence[Mapping[str, Any]],
@@ -174,10 +178,6 @@ def _line(
     place = (position.partition, position.lag, position.cursor, position.complete_to)
     read = {name: sum(row[name] for row in rows) for name in _SUMMED}
     return Line(*place, tuple(runs), tuple(marks), **read)
-
-
-_SUMMED = ("records", "again", "quarantined", "gap")
-_COPIED = ("records", "again", "gap", "from_offset", "until_offset")
 
 
 def _sums(steps: Sequence[Run]) -> dict[str, int]:

@@ -51,6 +51,15 @@ def sheet(row: Mapping[str, Any]) -> dict[str, int] | None:
     return None if row["inserted"] is None else {name: row[name] for name in SHEET}
 
 
+_RUNNING = {
+    State.PLANNED: "wait",
+    State.STAGING: "stage",
+    State.STAGED: "validate",
+    State.REJECTED: "decision",
+    State.VALIDATED: "commit",
+}
+
+
 def steps(row: Mapping[str, Any], now: datetime) -> tuple[BatchStep, ...]:
     """Return how long each step took; a running one lasts until ``now``. Clocks that differ give no negative duration.
 
@@ -70,15 +79,6 @@ def steps(row: Mapping[str, Any], now: datetime) -> tuple[BatchStep, ...]:
     if running:
         taken.append(BatchStep(running, _seconds(known[-1][1], now), running=True))
     return tuple(taken)
-
-
-_RUNNING = {
-    State.PLANNED: "wait",
-    State.STAGING: "stage",
-    State.STAGED: "validate",
-    State.REJECTED: "decision",
-    State.VALIDATED: "commit",
-}
 
 
 def _seconds(since: datetime, until: datetime) -> float:

@@ -207,12 +207,12 @@ def _source_type(field: ConnectSchema) -> str:
     return field.parameters.get("__debezium.source.column.type", "").upper().removeprefix("_")
 
 
+_DECIMALS = ("NUMERIC", "DECIMAL")
+
+
 def _is_number_in_text(field: ConnectSchema | None) -> bool:
     """Return whether it is a decimal, or a list of these, with decimal.handling.mode: string."""
     return field is not None and (field.items or field).type == "string" and _source_type(field) in _DECIMALS
-
-
-_DECIMALS = ("NUMERIC", "DECIMAL")
 
 
 def by_schema(field: ConnectSchema, sampled: str) -> tuple[str, str]:

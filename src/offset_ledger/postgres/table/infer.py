@@ -178,6 +178,9 @@ def json_documents(values: Sequence[bytes], where: Sequence[FieldCondition] = ()
     return [value for value in values if not isinstance(decode(value, b"key", EPOCH), Refusal | Skip)]
 
 
+NARROWED = ("uuid", "date", "time", "timestamptz")
+
+
 def refined(by_schema: Sequence[Inferred], by_sample: Sequence[Inferred]) -> tuple[Inferred, ...]:
     """The columns of a JSON Schema: texts narrowed by the sampled documents, and members that it does not mention."""
     sampled = {each.path: each for each in by_sample}
@@ -197,7 +200,6 @@ FEW_VALUES = 20
 MANY_NAMES = 20
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _NOT_FINITE = {f'"{word}"'.encode() for word in NOT_FINITE}
-NARROWED = ("uuid", "date", "time", "timestamptz")
 _TYPES = {"number": ("bigint", "numeric"), "text": (*NARROWED, "text"), "boolean": ("boolean",)}
 _MOMENT_NAME = re.compile(r"(?:^|_)(?:at|ts|time|timestamp|date|millis|ms)$|time")
 _EPOCHS = (("seconds", "epoch_s", 1), ("milliseconds", "epoch_ms", 1_000), ("microseconds", "epoch_us", 1_000_000))

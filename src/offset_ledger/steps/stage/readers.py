@@ -152,6 +152,9 @@ class _Job:
             yield batch
 
 
+_ASKED = ("spark.executor.instances", "spark.executor.cores", "spark.cores.max")
+
+
 def task_slots(spark: SparkSession) -> int:
     """Return how many tasks the session runs at the same time, or will when its executors have come."""
     if not is_classic(spark):
@@ -162,8 +165,6 @@ def task_slots(spark: SparkSession) -> int:
     executors = asked["spark.executor.instances"] * max(1, asked["spark.executor.cores"])
     return max(context.defaultParallelism, executors, asked["spark.cores.max"])
 
-
-_ASKED = ("spark.executor.instances", "spark.executor.cores", "spark.cores.max")
 
 _SECONDS = 2.0
 
