@@ -127,7 +127,7 @@ def run(flights: int | None, say: Say) -> DemoProof:
             claims.append(Claim("a second run planned nothing", True, again.tasks.get("plan") == "skipped"))
             claims.append(Claim("a second run changed no row", before, fingerprint(cursor)))
         ledger = rows(session, named_sql("batches/recent"), {"pipeline": PIPELINE, "limit": 20})
-        sheet = rows(session, named_sql("demo/balance"))
+        sheet = rows(session, named_sql("offset_ledger_kit:demo/balance"))
     pages = sorted((stack.home / "reports" / PIPELINE).glob("[0-9]*.html"))
     return DemoProof(sheet, ledger, claims, watch.parts, watch.tasks, stack, pages)
 
@@ -186,13 +186,13 @@ def _unread(stack: Stack) -> int:
 
 def fingerprint(cursor: Cursor) -> tuple[Any, ...]:
     """Changes with every row that is inserted, rewritten or deleted."""
-    cursor.run("demo/fingerprint")
+    cursor.run("offset_ledger_kit:demo/fingerprint")
     return tuple(cursor.one())
 
 
 def prove(cursor: Cursor, answer: Expected, limit: int | None) -> Iterator[Claim]:
     """Every claim of the demo about table and quarantine; ``answer`` is what ``limit`` flights must come to."""
-    cursor.run("demo/flight_totals")
+    cursor.run("offset_ledger_kit:demo/flight_totals")
     count, cancelled, departures, mean = cursor.one()
     if limit is not None:
         yield Claim("rows", limit, count)
@@ -201,17 +201,17 @@ def prove(cursor: Cursor, answer: Expected, limit: int | None) -> Iterator[Claim
         yield Claim("cancelled", 8_255, cancelled)
         yield Claim("departures", 328_521, departures)
         yield Claim("mean departure delay in minutes", "12.6391", str(mean))
-    cursor.run("demo/flights")
+    cursor.run("offset_ledger_kit:demo/flights")
     in_table = {tuple(row) for row in cursor.fetchall()}
     newest = {_row(event) for event in winning_events(limit)}
     yield Claim("flights whose newest state is not in the table", 0, len(newest - in_table))
     yield Claim("rows that are no flight's newest state", 0, len(in_table - newest))
-    cursor.run("demo/quarantined")
+    cursor.run("offset_ledger_kit:demo/quarantined")
     quarantined = Counter((bytes(row[0]), row[1]) for row in cursor.fetchall())
     refused = Counter({(value, malformation.path): 1 for value, malformation in answer.refused.items()})
     yield Claim("malformed records not in quarantine with the right reason", 0, (refused - quarantined).total())
     yield Claim("records in quarantine that are not malformed", 0, (quarantined - refused).total())
-    cursor.run("demo/balance_totals")
+    cursor.run("offset_ledger_kit:demo/balance_totals")
     inserted, others, in_quarantine, rest = map(int, cursor.one())
     yield Claim("balance sheet: inserted", answer.flights, inserted)
     yield Claim("balance sheet: updated, superseded and duplicate", answer.superseded, others)
@@ -231,7 +231,7 @@ def _row(event: Event) -> tuple[Any, ...]:
 
 def engines(cursor: Cursor, pipelines: Sequence[str]) -> Claim:
     """Claim that Spark staged the large batches of these pipelines, and the task itself the others."""
-    cursor.run("demo/engines", pipelines=list(pipelines))
+    cursor.run("offset_ledger_kit:demo/engines", pipelines=list(pipelines))
     batches = cursor.fetchall()
     below = Stage().process_below
     wanted = {each["batch_id"]: "process" if each["offsets"] < below else "spark" for each in batches}

@@ -48,7 +48,7 @@ def consume(orders: Orders) -> None:
         auto_offset_reset="earliest",
         max_poll_records=50,
     )
-    insert = sql.SQL(named_sql("labs/insert")).format(table=sql.Identifier(orders.table))
+    insert = sql.SQL(named_sql("offset_ledger_kit:labs/insert")).format(table=sql.Identifier(orders.table))
     partitions = [TopicPartition(orders.topic, partition) for partition in range(orders.partitions)]
     with closing(consumer), connect(parse_connection("postgres", orders.postgres)) as session:
         session.autocommit = True

@@ -115,7 +115,7 @@ def _consumer(bench: Bench, plan: SemanticsPlan, commit: Commit) -> Semantics:
     name = {Commit.BEFORE: "at most once", Commit.AFTER: "at least once"}[commit]
     kept = f"lab_{commit}"
     with connect(bench.postgres) as session, transaction(session) as cursor:
-        cursor.execute(sql.SQL(named_sql("labs/consumed")).format(table=sql.Identifier(kept)))
+        cursor.execute(sql.SQL(named_sql("offset_ledger_kit:labs/consumed")).format(table=sql.Identifier(kept)))
     servers, postgres = bootstrap_servers(bench.kafka), bench.postgres.to_json()
     orders = Orders(servers, postgres, bench.topic, PARTITIONS, kept, commit, None)
     for death in (*plan.deaths, None):
@@ -154,7 +154,7 @@ def _run_once(bench: Bench, command: list[str], more: Mapping[str, str], dies: b
 
 def _compare(bench: Bench, plan: SemanticsPlan, name: str, kept: str, killed: int) -> Semantics:
     """Compare the identities in the table with what was produced."""
-    query = sql.SQL(named_sql("labs/event_ids")).format(table=sql.Identifier(kept))
+    query = sql.SQL(named_sql("offset_ledger_kit:labs/event_ids")).format(table=sql.Identifier(kept))
     with connect(bench.postgres) as session:
         in_table = Counter(row["event_id"] for row in rows(session, query))
     produced = frozenset(plan.events)

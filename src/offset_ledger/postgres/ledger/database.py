@@ -95,8 +95,9 @@ def rename_session(cursor: Cursor, name: str) -> None:
 
 @cache
 def named_sql(name: str) -> str:
-    """The text of ``sql/<name>.sql``."""
-    return files("offset_ledger.postgres").joinpath("sql", f"{name}.sql").read_text().rstrip()
+    """The text of ``sql/<name>.sql``; with a package before the name, ``package:name``, of its folder ``sql``."""
+    package, _, file = name.rpartition(":")
+    return files(package or "offset_ledger.postgres").joinpath("sql", f"{file}.sql").read_text().rstrip()
 
 
 def application_name(attempt: Attempt, step: str) -> str:

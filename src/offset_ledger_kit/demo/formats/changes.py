@@ -67,15 +67,15 @@ class ChangeTopic:
         cancelled = sum(state[-1] for state in states)
         with connect(self._source) as session:
             with transaction(session) as cursor:
-                cursor.run("demo/source_table")
-                execute_values(cursor, named_sql("demo/source_states"), states, page_size=1000)
-                cursor.run("demo/source_create", is_read=True)
+                cursor.run("offset_ledger_kit:demo/source_table")
+                execute_values(cursor, named_sql("offset_ledger_kit:demo/source_states"), states, page_size=1000)
+                cursor.run("offset_ledger_kit:demo/source_create", is_read=True)
             self._worker.add(NAME, self._source, _SETTINGS)
             self._wait_for(sum(state[-2] for state in states))
             with transaction(session) as cursor:
-                cursor.run("demo/source_create", is_read=False)
+                cursor.run("offset_ledger_kit:demo/source_create", is_read=False)
             with transaction(session) as cursor:
-                cursor.run("demo/source_change")
+                cursor.run("offset_ledger_kit:demo/source_change")
         return self._wait_for(2 * len(states) + cancelled)  # after a delete comes a tombstone
 
     def _wait_for(self, records: int) -> int:
@@ -94,8 +94,8 @@ class ChangeTopic:
     def prove(self, cursor: Cursor) -> Iterator[Claim]:
         """The claims about the table, its partitions and the bookkeeping beside it."""
         with connect(self._source) as session:
-            wanted = {tuple(row) for row in rows(session, named_sql("demo/source_rows"))}
-        cursor.run("demo/change_rows")
+            wanted = {tuple(row) for row in rows(session, named_sql("offset_ledger_kit:demo/source_rows"))}
+        cursor.run("offset_ledger_kit:demo/change_rows")
         there = [tuple(row) for row in cursor.fetchall()]
         stored = {row[:-1] for row in there}
         yield Claim(f"{CHANGES}: rows, none of a deleted flight", len(wanted), len(there))
@@ -103,7 +103,7 @@ class ChangeTopic:
         yield Claim(f"{CHANGES}: rows that the source does not have", 0, len(stored - wanted))
         partitions = Counter(f"{CHANGES}_{row[KEY.index('origin')].lower()}" for row in wanted)
         yield Claim(f"{CHANGES}: rows by partition", dict(partitions), dict(Counter(row[-1] for row in there)))
-        cursor.run("demo/change_places")
+        cursor.run("offset_ledger_kit:demo/change_places")
         kept = {tuple(row) for row in cursor.fetchall()}
         yield Claim(
             f"{CHANGES}: flights whose bookkeeping is not of their newest change", 0, len(self._places() ^ kept)
@@ -111,7 +111,7 @@ class ChangeTopic:
         cursor.run("table/columns", columns=[], schema="public", table=CHANGES)
         columns = {row["name"] for row in cursor.fetchall()}
         yield Claim(f"{CHANGES}: columns that the table did not have", [], sorted(columns - {*KEY, *COLUMNS}))
-        cursor.run("demo/format_quarantine", pipeline=CHANGES)
+        cursor.run("offset_ledger_kit:demo/format_quarantine", pipeline=CHANGES)
         yield Claim(f"{CHANGES}: records in quarantine", 0, len(cursor.fetchall()))
 
     def _places(self) -> set[tuple[Any, ...]]:
@@ -128,4 +128,4 @@ class ChangeTopic:
 
 def create_table(cursor: Cursor) -> None:
     """The table as its users have it: partitioned, with its own key and without a column of the ledger."""
-    cursor.run("demo/change_table")
+    cursor.run("offset_ledger_kit:demo/change_table")

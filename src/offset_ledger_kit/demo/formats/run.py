@@ -91,7 +91,9 @@ def run(flights: int | None, say: Say) -> DemoProof:
             claims = list(Story(place, session, watch, say).claims(flights or FLIGHTS))
             with transaction(session) as cursor:
                 claims.append(engines(cursor, topics.PIPELINES))
-            sheet = rows(session, named_sql("demo/format_balance"), {"pipelines": list(topics.PIPELINES)})
+            sheet = rows(
+                session, named_sql("offset_ledger_kit:demo/format_balance"), {"pipelines": list(topics.PIPELINES)}
+            )
             batches = rows(session, named_sql("batches/recent"), {"pipeline": topics.AVRO, "limit": 20})
             return DemoProof(sheet, batches, claims, watch.parts, watch.tasks, stack)
     finally:
@@ -192,7 +194,7 @@ class Story:
             printed = {row["name"]: row["type"] for row in cursor.fetchall()}  # as Postgres prints them
             declared = {name: printed[name] for name in ("distance", "air_time") if name in printed}
             yield Claim(f"{topics.AVRO} {when}: types", types, declared)
-            cursor.run("demo/target_changes", pipeline=topics.AVRO)
+            cursor.run("offset_ledger_kit:demo/target_changes", pipeline=topics.AVRO)
             changes = "; ".join(row["clause"] for row in cursor.fetchall()) or "none"
             yield Claim(f"{topics.AVRO} {when}: changes of the table", made, changes)
 
@@ -212,7 +214,7 @@ class Story:
         """Changes with every row of the pipeline's table that is inserted, rewritten or deleted."""
         with transaction(self._session) as cursor:
             table = sql.Identifier("public", name)
-            cursor.execute(sql.SQL(named_sql("demo/format_fingerprint")).format(table=table))
+            cursor.execute(sql.SQL(named_sql("offset_ledger_kit:demo/format_fingerprint")).format(table=table))
             return tuple(cursor.one())
 
     def _ran(self, name: str, **form: str) -> None:
@@ -228,7 +230,7 @@ def prove(cursor: Cursor, topic: Topic, has_air_time: bool = True, when: str = "
     columns = [*(COLUMNS if has_air_time else COLUMNS[:_AIR_TIME]), *WHERE_FROM]
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
     place = sql.Identifier("public", topic.name)
-    cursor.execute(sql.SQL(named_sql("demo/format_rows")).format(columns=names, table=place))
+    cursor.execute(sql.SQL(named_sql("offset_ledger_kit:demo/format_rows")).format(columns=names, table=place))
     rows_there = [tuple(row) for row in cursor.fetchall()]
     table = f"{topic.name}{when}"
     yield Claim(f"{table}: rows", len(wanted), len(rows_there))
@@ -239,7 +241,7 @@ def prove(cursor: Cursor, topic: Topic, has_air_time: bool = True, when: str = "
         for each in topic.published
         if each.sending.poison
     }
-    cursor.run("demo/format_quarantine", pipeline=topic.name)
+    cursor.run("offset_ledger_kit:demo/format_quarantine", pipeline=topic.name)
     kept = {(row[0], row[1], row[2], bytes(row[3])) for row in cursor.fetchall()}
     yield Claim(f"{table}: records in quarantine", len(spoiled), len(kept))
     yield Claim(f"{table}: spoiled records not in quarantine with their bytes and reason", 0, len(spoiled - kept))

@@ -1,4 +1,4 @@
-"""SQL stands in ``postgres/sql``, in a folder of its owner; Postgres' own modules may hold statements of one line."""
+"""SQL stands in ``sql``, in a folder of its owner; Postgres' own modules may hold statements of one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import offset_ledger
 
 SOURCES = Path(offset_ledger.__file__).parents[1]
-SQL = SOURCES / "offset_ledger" / "postgres" / "sql"
+SQL = {"": SOURCES / "offset_ledger" / "postgres" / "sql", "offset_ledger_kit:": SOURCES / "offset_ledger_kit" / "sql"}
 OWN = "offset_ledger/postgres/"
 OTHER_DATABASES = "offset_ledger_kit/sandbox/"  # makes the databases of the embedded servers, and asks Airflow's
 STATEMENT = re.compile(
@@ -52,7 +52,7 @@ def test_the_ledger_holds_statements_of_one_line_only() -> None:
 
 def test_every_file_has_an_owner_and_is_used() -> None:
     code = "".join(path.read_text() for path in SOURCES.rglob("*.py"))
-    names = {str(path.relative_to(SQL).with_suffix("")) for path in SQL.rglob("*.sql")}
+    names = {f"{of}{path.relative_to(sql).with_suffix('')}" for of, sql in SQL.items() for path in sql.rglob("*.sql")}
     assert {name for name in names if "/" not in name} == set()
     read = r"(?:named_sql\(|cursor\.run\(|read_rows\(\s*cursor,)\s*"
     whole = set(re.findall(read + r'"([^"]+)"', code))
