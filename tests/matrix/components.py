@@ -45,7 +45,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
         f"{_RUN}/test_ingest.py",
     ),
     "Spark": (
-        *(f"{_STAGE}/test_{name}.py" for name in ("package_zip", "spark_classes", "standalone", "what_spark_leaves")),
+        *(f"{_STAGE}/test_{name}.py" for name in ("package_zip", "standalone", "what_spark_leaves")),
         "tests/dags/test_cluster_submission.py",
     ),
     "Spark Connect": (f"{_STAGE}/test_connect.py",),

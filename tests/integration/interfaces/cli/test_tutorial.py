@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,7 @@ class Reader:
     folder: Path
     postgres: Connection
     capsys: pytest.CaptureFixture[str]
-    rejected: str = ""
+    batches: dict[str, str] = field(default_factory=dict)  # the number that the page shows, and that of the ledger
 
     def follows(self, number: int) -> None:
         """Write the files of a section and run its commands, in their order."""
@@ -66,11 +66,12 @@ class Reader:
                 self.asks(arguments[-1], shown)
                 continue
             assert program == "offset-ledger"
-            code = main([self.rejected if each == "7" else each for each in arguments])
+            code = main([self.batches.get(each, each) for each in arguments])
             said = self.capsys.readouterr()
             assert (code != 0) == ("BatchRejected" in shown), f"{command}\n{said.out}\n{said.err}"
             if code:
-                (self.rejected,) = re.findall(r"batch (\d+) of payments is rejected", said.err)
+                number = r"batch (\d+) of payments is rejected"
+                self.batches |= zip(re.findall(number, shown), re.findall(number, said.err), strict=True)
                 assert "quarantined share 60% is above the limit of 1%" in said.err
             for line in re.findall(r"^committed batch \d+: ([^(]+) \(", shown, re.M):
                 assert line in said.out + said.err, command

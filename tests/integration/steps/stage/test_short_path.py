@@ -84,7 +84,7 @@ def calls_in(trace: TracebackType | None) -> list[str]:
 
 
 def check_short(calls: list[str]) -> None:
-    assert calls[-1] == "ledger/staging.py"
+    assert calls[-1] == "postgres/ledger/staging.py"
     assert len(calls) <= CALLS, calls
     assert len(set(calls)) <= FILES, calls
 
@@ -118,7 +118,7 @@ def test_the_task_stage_reaches_the_first_copy_in_twelve_calls(bench: Bench, tmp
         f"AIRFLOW_CONN_{name.upper()}": get_connection(name).to_json() for name in ("kafka_default", "postgres_default")
     }
     calls = answer_of(TASK, tmp_path / "home", str(bench.path), str(planned.batch_id), **known)
-    assert calls[0] == "airflow/operators.py"
+    assert calls[0] == "interfaces/airflow/operators.py"
     check_short(calls)
 
 
@@ -140,7 +140,7 @@ def test_a_job_of_spark_reaches_the_first_copy_in_twelve_calls(
         stage(by_spark(spark), bench.pipeline, planned.batch_id, ME)
     in_driver = ["stage/submitted/stage_batch.py", *calls_in(raised.tb)]
     in_task = re.findall(r'File ".*?/offset_ledger/([\w/]+\.py)", line', str(raised.value.__cause__))
-    assert in_driver[-1] == in_task[0] == "stage/readers.py"
+    assert in_driver[-1] == in_task[0] == "steps/stage/readers.py"
     check_short(in_driver + in_task)
 
 

@@ -369,7 +369,7 @@ from airflow.sdk.exceptions import AirflowException
 from offset_ledger.interfaces.airflow import operators
 
 master, folder, python, *runs = sys.argv[1:]
-elsewhere = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "SPARK_HOME", "JAVA_TOOL_OPTIONS")}
+elsewhere = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "SPARK_HOME")}
 
 def as_on_a_cluster(self, application, env):
     command = self._build_spark_submit_command(application)
