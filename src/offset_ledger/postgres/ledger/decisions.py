@@ -1,7 +1,6 @@
 """The decisions of people: about a batch, about a loss, about a recreated topic; kept with who, when and why."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -105,10 +104,10 @@ def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = No
     return tuple(map(_asked, cursor.run("decisions/open", pipeline=pipeline, kind=kind)))
 
 
-def approved(cursor: Cursor, batch_id: int, kind: QuestionKind) -> tuple[Mapping[str, Any], ...]:
-    """The numbers of the questions of this kind about a batch that were approved."""
-    query = "SELECT details FROM offset_ledger.decision WHERE batch_id = %s AND kind = %s AND answer = 'approve'"
-    return tuple(row["details"] for row in cursor.execute(query, [batch_id, kind]))
+def approved(cursor: Cursor, batch_id: int, kind: QuestionKind) -> list[Any]:
+    """The approvals of questions of this kind about a batch, in their order: ``details``, ``who`` and ``why``."""
+    query = "SELECT * FROM offset_ledger.decision WHERE batch_id = %s AND kind = %s AND answer = 'approve'"
+    return [*cursor.execute(f"{query} ORDER BY decision_id", [batch_id, kind])]
 
 
 def answered_by(cursor: Cursor, pipeline: str, kind: QuestionKind, decision_id: int | None) -> list[int]:

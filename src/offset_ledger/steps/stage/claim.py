@@ -85,10 +85,11 @@ def seal(session: Session, batch: Batch, tables: StagingTables, written: Written
         slices = staging.manifest(cursor, tables)
         check_manifest(replace(batch, epoch=tables.attempt.epoch), slices, written.slices, written.gap_reason)
         late: tuple[LateRange, ...] = ()
+        why = None
         if written.retention:
             counted = by_partition(slices)
             missing = {r.partition: r.width - counted.get(r.partition, StagedCounts()).total for r in batch.ranges}
-            late = find_late(cursor, batch, missing, written.retention)
+            late, why = find_late(cursor, batch, missing, written.retention)
         counts = sum((each.counts for each in slices), StagedCounts())
         staging.analyze(cursor, tables)
         batches.move(
@@ -97,6 +98,7 @@ def seal(session: Session, batch: Batch, tables: StagingTables, written: Written
             State.STAGING,
             State.STAGING if late else State.STAGED,
             origin,
+            why=why,
             slices_expected=written.slices,
             gap_reason=written.gap_reason,
             rows=counts.rows,
@@ -123,16 +125,20 @@ def tombstone_retention(pipeline: Pipeline, batch: Batch, *snapshots: TopicSnaps
 
 def find_late(
     cursor: Cursor, batch: Batch, missing: Mapping[int, int], today: TombstoneRetention
-) -> tuple[LateRange, ...]:
-    """The ranges, read just now, from which compaction may have removed tombstones, and that nobody has approved."""
+) -> tuple[tuple[LateRange, ...], str | None]:
+    """Return the ranges, read just now, that may lack tombstones and that nobody has approved; or why none is left."""
     if not any(missing.values()):
-        return ()
+        return (), None
     cursor.run("stage/unread_tombstones", batch_id=batch.batch_id)
     waits = {
         row["partition"]: ReadDelay(row["waited"], shortest(row["kept_ms"], today.span)) for row in cursor.fetchall()
     }
     given = decisions.approved(cursor, batch.batch_id, QuestionKind.UNREAD_TOMBSTONES)
-    return late_ranges(batch.ranges, missing, waits, [details["missing"] for details in given])
+    late = late_ranges(batch.ranges, missing, waits, [each["details"]["missing"] for each in given])
+    if late or not given:
+        return late, None
+    who, why = given[-1]["who"], given[-1]["why"]
+    return (), f"staged again with no more offsets missing: the approval of {who} still counts ({why})"
 
 
 def refusal(batch: Batch, late: tuple[LateRange, ...]) -> TombstonesMayBeGone:

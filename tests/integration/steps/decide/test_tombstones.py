@@ -294,6 +294,9 @@ def test_an_approved_batch_whose_staging_is_gone_may_lack_no_more_than_was_appro
     with pytest.raises(TombstonesMayBeGone, match="3 of 4 offsets"):
         bench.stage(late, missing=[4, 5, 6])
     assert bench.stage(late, missing=[4, 5]).state is State.STAGED
+    why = "SELECT why FROM offset_ledger.batch_event WHERE batch_id = %s AND to_state = 'staged' ORDER BY event_id"
+    again = "staged again with no more offsets missing: the approval of test still counts (looked)"
+    assert [row[0] for row in rows(bench.session, why, [late.batch_id])] == ["looked", again]
 
 
 def test_only_what_was_shown_is_approved(bench: Bench, late: Batch) -> None:
