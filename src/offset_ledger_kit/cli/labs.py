@@ -8,12 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offset_ledger.base.extras import require
-from offset_ledger.interfaces.cli.verbs import (
-    Option,
-    Outcome,
-    say,
-    verb,
-)
+from offset_ledger.interfaces.cli.verbs import Option, Outcome, say, verb
 
 if TYPE_CHECKING:
     from offset_ledger_kit.labs.trial import Report

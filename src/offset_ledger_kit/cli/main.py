@@ -8,13 +8,12 @@ from offset_ledger.interfaces.cli.verbs import Family, Parser
 from offset_ledger_kit.cli import demo, labs, publish, stack, topics
 
 _KAFKA = {"publish": publish.run_publish, "topic": topics.run_topic, "audit": run_audit, "lab": labs.run_lab}
-_, *_OTHER = pipeline.GROUPS["other"]
 GROUPS: pipeline.Groups = {
     **pipeline.GROUPS,
     "set up": (stack.run_stack, *pipeline.GROUPS["set up"]),
     "other": (
         Family("kafka", "publish records, plan and audit topics, measure guarantees", _KAFKA),
-        *_OTHER,
+        *pipeline.GROUPS["other"],
         demo.run_demo,
     ),
 }

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 from offset_ledger.base.units import parse_size, parse_span
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.interfaces.cli.completer import complete_topics
-from offset_ledger.interfaces.cli.verbs import (
-    Option,
-    Outcome,
-    connection,
-    from_1,
-    name_and_value,
-    verb,
-)
+from offset_ledger.interfaces.cli.verbs import Option, Outcome, connection, from_1, name_and_value, verb
 from offset_ledger.outside.connections import get_connection
 
 if TYPE_CHECKING:

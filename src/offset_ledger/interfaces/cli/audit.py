@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.interfaces.cli.completer import complete_topics
-from offset_ledger.interfaces.cli.verbs import (
-    Option,
-    Outcome,
-    optional_pipeline,
-    pipeline_of,
-    verb,
-)
+from offset_ledger.interfaces.cli.verbs import Option, Outcome, optional_pipeline, pipeline_of, verb
 from offset_ledger.outside.connections import get_connection
-
-if TYPE_CHECKING:
-    pass
 
 
 @verb(

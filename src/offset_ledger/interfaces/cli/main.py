@@ -11,7 +11,7 @@ from offset_ledger.base.progress import clear
 from offset_ledger.base.version import __version__
 from offset_ledger.base.without_pandas import this_process_is_ours
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, UsageError, failure_of, one_line
-from offset_ledger.interfaces.cli import audit, decide, inspect, production, running, set_up
+from offset_ledger.interfaces.cli import decide, inspect, production, running, set_up
 from offset_ledger.interfaces.cli.output import show
 from offset_ledger.interfaces.cli.verbs import Family, Parser, Verb, add_verbs, run_verb
 
@@ -23,16 +23,9 @@ _QUARANTINE = {"list": inspect.run_quarantine, "retry": running.run_redrive}
 _QUARANTINE |= {"dismiss": decide.run_dismiss, "deliver": running.run_dead_letters}
 _ACCEPT = {"topic": decide.run_accept_topic, "schema": decide.run_accept_schema}
 _ACCEPT |= {"table": decide.run_accept_table, "loss": decide.run_skip}
-_KAFKA = {"audit": audit.run_audit}
 _SERVE = {"metrics": production.run_metrics, "spark": production.run_spark_server}
 GROUPS: Groups = {
-    "set up": (
-        set_up.run_migrate,
-        set_up.run_init,
-        set_up.run_check,
-        set_up.run_dbt,
-        set_up.run_completion,
-    ),
+    "set up": (set_up.run_migrate, set_up.run_init, set_up.run_check, set_up.run_dbt, set_up.run_completion),
     "run": (running.run_ingest, running.run_replay, decide.run_remerge),
     "inspect": (inspect.run_status, inspect.run_verify, inspect.run_report),
     "decide": (
@@ -42,14 +35,14 @@ GROUPS: Groups = {
         *(decide.run_rename, decide.run_forget),
     ),
     "other": (
-        Family("kafka", "audit topics", _KAFKA),
         Family("serve", "run a server until it is stopped: metrics, or Spark", _SERVE),
-        *(production.run_notify, production.run_prune),
+        production.run_notify,
+        production.run_prune,
     ),
 }
 
 
-def build_parser(given: Collection[str] | None = None, groups: Groups = GROUPS) -> Parser:
+def build_parser(given: Collection[str] | None, groups: Groups) -> Parser:
     """Return the parser of all verbs, or with the words ``given`` of those verbs alone."""
     parser = Parser(
         prog="offset-ledger",
@@ -62,7 +55,7 @@ def build_parser(given: Collection[str] | None = None, groups: Groups = GROUPS) 
     return parser
 
 
-def main(argv: Sequence[str] | None = None, groups: Groups = GROUPS) -> int:
+def main(argv: Sequence[str] | None, groups: Groups) -> int:
     """Run one verb and return its exit code: 0, or that of the error."""
     if argv is None:
         this_process_is_ours()

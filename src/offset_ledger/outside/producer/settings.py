@@ -1,7 +1,7 @@
 """A producer's settings, and the rules for them: each unsafe combination names its danger, by which it is allowed.
 
 By danger, because settings are safe only together: clients accept acks=1, which silently turns idempotence off, so that
-records are lost, duplicated and reordered. Whoever allows the loss is still told of the rest.
+records are lost, duplicated and reordered. Allowing the loss does not allow duplicates and another order.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping

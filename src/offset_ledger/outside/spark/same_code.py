@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PROPERTY = "spark.offset_ledger.code"
-_ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[2]
+"""The folder of the package, whose code client and server compare, and which executors elsewhere are sent."""
 
 Job = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
@@ -28,8 +29,8 @@ Job = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 def code_of_this_process() -> str:
     """The version and a digest of the package's files, as they were when this was first asked."""
     digest = hashlib.sha256()
-    for file in sorted(each for suffix in ("py", "sql") for each in _ROOT.rglob(f"*.{suffix}")):
-        digest.update(f"{file.relative_to(_ROOT)}\0".encode() + file.read_bytes() + b"\0")
+    for file in sorted(each for suffix in ("py", "sql") for each in PACKAGE.rglob(f"*.{suffix}")):
+        digest.update(f"{file.relative_to(PACKAGE)}\0".encode() + file.read_bytes() + b"\0")
     return f"{__version__}+{digest.hexdigest()[:12]}"
 
 

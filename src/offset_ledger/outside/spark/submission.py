@@ -18,12 +18,12 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.batch import Origin
 from offset_ledger.outside.connections import Connection, environment_name
 from offset_ledger.outside.spark.home import LOCAL_SETTINGS, SETTINGS, spark_home
+from offset_ledger.outside.spark.same_code import PACKAGE
 from offset_ledger.outside.spark.scratch import with_scratch
 from offset_ledger.pipeline_file.pipeline import DeployMode, Pipeline, Spark
 
 PIPELINE_FILE, SUBMISSION_FILE, FAILURE_FILE = "pipeline.yaml", "submission.json", "failure.json"
 _PROPERTIES_FILE = "spark.conf"
-_ROOT = Path(__file__).resolve().parents[2]
 # A driver that failed has said why; the retry of the task is another application.
 _CLUSTER_SETTINGS = {"spark.yarn.maxAppAttempts": "1"}
 
@@ -113,8 +113,8 @@ def package_zip(folder: Path) -> Path:
     """
     made = folder / "offset_ledger.zip"
     with zipfile.ZipFile(made, "x") as archive:
-        for file in sorted(p for p in _ROOT.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
-            archive.write(file, Path("offset_ledger") / file.relative_to(_ROOT))
+        for file in sorted(p for p in PACKAGE.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+            archive.write(file, Path("offset_ledger") / file.relative_to(PACKAGE))
     return made
 
 

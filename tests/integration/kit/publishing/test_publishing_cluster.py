@@ -31,16 +31,7 @@ from offset_ledger_kit.publishing.file_feed import publish_file
 from offset_ledger_kit.publishing.forms import Form
 from offset_ledger_kit.publishing.process import Consumed, Processed, process
 from offset_ledger_kit.publishing.record_file import CheckedFile, RecordFile
-from offset_ledger_kit.publishing.serializers import (
-    BYTES,
-    DOUBLE,
-    INTEGER,
-    JSON,
-    LONG,
-    SHORT,
-    STRING,
-    Serializer,
-)
+from offset_ledger_kit.publishing.serializers import BYTES, DOUBLE, INTEGER, JSON, LONG, SHORT, STRING, Serializer
 from offset_ledger_kit.publishing.topics import create_topic
 from offset_ledger_kit.sandbox.java import find_java
 from offset_ledger_kit.sandbox.kafka import Broker, Kafka

@@ -21,12 +21,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from pyspark.errors import PySparkException
 
 from offset_ledger.base.failpoints import VARIABLE
-from offset_ledger.errors import (
-    AccessDenied,
-    LostRange,
-    SparkMismatch,
-    SparkUnavailable,
-)
+from offset_ledger.errors import AccessDenied, LostRange, SparkMismatch, SparkUnavailable
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.outside.connections import Connection, environment_name, get_connection
