@@ -179,6 +179,15 @@ def test_the_batch_of_a_row_may_be_copied(session: Session, tmp_path: Path, name
     assert verify(pipeline)[0] == []
 
 
+def test_a_copy_that_leaves_the_file_has_nothing_of_an_earlier_record(session: Session, tmp_path: Path) -> None:
+    do(session, TABLE)
+    commit_raw(session, written(tmp_path, "", "{publish_at: at, _batch_id: batch}"), [record(0, 1, {"name": "Ada"})])
+    commit_raw(session, written(tmp_path, "", "beside"), [record(1, 1, {"name": "Bea"})])
+    assert staff(session, "name, at, batch") == {("Bea", None, None)}
+    again = commit_raw(session, written(tmp_path, "", "{_batch_id: batch}"), [record(2, 1, {"name": "Eva"})])
+    assert staff(session, "name, at, batch") == {("Eva", None, again.batch.batch_id)}
+
+
 # -- a table that refers to itself -----------------------------------------------------------------------------
 
 REFERS = "CREATE TABLE public.staff (id bigint PRIMARY KEY, manager bigint REFERENCES public.staff {}, name text)"
