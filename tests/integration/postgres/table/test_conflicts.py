@@ -328,6 +328,32 @@ def test_a_partitioned_table_has_such_constraints_too(session: Session, tmp_path
     assert verify(pipeline)[0] == []
 
 
+@pytest.mark.parametrize("on_conflict", ["fail", "quarantine"])
+@pytest.mark.parametrize(
+    ("users", "advice"),
+    [
+        ([User(0, 1, "a"), User(1, 2, "a")], "correct the row that has the values"),
+        ([User(0, 1, "a", age=1)], "insert the row that they refer to"),
+    ],
+    ids=["unique", "foreign"],
+)
+def test_what_a_constraint_of_a_single_partition_refuses_waits_for_no_other_batch(
+    session: Session, tmp_path: Path, users: list[User], advice: str, on_conflict: str
+) -> None:
+    create(
+        session,
+        more="DROP TABLE public.users; CREATE TABLE public.ages (age integer PRIMARY KEY);"
+        + TABLE.format(age="integer", unique="").replace("id bigint PRIMARY KEY", "id bigint NOT NULL").strip()
+        + " PARTITION BY LIST (_deleted); CREATE UNIQUE INDEX ON public.users (id, _deleted);"
+        "CREATE TABLE public.users_there PARTITION OF public.users FOR VALUES IN (false);"
+        "ALTER TABLE public.users_there ADD UNIQUE (email), ADD FOREIGN KEY (age) REFERENCES public.ages",
+    )
+    with pytest.raises(LedgerViolation) as caught:
+        send(session, written(tmp_path, on_conflict), *users)
+    expected = f"; {advice}, or drop the constraint: target.on_conflict cannot find the records that break it"
+    assert str(caught.value).endswith(expected)
+
+
 def test_columns_may_have_any_name(session: Session, tmp_path: Path) -> None:
     path = written(tmp_path).path
     text = path.read_text().replace(
