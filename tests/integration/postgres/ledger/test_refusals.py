@@ -95,6 +95,17 @@ def test_what_the_table_refuses_for_good_is_named(
         raise error
 
 
+def test_a_published_table_whose_rows_have_no_identity_is_named(session: Session, servers: Servers) -> None:
+    commit(ORDERS, ready(session, Event(1, 0, 0, "a")), ME)
+    execute(
+        servers.postgres, "ALTER TABLE orders REPLICA IDENTITY NOTHING; CREATE PUBLICATION all_rows FOR TABLE orders"
+    )
+    batch_id = planned(session, ORDERS, [OffsetRange(0, 1, 2)])
+    validated(session, staged(session, ORDERS, batch_id, [Event(2, 0, 1, "a")]))
+    with pytest.raises(TargetMismatch, match='update table "orders" because it does not have a replica identity'):
+        commit(ORDERS, batch_id, ME)
+
+
 def test_another_writer_of_the_same_event_is_worth_another_try(session: Session, servers: Servers) -> None:
     batch_id = ready(session, Event(1, 0, 0, "a"))
     columns = "event_id, publish_at, state, note, _partition, _offset, _timestamp, _key, _headers, _deleted"
