@@ -45,6 +45,9 @@ CREATE TYPE public."Place" AS (x integer, name text);
 CREATE DOMAIN public.positive AS integer CHECK (VALUE > 0);
 CREATE DOMAIN public.code AS varchar(3);
 CREATE DOMAIN public.price AS numeric(6,2);
+CREATE DOMAIN public.prices AS numeric(6,2)[];
+CREATE DOMAIN public.moment AS timestamptz(3);
+CREATE DOMAIN public.length AS interval(0);
 CREATE DOMAIN public.even AS integer CHECK (1 / (1 - VALUE % 2) > 0);
 """
 COLUMNS = {
@@ -382,6 +385,10 @@ TEXTS = {
     'public."Place"': ["(1,x)", "(,)", "(1)", "1", '(1,"a,b")', "(a,b)"],
     "public.even": ["2", "1", "x"],
     "public.price": ["1.5", "1.50", "12e-3", "1.005", "12345"],
+    "public.prices": ["{1.5,NULL}", "{1.500}", "{1.005}", "{}"],
+    "public.moment": ["2026-01-01 00:00:00.123+01", "2026-01-01 00:00:00.1234Z", "now"],
+    "public.moment[]": ['{"2026-01-01 00:00:00.123Z"}', '{"2026-01-01 00:00:00.1234Z",NULL}'],
+    "public.length": ["1 day 00:00:01", "1.5 seconds"],
     "inet": ["10.0.0.1", "10.0.0.1/33", "::1", "10.0.0.1/8"],
     "cidr": ["10.0.0.0/8", "10.0.0.1/8", "10"],
     "macaddr": ["08:00:2b:01:02:03", "08002b010203", "08:00"],
@@ -395,6 +402,13 @@ TEXTS = {
     "pg_lsn": ["16/B374D848", "0/0", "G/0"],
 }
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,4})?")
+UNLIMITED = {
+    "public.code": "text",
+    "public.prices": "numeric[]",
+    "public.moment": "timestamptz",
+    "public.moment[]": "timestamptz[]",
+    "public.length": "interval",
+}
 CLOCK = re.compile(r"\b(now|today)\b", re.IGNORECASE)
 
 
@@ -433,11 +447,15 @@ def postgres_takes(session: Session, type_: str, text: str) -> bool:
             cursor.execute(f"CREATE TEMP TABLE one (value {type_}) ON COMMIT DROP")
             escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
             cursor.copy_expert("COPY one FROM STDIN", StringIO(f"{escaped}\n"))
-            read = cursor.execute("SELECT value::text FROM one").one()[0]
+            base = UNLIMITED.get(type_, "text")
+            query = f"SELECT value::text, value::{base} IS NOT DISTINCT FROM %s::{base} FROM one"
+            read, is_same = cursor.execute(query, [text]).one()
     except (psycopg2.DataError, psycopg2.IntegrityError, psycopg2.InternalError, pg.SyntaxError):
         return False
     if CLOCK.search(text):
         return bool(CLOCK.search(read))
+    if type_ in UNLIMITED:
+        return bool(is_same)
     both = NUMBER.fullmatch(text) and NUMBER.fullmatch(read)
     return Decimal(text) == Decimal(read) if both else True
 
