@@ -13,6 +13,7 @@ from offset_ledger.interfaces.cli.verbs import (
     Outcome,
     Topics,
     connection,
+    from_0,
     pipeline_of,
     say,
     since,
@@ -67,8 +68,8 @@ def run_skip(arguments: Namespace) -> Outcome:
 
 @verb(
     PIPELINE,
-    Option("--partition", type=int, help="of the records named by --offset"),
-    Option("--offset", type=int, nargs="+", metavar="O", help="one or more offsets of that partition"),
+    Option("--partition", type=from_0, help="of the records named by --offset"),
+    Option("--offset", type=from_0, nargs="+", metavar="O", help="one or more offsets of that partition"),
     Option("--reason", help="all records refused for this reason code; see: quarantine list PIPELINE"),
     since("only records quarantined since"),
     why("decision"),
