@@ -6,9 +6,6 @@ from datetime import datetime, timedelta
 
 from offset_ledger.model.retention import Retention
 
-MIRROR_PREFIX = "offset-ledger."
-"""The beginning of the names of consumer groups that mirror a pipeline's cursors."""
-
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -92,11 +89,6 @@ class ReaderFacts:
     topic_id: str = ""
     cursors: Mapping[int, int] = field(default_factory=dict)
     unread_since: Mapping[int, datetime] = field(default_factory=dict)
-
-    @property
-    def group(self) -> str:
-        """The consumer group that mirrors the pipeline's cursors."""
-        return f"{MIRROR_PREFIX}{self.pipeline}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,10 @@ Pure: facts in, result out.
 
 from datetime import timedelta
 
+from offset_ledger.base.ids import GROUPS, consumer_group
 from offset_ledger.base.units import counted, kafka_span, kept_for, show_size, show_span
 from offset_ledger.operations.audit import remedies, rules_copies
-from offset_ledger.operations.audit.facts import (
-    MIRROR_PREFIX,
-    OpenTransaction,
-    Owner,
-    PartitionFacts,
-    ReaderFacts,
-    TopicFacts,
-)
+from offset_ledger.operations.audit.facts import OpenTransaction, Owner, PartitionFacts, ReaderFacts, TopicFacts
 from offset_ledger.operations.audit.finding import AuditFinding, RuleResult, Severity, listed, numbered, ok, rule
 
 _USED_ERROR, _USED_WARNING = 0.9, 2 / 3
@@ -319,7 +313,7 @@ def group_offsets(facts: TopicFacts) -> RuleResult:
     kept = timedelta(minutes=facts.broker_number("offsets.retention.minutes", 10_080))
     idle = sorted(group for group, state in facts.groups.items() if state == "Empty")
     # Mirrors of cursors never have members; each is checked with its own pipeline.
-    others = [group for group in idle if not group.startswith(MIRROR_PREFIX)]
+    others = [group for group in idle if not group.startswith(GROUPS)]
     if facts.reader and facts.reader.last_commit and (result := _mirror(facts, facts.reader, kept)):
         return result
     if others:
@@ -335,15 +329,16 @@ def group_offsets(facts: TopicFacts) -> RuleResult:
 def _mirror(facts: TopicFacts, reader: ReaderFacts, kept: timedelta) -> RuleResult | None:
     """The group that mirrors the cursors: its offsets expire after the last commit that moved them."""
     since = facts.taken_at - (reader.last_commit or facts.taken_at)
+    group = consumer_group(reader.pipeline)
     renew = "the next commit sets it again:", f"offset-ledger ingest {reader.pipeline}"
-    if reader.group not in facts.groups:
-        finding = f"{reader.group} has no offsets here, although {reader.pipeline} committed {show_span(since)} ago"
+    if group not in facts.groups:
+        finding = f"{group} has no offsets here, although {reader.pipeline} committed {show_span(since)} ago"
         return RuleResult(Severity.WARNING, finding, remedies.lines(*renew))
     if since <= kept * _USED_WARNING:
         return None
     left = show_span(max(timedelta(0), kept - since))
-    finding = f"{reader.group} was last set {show_span(since)} ago; its offsets expire in {left}"
-    again = "if there is nothing to commit:", remedies.commit_again(facts, reader.group)
+    finding = f"{group} was last set {show_span(since)} ago; its offsets expire in {left}"
+    again = "if there is nothing to commit:", remedies.commit_again(facts, group)
     return RuleResult(Severity.WARNING, finding, remedies.lines(*renew, *again))
 
 
