@@ -41,7 +41,7 @@ def render(
     lines += ["record:", *_record(record, *reasons), "  columns:" if proposed else "  columns: {}"]
     for each in proposed:
         lines += [_comment(each.doubt, 4)] if each.doubt else []
-        lines += _entries({each.column.name: _column(each.column)}, 4)
+        lines.append(_column(each.column))
     lines += ["", "target:", *_entries(target)]
     lines += ["", "quality:", *_entries({"suite": suite})] if suite else []
     return "\n".join(lines) + "\n"
@@ -51,7 +51,7 @@ def _record(record: RecordShape, why_key: str, why_publish_at: str) -> Iterator[
     yield _comment(why_key, 2)
     if record.key:
         yield "  key:"
-        yield from _entries({each.name: _column(each) for each in record.key}, 4)
+        yield from map(_column, record.key)
     else:
         yield from _entries({"event_id": _place(record.event_id, record.event_id_aliases, "key")})
     yield _comment(why_publish_at, 2)
@@ -67,8 +67,8 @@ def _record(record: RecordShape, why_key: str, why_publish_at: str) -> Iterator[
     )
 
 
-def _column(column: Column) -> str | dict[str, Any]:
-    """The column as the file has it: its type, or a mapping where that does not say all."""
+def _column(column: Column) -> str:
+    """The line of a column: its type alone, or a mapping where that does not say all."""
     place = {} if column.path == (column.name,) else {"path": format_path(column.path)}
     type_ = spelled(column.type.name, column.type.args)
     said = {
@@ -81,7 +81,7 @@ def _column(column: Column) -> str | dict[str, Any]:
         "coerce": column.coerce,
     }
     given = {key: value for key, value in said.items() if value}
-    return given if len(given) > 1 else type_
+    return f"    {_flow(column.name)}: {_flow(given) if len(given) > 1 else type_}"
 
 
 def _place(path: JsonPath | None, aliases: Sequence[JsonPath], otherwise: str) -> str | dict[str, Any]:
@@ -89,9 +89,9 @@ def _place(path: JsonPath | None, aliases: Sequence[JsonPath], otherwise: str) -
     return {"path": where, "aliases": [*map(format_path, aliases)]} if aliases else where
 
 
-def _entries(said: Mapping[str, Any], indent: int = 2) -> Iterator[str]:
+def _entries(said: Mapping[str, Any]) -> Iterator[str]:
     """A line for each key that has a value."""
-    return (f"{' ' * indent}{_flow(key)}: {_flow(value)}" for key, value in said.items() if value is not None)
+    return (f"  {key}: {_flow(value)}" for key, value in said.items() if value is not None)
 
 
 def _flow(value: Any) -> str:
