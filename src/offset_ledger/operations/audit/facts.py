@@ -127,14 +127,9 @@ class TopicFacts:
         return "compact" in self.settings["cleanup.policy"]
 
     @property
-    def retention(self) -> timedelta | None:
-        """``retention.ms``; None if time deletes nothing."""
-        return Retention.from_settings(self.settings).age
-
-    @property
-    def retention_bytes(self) -> int | None:
-        """``retention.bytes`` of a partition; None if size deletes nothing."""
-        return Retention.from_settings(self.settings).bytes
+    def retention(self) -> Retention:
+        """The time and the size of a partition after which the broker deletes records."""
+        return Retention.from_settings(self.settings)
 
     def broker_number(self, name: str, default: int) -> int:
         """The smallest of a setting over the brokers."""
