@@ -16,7 +16,6 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.repair.prune import prune_beyond
-from offset_ledger.operations.repair.prune_ages import Ages
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.operations.repair.verify_against_topic import TopicComparison, compare_with_topic
 from offset_ledger.outside.connections import Connection
@@ -33,6 +32,7 @@ from offset_ledger.steps.run.redrive import dismiss, plan_redrive
 from offset_ledger_kit.cli.main import main
 from offset_ledger_kit.publishing.topics import create_topic
 from offset_ledger_kit.sandbox.stack import Stack
+from tests.fixtures.ages import same_age
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
 from tests.fixtures.topic_bench import quiet
@@ -287,7 +287,7 @@ def test_with_skip_existing_the_published_records_are_compared(bench: Bench) -> 
 def test_a_record_that_was_dismissed_and_pruned_is_expected_nowhere(bench: Bench) -> None:
     bench.fill()
     dismiss(bench.pipeline, Selection(0, (2, 4)), ME, "never")  # one does not decode, one breaks a rule
-    assert prune_beyond(bench.pipeline, Ages.same(timedelta(0)), 0, ME).records == 2
+    assert prune_beyond(bench.pipeline, same_age(timedelta(0)), 0, ME).records == 2
     left = rows(bench.session, 'SELECT partition, "offset" FROM offset_ledger.quarantine')
     assert [tuple(row) for row in left] == [(0, 5)]  # a redrive that no head batch has followed yet
     bench.rule("new", "paid", "lost")

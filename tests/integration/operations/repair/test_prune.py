@@ -24,7 +24,6 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.repair.prune import Pruned, prune_beyond
-from offset_ledger.operations.repair.prune_ages import Ages
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.operations.status.status import recent_batches
 from offset_ledger.pipeline_file.parse import parse_pipeline
@@ -41,6 +40,7 @@ from offset_ledger.steps.run.ingest import validate_or_raise
 from offset_ledger.steps.run.redrive import dismiss, plan_redrive, stage_redrive
 from offset_ledger_kit.cli.main import main
 from tests.examples import examples
+from tests.fixtures.ages import same_age
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, planned
@@ -105,7 +105,7 @@ class History:
     def prune(
         self, keep: int = 0, size: int = 1_000, dry_run: bool = False, older_than: timedelta = NOW, **other: timedelta
     ) -> Pruned:
-        return prune_beyond(self.pipeline, replace(Ages.same(older_than), **other), keep, ME, dry_run, size)
+        return prune_beyond(self.pipeline, replace(same_age(older_than), **other), keep, ME, dry_run, size)
 
     def table(self) -> set[tuple[Any, ...]]:
         return {tuple(row) for row in rows(self.session, f"SELECT t.*::text FROM public.{self.name} AS t")}
