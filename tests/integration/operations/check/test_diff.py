@@ -11,11 +11,11 @@ import pytest
 from offset_ledger.errors import RegistryUnavailable, TransientError
 from offset_ledger.operations.check.diff import Diff, diff
 from offset_ledger.outside.connections import Connection, environment_name
-from offset_ledger.postgres.ledger.database import transaction
 from offset_ledger_kit.cli.main import main
 from offset_ledger_kit.sandbox.layout import free_ports
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
 from tests.fixtures.registry_bench import RegistryBench, away, framed
+from tests.fixtures.tables import do
 from tests.integration.operations.check.test_decode_sample import JSON, ledger
 
 CHANGED = """
@@ -86,10 +86,12 @@ def test_each_difference_is_marked_with_what_it_means(
 ) -> None:
     ingested(bench)
     bench.register(json.dumps(SCHEMA))
-    with transaction(bench.session) as cursor:
-        cursor.execute("ALTER TABLE public.orders ADD COLUMN own integer NOT NULL DEFAULT 1, ADD COLUMN odd integer")
-        cursor.execute("UPDATE public.orders SET odd = 1")
-        cursor.execute("ALTER TABLE public.orders ALTER COLUMN odd SET NOT NULL")
+    do(
+        bench.session,
+        "ALTER TABLE public.orders ADD COLUMN own integer NOT NULL DEFAULT 1, ADD COLUMN odd integer",
+        "UPDATE public.orders SET odd = 1",
+        "ALTER TABLE public.orders ALTER COLUMN odd SET NOT NULL",
+    )
     monkeypatch.setattr(RegistryBench, "TEMPLATE", CHANGED)
     before = ledger(bench)
     found = diff(bench.pipeline)
@@ -153,8 +155,7 @@ def test_json_without_a_registry_is_file_against_table(
     )
     bench.send(b'{"id": "a"}')
     bench.ingest()
-    with transaction(bench.session) as cursor:
-        cursor.execute("ALTER TABLE public.orders DROP COLUMN note")
+    bench.execute("ALTER TABLE public.orders DROP COLUMN note")
     text = "column note text is missing: run ALTER TABLE public.orders ADD COLUMN note text"
     assert marks(diff(bench.pipeline)) == {("note", text, True)}
     name = environment_name("postgres_default")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -67,12 +66,6 @@ BOUNDS = [
     entry("expect_column_max_to_be_between", "reject", column="day", max_value="9999-12-31"),
     entry("expect_column_values_to_not_be_null", "reject", column="publish_at"),
 ]
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
 
 
 @pytest.fixture

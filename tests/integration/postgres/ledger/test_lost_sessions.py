@@ -43,12 +43,6 @@ ROW = (1, 1, 1, 1, "x", False)
 VALUE = b'{"at": "2026-01-01T12:00:00Z", "state": "new", "note": null}'
 
 
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
-
-
 def epochs(session: Session) -> list[Any]:
     return [row[0] for row in rows(session, "SELECT epoch FROM offset_ledger.batch ORDER BY batch_id")]
 

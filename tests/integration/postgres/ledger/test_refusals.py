@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -34,12 +33,6 @@ BEGIN {body}; RETURN NEW; END $$;
 CREATE {kind} TRIGGER no_b AFTER INSERT ON orders {deferred} FOR EACH ROW EXECUTE FUNCTION public.no_b()
 """
 WAITS = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
 
 
 def ready(session: Session, *events: Event) -> int:

@@ -33,6 +33,7 @@ from offset_ledger.steps.run.remerge import restate_rows
 from offset_ledger.steps.run.requests import plan_request
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.tables import do
 
 PIPELINE = """
 pipeline: clicks
@@ -65,12 +66,6 @@ def value(partition: int, offset: int) -> int:
 
 def some(first: int, end: int, **more: Any) -> list[Raw]:
     return [record(offset, **more) for offset in range(first, end)]
-
-
-def do(session: Session, *statements: str) -> None:
-    with transaction(session) as cursor:
-        for statement in statements:
-            cursor.execute(statement)
 
 
 def table(session: Session, columns: str = "_partition, _offset, n") -> list[tuple[Any, ...]]:

@@ -24,6 +24,7 @@ from offset_ledger.postgres.table.change import check_target
 from offset_ledger.postgres.table.restate import restate
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
+from tests.fixtures.tables import do
 from tests.integration.postgres.table.test_keys import KINDS, Event, Kind, history, newest
 
 pytestmark = [pytest.mark.usefixtures("any_case"), pytest.mark.minutes(2)]
@@ -59,11 +60,6 @@ def written(
         )
     )
     return parse_pipeline(path)
-
-
-def do(session: Session, statement: str) -> None:
-    with transaction(session) as cursor:
-        cursor.execute(statement)
 
 
 def record(offset: int, seconds: int, state: str | None, partition: int = 0, **more: Any) -> Raw:

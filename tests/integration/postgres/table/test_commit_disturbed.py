@@ -28,7 +28,7 @@ from offset_ledger.steps.stage.claim import Written, claim, seal
 from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.servers import execute, settings_of
 from tests.fixtures.staged import ME, NOON, Event, planned, staged, validated
-from tests.integration.postgres.table.test_beside import do
+from tests.fixtures.tables import do
 
 PIPELINE = """
 pipeline: orders

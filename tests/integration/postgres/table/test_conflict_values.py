@@ -26,7 +26,7 @@ from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
 from offset_ledger_kit.cli.main import main
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON
-from tests.integration.postgres.table.test_beside import do
+from tests.fixtures.tables import do
 
 PIPELINE = """
 pipeline: users

@@ -24,6 +24,7 @@ from offset_ledger.steps.run.ingest import validate_or_raise
 from offset_ledger.steps.run.redrive import plan_redrive, stage_redrive
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON, Event, planned, staged, validated
+from tests.fixtures.tables import do
 
 PIPELINE = """
 pipeline: orders
@@ -133,8 +134,7 @@ def by(pipeline: Pipeline, *publish_at: str) -> Pipeline:
 
 def forget(session: Session) -> None:
     """The ledger as a version of before leaves it."""
-    with transaction(session) as cursor:
-        cursor.execute("UPDATE offset_ledger.pipeline SET ordered_by = NULL")
+    do(session, "UPDATE offset_ledger.pipeline SET ordered_by = NULL")
 
 
 def remembered(session: Session) -> str | None:
@@ -177,8 +177,7 @@ def test_an_empty_table_may_be_ordered_by_anything(session: Session, tmp_path: P
 def test_rows_without_a_kafka_timestamp_are_not_ordered_by_it(session: Session, tmp_path: Path) -> None:
     pipeline = written(tmp_path, "$.at", OPERATION)
     commit_raw(session, pipeline, history(AGAIN, tombstones=False))
-    with transaction(session) as cursor:
-        cursor.execute("UPDATE public.orders SET _timestamp = NULL")
+    do(session, "UPDATE public.orders SET _timestamp = NULL")
     before = rows(session, "SELECT * FROM public.orders")
     with pytest.raises(StateConflict, match=r"event 'e1' .* has no Kafka timestamp"), transaction(session) as cursor:
         restate(cursor, by(pipeline), ME, "why")
@@ -236,7 +235,6 @@ def test_a_table_without_room_for_markers_is_refused(session: Session, tmp_path:
     pipeline = written(tmp_path, "$.at", OPERATION)
     with pytest.raises(TargetMismatch, match="column state is NOT NULL, and delete markers have none"):
         ready(session, pipeline)
-    with transaction(session) as cursor:
-        cursor.execute("ALTER TABLE public.orders ALTER state DROP NOT NULL")
+    do(session, "ALTER TABLE public.orders ALTER state DROP NOT NULL")
     commit_raw(session, pipeline, [replace(history(AGAIN, tombstones=False)[1], offset=1)])
     assert table(session) == {("e1", None, True, 0, 1)}

@@ -21,7 +21,7 @@ from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
-from tests.integration.postgres.table.test_beside import do
+from tests.fixtures.tables import do
 
 PIPELINE = """
 pipeline: customers

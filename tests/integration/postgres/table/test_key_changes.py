@@ -17,6 +17,7 @@ from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import check_target
 from offset_ledger_kit.cli.main import main
 from tests.fixtures.raw import Raw, commit_raw
+from tests.fixtures.tables import do
 
 pytestmark = pytest.mark.usefixtures("any_case")
 
@@ -41,11 +42,6 @@ def written(folder: Path, key: str, target: str = "bookkeeping: beside") -> Pipe
 def record(offset: int, state: str, key: bytes | None = b"k", headers: Any = (), **ids: Any) -> Raw:
     body = {"at": f"2026-01-01T12:00:{offset:02}Z", "state": state, **ids}
     return Raw(0, offset, json.dumps(body).encode(), key, headers)
-
-
-def do(session: Session, statement: str) -> None:
-    with transaction(session) as cursor:
-        cursor.execute(statement)
 
 
 def refused(session: Session, pipeline: Pipeline, offset: int) -> str:

@@ -23,6 +23,7 @@ from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import execute
 from tests.fixtures.staged import NOON
+from tests.fixtures.tables import do
 
 pytestmark = pytest.mark.minutes(1)
 
@@ -73,8 +74,7 @@ OF_CITEXT = Kind("own.name", ("Ada", "aDA"), "Bob", "Robert")
 
 @pytest.fixture(autouse=True)
 def types(session: Session) -> None:
-    with transaction(session) as cursor:
-        cursor.execute(TYPES)
+    do(session, TYPES)
 
 
 CITEXT_MADE = """
@@ -109,8 +109,7 @@ def with_citext(stack: Stack, database: Connection) -> None:
 
 @pytest.fixture
 def citext(session: Session, with_citext: None) -> None:  # noqa: ARG001
-    with transaction(session) as cursor:
-        cursor.execute("CREATE DOMAIN own.name AS ext.citext CHECK (length(value::text) < 5)")
+    do(session, "CREATE DOMAIN own.name AS ext.citext CHECK (length(value::text) < 5)")
 
 
 def written(folder: Path, type_: str, target: str, tombstones: bool = False, deletes: bool = True) -> Pipeline:
@@ -204,8 +203,7 @@ def test_conflicts_of_such_keys_are_found(
     pipeline = written(tmp_path, kind.type, f"bookkeeping: {bookkeeping}, on_conflict: quarantine")
     one, same = kind.same
     commit_raw(session, pipeline, [record(0, one, 1)])
-    with transaction(session) as cursor:
-        cursor.execute("ALTER TABLE public.orders ADD UNIQUE (state)")
+    do(session, "ALTER TABLE public.orders ADD UNIQUE (state)")
     other = Raw(0, 2, (record(2, kind.other, 3).value or b"").replace(b"s2", b"s1"))
     done = commit_raw(session, pipeline, [record(1, same, 2), other]).total
     assert (done.updated, done.quarantined, states(session, pipeline)) == (1, 1, {"s1"})
@@ -220,15 +218,14 @@ def test_an_identity_that_is_always_generated_takes_the_key_of_the_record(
     target = f"bookkeeping: {bookkeeping}, merge: {merge}"
     pipeline = written(tmp_path, "bigint", target, deletes=False)
     if bookkeeping == "beside":
-        with transaction(session) as cursor:
-            cursor.execute("CREATE TABLE public.orders (k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, state text)")
+        do(session, "CREATE TABLE public.orders (k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, state text)")
     else:
-        with transaction(session) as cursor:
-            cursor.execute(
-                "CREATE TABLE public.orders (k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, publish_at timestamptz"
-                " NOT NULL, state text, _partition integer NOT NULL, _offset bigint NOT NULL, _timestamp timestamptz,"
-                " _key bytea, _headers jsonb, _deleted boolean NOT NULL, _batch_id bigint NOT NULL)"
-            )
+        do(
+            session,
+            "CREATE TABLE public.orders (k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, publish_at timestamptz"
+            " NOT NULL, state text, _partition integer NOT NULL, _offset bigint NOT NULL, _timestamp timestamptz,"
+            " _key bytea, _headers jsonb, _deleted boolean NOT NULL, _batch_id bigint NOT NULL)",
+        )
     commit_raw(session, pipeline, [record(0, 7, 1), record(1, 9, 2)])
     commit_raw(session, pipeline, [record(2, 7, 3)])
     newest = merge == "newest_wins"

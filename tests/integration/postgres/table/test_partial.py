@@ -23,6 +23,7 @@ from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import check_target
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
+from tests.fixtures.tables import do
 
 pytestmark = [pytest.mark.minutes(2)]
 
@@ -194,8 +195,7 @@ def test_a_fill_writes_the_groups_that_the_table_lost(session: Session, tmp_path
     wanted = table(session)
     request = Request(RunAction.RANGES, ranges=(OffsetRange(0, 0, 3),), fill=True).key
     for damage in ("UPDATE public.customers SET note = NULL, zip = 9", "DELETE FROM public.customers"):
-        with transaction(session) as cursor:
-            cursor.execute(damage)
+        do(session, damage)
         commit_raw(session, pipeline, records, BatchKind.REPLAY, request)
         assert table(session) == wanted
         assert verify(pipeline)[0] == []

@@ -17,8 +17,9 @@ from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
-from offset_ledger.postgres.ledger.database import Session, rows, transaction
+from offset_ledger.postgres.ledger.database import Session, rows
 from tests.fixtures.raw import Raw, commit_raw
+from tests.fixtures.tables import do
 from tests.paths import ROOT
 
 RECORDED = ROOT / "tests" / "fixtures" / "recorded"
@@ -153,9 +154,11 @@ def test_the_wrapper_of_the_converter_changes_nothing(session: Session, tmp_path
     for records in ([plain[n] for n in lines[:-1]], wrapped[:-1]):
         commit_raw(session, pipeline, [Raw(0, n, each.value, each.key) for n, each in enumerate(records)])
         found.append(rows_there(session))
-        with transaction(session) as cursor:
-            cursor.execute("DROP TABLE public.customers; DROP TABLE offset_ledger_rows.customers")
-            cursor.execute("SELECT tests.empty_ledger()")
+        do(
+            session,
+            "DROP TABLE public.customers; DROP TABLE offset_ledger_rows.customers",
+            "SELECT tests.empty_ledger()",
+        )
     assert found[0] == found[1] != set()
     with pytest.raises(BatchRejected, match="TRUNCATE"):
         commit_raw(session, pipeline, wrapped[-1:])

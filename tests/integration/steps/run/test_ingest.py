@@ -7,10 +7,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -45,7 +43,6 @@ from offset_ledger.steps.stage.step import stage
 from offset_ledger_kit.cli.main import main
 from offset_ledger_kit.publishing.topics import create_topic, delete_topic
 from tests.fixtures.engines import BY_PROCESS
-from tests.fixtures.servers import Servers
 from tests.fixtures.spark import ENGINES, chosen
 from tests.fixtures.topic_bench import TopicBench, quiet
 
@@ -81,6 +78,7 @@ class Bench(TopicBench):
     """A topic of two partitions, and a pipeline with a limit and a gate."""
 
     TEMPLATE = PIPELINE
+    PARTITIONS = 2
     DEFAULTS = MappingProxyType(
         {
             "start": "earliest",
@@ -104,12 +102,9 @@ class Bench(TopicBench):
 
 
 @pytest.fixture
-def bench(
-    servers: Servers, topic_name: Callable[[], str], tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 2, KEEP) as made:
-        made.settings["engine"] = chosen(request)
-        yield made
+def bench(bench: Bench, request: pytest.FixtureRequest) -> Bench:
+    bench.settings["engine"] = chosen(request)
+    return bench
 
 
 IN_BOTH = pytest.mark.parametrize("bench", ENGINES, indirect=True)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-
-import pytest
 
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.repair.verify import verify
@@ -20,7 +16,6 @@ from offset_ledger.postgres.ledger.database import rows
 from offset_ledger.steps.run.ingest import run_batch
 from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
 from tests.fixtures.formats import AVRO
-from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
 
 ME = Origin("test")
@@ -54,12 +49,6 @@ quality: {{max_quarantined_share: 1.0}}
         """Ledger and table are right, and every row equals its record."""
         assert verify(self.pipeline)[0] == []
         assert compare_with_topic(self.pipeline).violations == ()
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 1, {"retention.ms": "-1"}) as made:
-        yield made
 
 
 def order(event_id: str, **more: Any) -> bytes:

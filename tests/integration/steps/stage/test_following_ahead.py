@@ -9,7 +9,7 @@ import pytest
 
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.postgres.ledger.database import rows, transaction
+from offset_ledger.postgres.ledger.database import rows
 from offset_ledger.steps.plan.step import PlannedBatch, plan, plan_ahead
 from offset_ledger.steps.stage.step import stage
 from tests.fixtures.engines import BY_PROCESS
@@ -90,8 +90,7 @@ def test_a_batch_ahead_goes_when_the_one_before_it_is_to_end_earlier(bench: Limi
     bench.staged(plan_ahead)
     assert bench.ends() == [(1, "staged", 3), (2, "staged", 6)]
     bench.settings["more"] = ""
-    with transaction(bench.session) as cursor:
-        cursor.execute("ALTER TABLE public.orders DROP COLUMN note")
+    bench.execute("ALTER TABLE public.orders DROP COLUMN note")
     bench.staged()
     assert bench.ends() == [(1, "staged", 2), (2, "abandoned", 6)]
     bench.ingest()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -46,7 +45,6 @@ from tests.fixtures.odd_records import (
     send_transactions,
     send_unchecked,
 )
-from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
 
 ME = Origin("test")
@@ -69,6 +67,8 @@ record:
 target: {{connection: postgres_default, table: public.{name}}}
 quality: {{max_quarantined_share: 1.0}}
 """
+    PARTITIONS = 3
+    CONFIGS = EVERY_TIMESTAMP
     DEFAULTS = MappingProxyType({"name": "orders", "publish_at": "$.at"})
 
     def send(self, *records: Record, **settings: Any) -> None:
@@ -90,12 +90,6 @@ quality: {{max_quarantined_share: 1.0}}
         assert explain_gaps(self.pipeline).violations == ()
         compared = compare_with_topic(self.pipeline)
         assert (compared.violations, compared.notes) == ((), ())
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 3, EVERY_TIMESTAMP) as made:
-        yield made
 
 
 @pytest.fixture(params=["librdkafka", "kafka-python"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import MappingProxyType
 from uuid import UUID
 
@@ -19,7 +17,6 @@ from offset_ledger.postgres.ledger.redrive import RedriveChoice
 from offset_ledger.steps.run.ingest import run_batch
 from offset_ledger.steps.run.redrive import plan_redrive
 from offset_ledger.steps.stage import copy_rows
-from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
 
 ME = Origin("test")
@@ -51,12 +48,6 @@ quality: {{max_quarantined_share: 1.0}}
 def order(n: int) -> Record:
     values = {f"c{c}": str(UUID(int=n * COLUMNS + c)) for c in range(COLUMNS if n in LARGE else 1)}
     return Record(b"%d" % n, json.dumps({"id": f"{n}", "at": "2026-01-01T12:00:00Z", **values}).encode())
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 1, {}) as made:
-        yield made
 
 
 @pytest.mark.parametrize("binary", [True, False], ids=["binary", "csv"])

@@ -37,6 +37,7 @@ from tests.fixtures.engines import BY_PROCESS, SlicesBy
 from tests.fixtures.raw import Raw, arrow, write_slices
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME
+from tests.fixtures.tables import do
 
 MILLIS = 1_767_268_800_000
 PIPELINE = """
@@ -198,8 +199,7 @@ def test_staging_that_cannot_be_read_again_is_not_dropped(bench: Bench) -> None:
     bench.publish(*THREE)
     batch_id = bench.staged()
     bench.expire(2)
-    with transaction(bench.session) as cursor:
-        cursor.execute(f"DELETE FROM offset_ledger_staging.b{batch_id}_e1 WHERE _offset = 1")
+    do(bench.session, f"DELETE FROM offset_ledger_staging.b{batch_id}_e1 WHERE _offset = 1")
     with pytest.raises(OffsetExpired, match="2 offsets are gone"):
         stage(BY_PROCESS, bench.pipeline, batch_id, ME)
     assert bench.states() == [(batch_id, "staged", 1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -13,7 +13,7 @@ from offset_ledger.errors import BatchRejected, StateConflict
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.pipeline_file.pipeline import History, NullBand, Pipeline, Quality, Unusual, VolumeBand
-from offset_ledger.postgres.ledger.database import Session, connect, rows, transaction
+from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.ledger.decisions import decide
 from offset_ledger.postgres.ledger.staging import SCHEMA, StagingTables
 from offset_ledger.steps.commit.step import commit
@@ -22,18 +22,12 @@ from offset_ledger.steps.report.step import daily_report, report
 from offset_ledger.steps.run.ingest import validate_or_raise
 from offset_ledger.steps.validate.step import validate
 from tests.fixtures.batches_with_suite import Row, a_pipeline_with, stage_rows
-from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.tables import do
 
 NOT_NULL = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "a"}, "meta": {"action": "quarantine"}}
 GOOD: Row = (1, 1, 1, 1, "x", False)
 BAD: Row = (None, 1, 1, 1, "x", False)
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
 
 
 def in_table(session: Session, pipeline: Pipeline) -> set[tuple[str, int]]:
@@ -177,8 +171,7 @@ def test_staging_that_a_stopped_postgres_emptied_cannot_be_approved(
 ) -> None:
     pipeline = a_pipeline_with(tmp_path, [NOT_NULL], max_quarantined_share=0.2)
     tables = rejected(session, pipeline, [GOOD, BAD])
-    with transaction(session) as cursor:
-        cursor.execute(f"TRUNCATE {SCHEMA}.{getattr(tables, emptied)}")
+    do(session, f"TRUNCATE {SCHEMA}.{getattr(tables, emptied)}")
     with pytest.raises(StateConflict, match="a Postgres that stops empties it"):
         decide(session, tables.batch_id, State.VALIDATED, ME, "why not")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,13 @@ import pytest
 
 from offset_ledger.model.states import State
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.postgres.ledger.database import Session, connect, rows
+from offset_ledger.postgres.ledger.database import Session, rows
 from offset_ledger.postgres.ledger.staging import SCHEMA
 from offset_ledger.steps.commit.step import commit
 from offset_ledger.steps.validate import expectations as gx
 from offset_ledger.steps.validate.step import validate
 from tests.fixtures.batches_with_suite import Entry, Row, a_pipeline_with, stage_rows
-from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
-
 
 # -- every rule ------------------------------------------------------------------------------------------------
 
