@@ -40,7 +40,7 @@ class Limited(Bench):
         return [(row[0], row[1], row[2]) for row in rows(self.session, query)]
 
     def has(self, names: str, noted: str) -> bool:
-        self.clean()
+        self.check()
         there = sorted(self.rows("_partition, _offset, event_id, note"))
         return there == [(0, n, name, "x" if name in noted else None) for n, name in enumerate(names)]
 

@@ -54,7 +54,7 @@ def test_a_run_that_fails_anywhere_is_made_good_by_the_next(
         *((0, n, name, ord(name), "x" if n > 2 else None) for n, name in enumerate("abcde")),
         *((1, n, name, ord(name), "x" if n > 1 else None) for n, name in enumerate("fgh")),
     }
-    bench.clean()
+    bench.check()
 
 
 def test_a_process_that_is_killed_after_the_cut_leaves_a_batch_that_ends_there(bench: Bench) -> None:
@@ -70,7 +70,7 @@ def test_a_process_that_is_killed_after_the_cut_leaves_a_batch_that_ends_there(b
     done = bench.ingest()
     assert [ranges(each) for each in done] == [[OffsetRange(0, 0, 3)], [OffsetRange(0, 3, 5)]]
     assert set(bench.rows("event_id, note")) == {*((name, None) for name in "abc"), *((name, "x") for name in "de")}
-    bench.clean()
+    bench.check()
 
 
 def test_an_abandoned_batch_leaves_no_column_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,4 +89,4 @@ def test_an_abandoned_batch_leaves_no_column_behind(bench: Bench, monkeypatch: p
     (done,) = bench.ingest()
     assert bench.changes() == [(done.batch.batch_id, "ADD COLUMN note text")]
     assert set(bench.rows("event_id, note")) == {("a", "x"), ("b", "x")}
-    bench.clean()
+    bench.check()

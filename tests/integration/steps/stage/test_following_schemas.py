@@ -55,7 +55,7 @@ def test_a_new_field_is_a_column_from_the_first_record_that_has_it_on(
         *((0, n, name, ord(name), noted.get(name)) for n, name in enumerate("abcdef")),
         *((1, n, name, ord(name), noted.get(name)) for n, name in enumerate("ghijkl")),
     }
-    bench.clean()
+    bench.check()
 
 
 def test_each_change_of_a_schema_ends_one_batch_and_no_partition_waits_for_another(bench: Bench) -> None:
@@ -90,7 +90,7 @@ def test_each_change_of_a_schema_ends_one_batch_and_no_partition_waits_for_anoth
         ("c", big, 0.5, ids[2]),
         ("e", 1, 0.1, ids[3]),
     }
-    bench.clean()
+    bench.check()
 
 
 def test_a_batch_that_begins_with_two_schemas_brings_the_columns_of_both(bench: Bench) -> None:
@@ -113,7 +113,7 @@ def test_a_batch_that_begins_with_two_schemas_brings_the_columns_of_both(bench: 
         ("b", "boolean", ("b",), ids[1], first),
         ("c", "bigint", ("c",), ids[2], second),
     }
-    bench.clean()
+    bench.check()
 
 
 def test_a_replay_over_the_boundary_changes_nothing(bench: Bench) -> None:
@@ -125,7 +125,7 @@ def test_a_replay_over_the_boundary_changes_nothing(bench: Bench) -> None:
     replayed = bench.run(plan_replay(bench.pipeline, [OffsetRange(0, 0, 5)], ME, BatchKind.REPLAY))
     assert (ranges(replayed), replayed.total.duplicate) == ([OffsetRange(0, 0, 5)], 5)
     assert (set(bench.rows(columns)), bench.changes()) == (before, changes)
-    bench.clean()
+    bench.check()
 
 
 def test_topics_of_one_table_have_their_columns_together(bench: Bench, topic_name: Callable[[], str]) -> None:
