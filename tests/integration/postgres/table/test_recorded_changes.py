@@ -18,7 +18,7 @@ from offset_ledger.operations.repair.verify import verify
 from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows
-from tests.fixtures.raw import Raw, commit_raw
+from tests.fixtures.raw import Raw, commit_raw, recorded
 from tests.fixtures.tables import do
 from tests.paths import ROOT
 
@@ -59,15 +59,6 @@ def pipeline_of(folder: Path, source: str) -> Pipeline:
     path = folder / "customers.yaml"
     path.write_text(PIPELINE.format(more=MORE[source]))
     return parse_pipeline(path)
-
-
-def recorded(file: str) -> list[Raw]:
-    """The records of a recording, as a topic of one partition has them."""
-    lines = map(json.loads, (RECORDED / f"{file}.jsonl").read_text().splitlines())
-    return [
-        Raw(0, n, *(each[name] if each[name] is None else each[name].encode() for name in ("value", "key")))
-        for n, each in enumerate(lines)
-    ]
 
 
 def rows_of_source(source: str) -> set[tuple[Any, ...]]:
