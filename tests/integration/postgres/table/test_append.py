@@ -21,7 +21,6 @@ from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.prune import prune_beyond
 from offset_ledger.operations.repair.prune_ages import Ages
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger import pipelines
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
@@ -33,7 +32,7 @@ from offset_ledger.steps.run.remerge import restate_rows
 from offset_ledger.steps.run.requests import plan_request
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON
-from tests.fixtures.tables import do
+from tests.fixtures.tables import do, pipeline_of
 
 PIPELINE = """
 pipeline: clicks
@@ -50,9 +49,8 @@ BOTH = pytest.mark.parametrize("target", [APPEND, BESIDE], ids=["columns", "besi
 
 
 def written(folder: Path, target: str = APPEND, n: str = "integer", **more: Any) -> Pipeline:
-    path, settings = folder / "clicks.yaml", {"columns": "", "record": "tombstone: skip", "bytes": 1000} | more
-    path.write_text(PIPELINE.format(target=target, n=n, **settings))
-    return parse_pipeline(path)
+    settings = {"columns": "", "record": "tombstone: skip", "bytes": 1000} | more
+    return pipeline_of(folder, PIPELINE, target=target, n=n, **settings)
 
 
 def record(offset: int, n: Any = None, partition: int = 0, **more: Any) -> Raw:

@@ -27,7 +27,7 @@ from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
 from tests.fixtures import raw
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON
-from tests.fixtures.tables import do
+from tests.fixtures.tables import do, pipeline_of
 from tests.fixtures.topic_bench import TopicBench
 
 PIPELINE = """
@@ -66,9 +66,7 @@ class User:
 def written(
     folder: Path, on_conflict: str = "quarantine", merge: str = "newest_wins", share: float = 1.0, age: str = "integer"
 ) -> Pipeline:
-    path = folder / "users.yaml"
-    path.write_text(PIPELINE.format(on_conflict=on_conflict, merge=merge, share=share, age=age))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, on_conflict=on_conflict, merge=merge, share=share, age=age)
 
 
 def create(session: Session, unique: str = ", UNIQUE (email)", more: str = "", age: str = "integer") -> None:

@@ -13,7 +13,6 @@ import pytest
 from offset_ledger.errors import IncompleteStaging, PipelineFileError, StateConflict, TargetMismatch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import JsonPath, Pipeline, Tombstone
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.ledger.redrive import RedriveChoice
@@ -24,7 +23,7 @@ from offset_ledger.steps.run.ingest import validate_or_raise
 from offset_ledger.steps.run.redrive import plan_redrive, stage_redrive
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON, Event, planned, staged, validated
-from tests.fixtures.tables import do
+from tests.fixtures.tables import do, pipeline_of
 
 PIPELINE = """
 pipeline: orders
@@ -47,9 +46,7 @@ AGAIN = [(0, 0, "new"), (1, 5, DELETED), (2, 6, "again")]
 
 
 def written(folder: Path, publish_at: str, deletes: str) -> Pipeline:
-    path = folder / "orders.yaml"
-    path.write_text(PIPELINE.format(publish_at=publish_at, deletes=deletes))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, publish_at=publish_at, deletes=deletes)
 
 
 def history(events: list[tuple[int, int, str | None]], tombstones: bool) -> list[Raw]:

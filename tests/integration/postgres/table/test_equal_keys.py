@@ -15,12 +15,11 @@ from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.outside.producer.record import Record
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
-from tests.fixtures.tables import do
+from tests.fixtures.tables import do, pipeline_of
 from tests.fixtures.topic_bench import TopicBench
 
 pytestmark = pytest.mark.usefixtures("any_case")
@@ -63,10 +62,8 @@ class Shape:
     trigger: str = ""
 
     def pipeline(self, folder: Path) -> Pipeline:
-        path = folder / "orders.yaml"
         note = ", absent: keep" if self.keeps else ""
-        path.write_text(PIPELINE.format(bookkeeping=self.bookkeeping, note=note))
-        return parse_pipeline(path)
+        return pipeline_of(folder, PIPELINE, bookkeeping=self.bookkeeping, note=note)
 
 
 SHAPES = {

@@ -18,7 +18,6 @@ from offset_ledger.operations.check.diff import compare_table
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.operations.status.status import status
 from offset_ledger.outside.producer.record import Record
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import ensure_target
@@ -28,7 +27,7 @@ from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
 from tests.fixtures import raw
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON
-from tests.fixtures.tables import do
+from tests.fixtures.tables import do, pipeline_of
 from tests.fixtures.topic_bench import TopicBench
 
 PIPELINE = """
@@ -59,9 +58,7 @@ def written(
     on_conflict: str = "quarantine",
     merge: str = "newest_wins",
 ) -> Pipeline:
-    path = folder / "items.yaml"
-    path.write_text(PIPELINE.format(bookkeeping=bookkeeping, kind=kind, on_conflict=on_conflict, merge=merge))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, bookkeeping=bookkeeping, kind=kind, on_conflict=on_conflict, merge=merge)
 
 
 def create(

@@ -11,13 +11,12 @@ import pytest
 
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import check_target
 from offset_ledger_kit.cli.main import main
 from tests.fixtures.raw import Raw, commit_raw
-from tests.fixtures.tables import do
+from tests.fixtures.tables import do, pipeline_of
 
 pytestmark = pytest.mark.usefixtures("any_case")
 
@@ -34,9 +33,7 @@ quality: {{max_quarantined_share: 1.0}}
 
 
 def written(folder: Path, key: str, target: str = "bookkeeping: beside") -> Pipeline:
-    path = folder / "order.yaml"
-    path.write_text(PIPELINE.format(key=key, target=target))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, key=key, target=target)
 
 
 def record(offset: int, state: str, key: bytes | None = b"k", headers: Any = (), **ids: Any) -> Raw:

@@ -12,13 +12,12 @@ import pytest
 
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import check_target
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
-from tests.fixtures.tables import do
+from tests.fixtures.tables import do, pipeline_of
 
 PIPELINE = """
 pipeline: members
@@ -41,11 +40,9 @@ def written(folder: Path, target: str, deletes: str = OPERATION) -> Pipeline:
     if deletes == TOMBSTONE:
         key = "user_id: {type: bigint, key: $.user_id}, group_id: {type: bigint, key: $.group_id}"
         key_format, publish_at = ", key_format: json", "kafka_timestamp"
-    path = folder / "members.yaml"
-    path.write_text(
-        PIPELINE.format(key=key, key_format=key_format, publish_at=publish_at, deletes=deletes, target=target)
+    return pipeline_of(
+        folder, PIPELINE, key=key, key_format=key_format, publish_at=publish_at, deletes=deletes, target=target
     )
-    return parse_pipeline(path)
 
 
 def record(offset: int, seconds: int, user: int, group: int = 7, gone: bool = False, tombstones: bool = False) -> Raw:

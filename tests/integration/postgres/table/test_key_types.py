@@ -15,7 +15,6 @@ import pytest
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.outside.connections import Connection
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import check_target
@@ -23,7 +22,7 @@ from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import execute
 from tests.fixtures.staged import NOON
-from tests.fixtures.tables import do
+from tests.fixtures.tables import do, pipeline_of
 
 pytestmark = pytest.mark.minutes(1)
 
@@ -118,9 +117,7 @@ def written(folder: Path, type_: str, target: str, tombstones: bool = False, del
     if tombstones:
         parts = {"key_format": ", key_format: json", "key": ", key: $.k", "publish_at": "kafka_timestamp"}
         parts["deletes"] = "tombstone: delete"
-    path = folder / "orders.yaml"
-    path.write_text(PIPELINE.format(type=type_.replace("'", "''"), target=target, **parts))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, type=type_.replace("'", "''"), target=target, **parts)
 
 
 def record(offset: int, key: Any, seconds: int, gone: bool = False, tombstones: bool = False) -> Raw:

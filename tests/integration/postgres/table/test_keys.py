@@ -18,7 +18,6 @@ from offset_ledger.errors import TargetMismatch, TransientError
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Merge, Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.ledger.staging import StagingTables
@@ -26,7 +25,7 @@ from offset_ledger.postgres.table.change import ensure_target
 from offset_ledger.steps.commit.merge import explained
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
-from tests.fixtures.tables import do
+from tests.fixtures.tables import do, pipeline_of
 
 pytestmark = [pytest.mark.usefixtures("any_case"), pytest.mark.minutes(1)]
 
@@ -85,12 +84,10 @@ KINDS = (
 def written(
     folder: Path, key: str, merge: Merge = Merge.NEWEST_WINS, deletes: str = OPERATION, publish_at: str = "$.at"
 ) -> Pipeline:
-    path = folder / "orders.yaml"
     key_format = ", key_format: json" if "key: $" in key else ""
-    path.write_text(
-        PIPELINE.format(key_format=key_format, key=key, merge=merge, deletes=deletes, publish_at=publish_at)
+    return pipeline_of(
+        folder, PIPELINE, key_format=key_format, key=key, merge=merge, deletes=deletes, publish_at=publish_at
     )
-    return parse_pipeline(path)
 
 
 def create(session: Session, kind: Kind) -> None:

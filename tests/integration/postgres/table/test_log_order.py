@@ -15,12 +15,11 @@ import pytest
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger import pipelines, row_order
 from offset_ledger.postgres.ledger.database import Session, named_sql, rows, transaction
 from tests.fixtures.raw import Raw, commit_raw
-from tests.fixtures.tables import do
+from tests.fixtures.tables import do, pipeline_of
 
 PIPELINE = """
 pipeline: accounts
@@ -51,9 +50,7 @@ HISTORIES = int(os.environ.get("HISTORIES", "3"))
 
 def written(folder: Path, shape: str) -> Pipeline:
     note, target = SHAPES[shape]
-    path = folder / "accounts.yaml"
-    path.write_text(PIPELINE.format(note=note, target=target))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, note=note, target=target)
 
 
 @dataclass(frozen=True, slots=True)

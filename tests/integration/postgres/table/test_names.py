@@ -26,6 +26,7 @@ from offset_ledger.postgres.table.restate import restate
 from offset_ledger.steps.commit.merge import explained
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.suites import entry, in_set, write_suite
 from tests.fixtures.tables import do
 
 KEY, TENANT, AMOUNT, NOTE, HOST, PLACE = "orderId", 'the "tenant", (EU)', "Amount 100%s", "{note}", "O'Host", "s"
@@ -144,26 +145,12 @@ def test_a_file_that_changes_changes_the_table(session: Session, tmp_path: Path,
 
 @pytest.mark.parametrize("bookkeeping", ["columns", "beside"])
 def test_expectations_and_conflicts_name_such_columns(session: Session, tmp_path: Path, bookkeeping: str) -> None:
-    expectations = [
-        {
-            "type": "expect_column_values_to_be_between",
-            "kwargs": {"column": AMOUNT, "max_value": 100},
-            "meta": {"action": "quarantine"},
-        },
-        {
-            "type": "expect_column_values_to_be_in_set",
-            "kwargs": {"column": NOTE, "value_set": ["5%", "it's", None]},
-            "meta": {"action": "quarantine"},
-        },
-        {
-            "type": "expect_compound_columns_to_be_unique",
-            "kwargs": {"column_list": [AMOUNT, KEY]},
-            "meta": {"action": "warn"},
-        },
+    entries = [
+        entry("expect_column_values_to_be_between", "quarantine", column=AMOUNT, max_value=100),
+        in_set("quarantine", NOTE, "5%", "it's", None),
+        entry("expect_compound_columns_to_be_unique", "warn", column_list=[AMOUNT, KEY]),
     ]
-    folder = tmp_path / "expectations"
-    folder.mkdir()
-    (folder / "orders.json").write_text(json.dumps({"name": "orders", "expectations": expectations}))
+    write_suite(tmp_path, *entries)
     pipeline = written(
         tmp_path, TABLES[0], bookkeeping, quality={"suite": "orders"}, target={"on_conflict": "quarantine"}
     )

@@ -17,13 +17,12 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import check_target
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
-from tests.fixtures.tables import do
+from tests.fixtures.tables import do, pipeline_of
 
 pytestmark = [pytest.mark.minutes(2)]
 
@@ -47,9 +46,7 @@ GROUPS = {"note": ("note",), "address": ("street", "zip")}
 
 
 def written(folder: Path, note: str = KEEP, address: str = ADDRESS, bookkeeping: str = "{publish_at: at}") -> Pipeline:
-    path = folder / "customers.yaml"
-    path.write_text(PIPELINE.format(note=note, address=address, bookkeeping=bookkeeping))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, note=note, address=address, bookkeeping=bookkeeping)
 
 
 @dataclass(frozen=True, slots=True)

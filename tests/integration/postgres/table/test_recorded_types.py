@@ -14,6 +14,7 @@ from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows
 from tests.fixtures.debezium import event
 from tests.fixtures.raw import Raw, commit_raw, recorded
+from tests.fixtures.suites import entry, write_suite
 
 
 def pipeline_of(
@@ -174,7 +175,7 @@ def test_what_no_calendar_and_no_number_has_is_loaded_as_postgres_holds_it(sessi
 def test_a_suite_sees_them_too(session: Session, tmp_path: Path) -> None:
     names = [name for name in FAR if name != "iv"]
     expectations = [
-        {"type": each, "kwargs": {"column": name} | kwargs, "meta": {"action": "warn"}}
+        entry(each, "warn", column=name, **kwargs)
         for name in names
         for each, kwargs in (
             ("expect_column_values_to_be_unique", {}),
@@ -183,9 +184,7 @@ def test_a_suite_sees_them_too(session: Session, tmp_path: Path) -> None:
         )
         if each != "expect_column_max_to_be_between" or name[0] == "n"
     ]
-    (tmp_path / "expectations").mkdir()
-    document = {"name": "types", "expectations": expectations}
-    (tmp_path / "expectations" / "types.json").write_text(json.dumps(document))
+    write_suite(tmp_path, *expectations, name="types")
     pipeline = pipeline_of(tmp_path, FAR, suite="types")
     done = commit_raw(session, pipeline, recorded("types/postgres_string", "pg.public.special"))
     assert (done.total.inserted, done.total.quarantined) == (3, 0)

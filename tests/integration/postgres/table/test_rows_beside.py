@@ -17,12 +17,11 @@ from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.outside.producer.record import Record
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
-from tests.fixtures.tables import do
+from tests.fixtures.tables import do, pipeline_of
 from tests.fixtures.topic_bench import TopicBench
 
 PIPELINE = """
@@ -40,9 +39,7 @@ Person = Mapping[str, Any]
 
 
 def written(folder: Path, group: str = "", bookkeeping: str = "beside", more: str = "") -> Pipeline:
-    path = folder / "staff.yaml"
-    path.write_text(PIPELINE.format(group=group, bookkeeping=bookkeeping, more=more))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, group=group, bookkeeping=bookkeeping, more=more)
 
 
 def record(offset: int, id: int, given: Person | None, seconds: int | None = None) -> Raw:

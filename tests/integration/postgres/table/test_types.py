@@ -33,6 +33,7 @@ from offset_ledger.steps.run.ingest import run_batch
 from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
 from tests.examples import examples
 from tests.fixtures.servers import execute
+from tests.fixtures.suites import in_set, write_suite
 from tests.fixtures.topic_bench import TopicBench, quiet
 
 ME = Origin("test")
@@ -272,23 +273,10 @@ def test_virtual_columns_stay_out_of_the_statement(bench: Bench) -> None:
     assert bench.rows("count, twice") == [(4, 8)]
 
 
-SUITE = {
-    "name": "orders",
-    "expectations": [
-        {
-            "type": "expect_column_values_to_be_in_set",
-            "kwargs": {"column": "note", "value_set": ["fine"]},
-            "meta": {"action": "reject"},
-        }
-    ],
-}
-
-
 @pytest.mark.usefixtures("way")
 def test_a_suite_does_not_see_the_rows_that_postgres_refuses(bench: Bench) -> None:
     bench.execute(TYPES)
-    (bench.folder / "expectations").mkdir()
-    (bench.folder / "expectations" / "orders.json").write_text(json.dumps(SUITE))
+    write_suite(bench.folder, in_set("reject", "note", "fine"))
     bench.settings["suite"] = ", suite: orders"
     bench.declare(mood="public.mood", note="text")
     bench.send({"id": "a", "mood": "100%", "note": "odd"}, {"id": "b", "mood": "sad", "note": "fine"})

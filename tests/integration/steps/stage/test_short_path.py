@@ -25,6 +25,7 @@ from offset_ledger.steps.stage.claim import claim
 from offset_ledger.steps.stage.step import stage
 from tests.dags.fresh import answer_of
 from tests.fixtures.engines import by_spark
+from tests.fixtures.suites import in_set, write_suite
 from tests.fixtures.topic_bench import TopicBench, quiet
 
 CALLS, FILES, SESSIONS = 12, 6, 6
@@ -38,16 +39,6 @@ target: {{connection: postgres_default, table: public.orders}}
 quality: {{suite: orders, max_quarantined_share: 1.0}}
 stage: {{engine: {engine}}}
 """
-SUITE = {
-    "name": "orders",
-    "expectations": [
-        {
-            "type": "expect_column_values_to_be_in_set",
-            "kwargs": {"column": "state", "value_set": ["new"]},
-            "meta": {"action": "quarantine"},
-        }
-    ],
-}
 
 
 class Bench(TopicBench):
@@ -59,9 +50,8 @@ class Bench(TopicBench):
 
 
 @pytest.fixture
-def bench(bench: Bench, tmp_path: Path) -> Bench:
-    (tmp_path / "expectations").mkdir()
-    (tmp_path / "expectations" / "orders.json").write_text(json.dumps(SUITE))
+def bench(bench: Bench) -> Bench:
+    write_suite(bench.folder, in_set("quarantine", "state", "new"))
     values = (json.dumps({"id": f"{n}", "state": state}).encode() for n, state in enumerate(("new", "old")))
     bench.publish(*(Record(b"%d" % n, value, (), 1_767_268_800_000, n) for n, value in enumerate(values)))
     return bench
