@@ -371,7 +371,7 @@ def test_the_topic_and_a_partitioned_table_with_conflicts_agree(bench: Bench) ->
     assert (done.total.updated, done.total.inserted, done.total.quarantined) == (2, 1, 2)
     states = [("a", "2026-01-02", "x"), ("b", "2026-01-02", "y"), ("d", "2026-01-03", "x")]
     assert sorted(bench.rows("event_id, day::text, email")) == states
-    bench.check()
+    bench.agree()
 
 
 def test_random_batches_leave_no_record_without_a_place(session: Session, tmp_path: Path, few: bool) -> None:

@@ -173,4 +173,4 @@ def test_the_topic_agrees_with_a_row_whose_key_it_writes_another_way(bench: Benc
     bench.publish(order(3, '1.50, "weight": 1.0', "paid"), order(4, '2, "weight": -0.0', "paid"))
     bench.ingest()
     assert sorted(bench.rows("number = 1.5, state")) == [(False, "paid"), (True, "paid")]
-    bench.check()
+    bench.agree()

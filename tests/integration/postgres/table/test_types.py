@@ -190,7 +190,7 @@ def test_a_table_of_all_types_gets_what_postgres_takes_and_quarantine_the_rest(b
         ("gone", None, 0),
         ("good", 10, 0),
     ]
-    bench.check()
+    bench.agree()
     assert not [line for line in diff(bench.pipeline).lines if any(mark.matters for mark in line.marks)]
 
     before = table_of(bench)
@@ -205,7 +205,7 @@ def test_a_table_of_all_types_gets_what_postgres_takes_and_quarantine_the_rest(b
     run_batch(bench.pipeline, planned, ME, quiet)
     assert {row[0] for row in bench.rows("event_id")} == {"good", "empty", "gone", "mood", "moods"}
     assert reasons_of(bench) == {each for each in known if each[0] not in ("mood", "moods")}
-    bench.check()
+    bench.agree()
 
 
 def test_the_table_is_made_with_these_types_and_a_type_that_is_missing_is_named(bench: Bench) -> None:
@@ -310,7 +310,7 @@ def test_a_table_numbers_its_rows_and_knows_them_by_a_unique_index(bench: Bench)
     bench.execute("ALTER TYPE public.mood ADD VALUE 'angry'")
     run_batch(bench.pipeline, plan_redrive(bench.pipeline, parse_choice(reason="input"), ME, "it is one"), ME, quiet)
     assert sorted(bench.rows("tenant, id, sizes, row_id")) == [("a", 1, None, 1), ("b", 1, [1], 3), ("b", 2, None, 2)]
-    bench.check()
+    bench.agree()
     assert not [line for line in diff(bench.pipeline).lines if any(mark.matters for mark in line.marks)]
 
 

@@ -94,7 +94,7 @@ def test_everything_equals_the_topic_and_a_newer_record_replaces_the_rest(bench:
     bench.send(order("a", amount=4), order("b", total=5, amount=6))
     bench.ingest()
     assert bench.table() == {"a": (4, None), "b": (6, {"total": 5}), "c": (3, {"z": None})}
-    bench.check()
+    bench.agree()
 
 
 def test_avro_records_of_two_schemas(bench: Bench, registry_connection: Connection) -> None:
@@ -110,4 +110,4 @@ def test_avro_records_of_two_schemas(bench: Bench, registry_connection: Connecti
     )
     bench.ingest()
     assert bench.table() == {"a": (None, {"amount": 1}), "b": ("x", {"amount": None})}
-    bench.check()
+    bench.agree()

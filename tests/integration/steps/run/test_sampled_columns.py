@@ -82,7 +82,7 @@ def test_the_first_plan_keeps_the_columns_and_later_fields_change_nothing(bench:
     }
     refused = "SELECT reasons->0->>'path', reasons->0->>'code' FROM offset_ledger.quarantine"
     assert rows(bench.session, refused) == [["$.state", "type"]] * 2
-    bench.check()
+    bench.agree()
 
     new = 'new field; to load it, write columns: {"*": auto, note: {type: text, nullable: true}}'
     assert bench.marks()["$.note"] == [new]
@@ -104,7 +104,7 @@ def test_a_rerun_a_replay_and_a_redrive_have_the_kept_columns(bench: Bench) -> N
     assert run_batch(bench.pipeline, redriven, ME, quiet).committed.total.quarantined == 40
     assert sorted(bench.rows("event_id, amount, state, _offset, _batch_id")) == before
     assert bench.types() == FROZEN
-    bench.check()
+    bench.agree()
 
 
 def test_a_person_adds_a_field_and_decides_about_a_type(bench: Bench) -> None:
@@ -122,7 +122,7 @@ def test_a_person_adds_a_field_and_decides_about_a_type(bench: Bench) -> None:
     bench.ingest()
     assert bench.types() == {**FROZEN, "amount": "numeric", "note": "text"}
     assert set(bench.rows("event_id, note, amount::text")) >= {("p", "x", "1"), ("q", "y", "2.5"), ("o1", None, "2")}
-    bench.check()
+    bench.agree()
 
 
 def test_few_texts_that_look_like_dates_are_texts(bench: Bench) -> None:
@@ -158,7 +158,7 @@ def test_tasks_of_spark_have_them_too(bench: Bench) -> None:
     bench.send("p", note="x")
     bench.ingest()
     assert (bench.types(), len(bench.rows("state"))) == (FROZEN, 31)
-    bench.check()
+    bench.agree()
 
 
 class AvroBench(RegistryBench):
@@ -188,7 +188,7 @@ def test_with_a_registry_they_come_from_the_schema(open_bench: Callable[[type[Av
     assert set(bench.rows("event_id, amount")) == {(name, ord(name)) for name in "abcd"}
     marks = {line.path: [mark.text for mark in line.marks] for line in diff(bench.pipeline).lines}
     assert marks["$.note"] == ["new field, nothing reads it"]
-    bench.check()
+    bench.agree()
 
 
 def test_records_that_a_header_says_are_of_others_give_no_columns(bench: Bench) -> None:
@@ -199,4 +199,4 @@ def test_records_that_a_header_says_are_of_others_give_no_columns(bench: Bench) 
     bench.ingest()
     assert bench.types().keys() == {"amount", "state", "customer_city", "day"}
     assert rows(bench.session, "SELECT sum(skipped) FROM offset_ledger.batch_range")[0][0] == 1
-    bench.check()
+    bench.agree()

@@ -66,7 +66,7 @@ def test_a_new_field_is_a_column_from_the_first_record_that_has_it_on(
         *((0, n, name, ord(name), noted.get(name)) for n, name in enumerate("abcdef")),
         *((1, n, name, ord(name), noted.get(name)) for n, name in enumerate("ghijkl")),
     }
-    bench.check()
+    bench.agree()
 
 
 def test_each_change_of_a_schema_ends_one_batch_and_no_partition_waits_for_another(bench: Bench) -> None:
@@ -101,7 +101,7 @@ def test_each_change_of_a_schema_ends_one_batch_and_no_partition_waits_for_anoth
         ("c", big, 0.5, ids[2]),
         ("e", 1, 0.1, ids[3]),
     }
-    bench.check()
+    bench.agree()
 
 
 def test_a_batch_that_begins_with_two_schemas_brings_the_columns_of_both(bench: Bench) -> None:
@@ -124,7 +124,7 @@ def test_a_batch_that_begins_with_two_schemas_brings_the_columns_of_both(bench: 
         ("b", "boolean", ("b",), ids[1], first),
         ("c", "bigint", ("c",), ids[2], second),
     }
-    bench.check()
+    bench.agree()
 
 
 def test_a_replay_over_the_boundary_changes_nothing(bench: Bench) -> None:
@@ -136,7 +136,7 @@ def test_a_replay_over_the_boundary_changes_nothing(bench: Bench) -> None:
     replayed = bench.run(plan_replay(bench.pipeline, [OffsetRange(0, 0, 5)], ME, BatchKind.REPLAY))
     assert (ranges(replayed), replayed.total.duplicate) == ([OffsetRange(0, 0, 5)], 5)
     assert (set(bench.rows(columns)), bench.changes()) == (before, changes)
-    bench.check()
+    bench.agree()
 
 
 def test_topics_of_one_table_have_their_columns_together(bench: Bench, topic_name: Callable[[], str]) -> None:
@@ -196,7 +196,7 @@ class Limited(Bench):
         return [(row[0], row[1], row[2]) for row in rows(self.session, query)]
 
     def has(self, names: str, noted: str) -> bool:
-        self.check()
+        self.agree()
         there = sorted(self.rows("_partition, _offset, event_id, note"))
         return there == [(0, n, name, "x" if name in noted else None) for n, name in enumerate(names)]
 
@@ -288,7 +288,7 @@ def test_a_run_that_fails_anywhere_is_made_good_by_the_next(
         *((0, n, name, ord(name), "x" if n > 2 else None) for n, name in enumerate("abcde")),
         *((1, n, name, ord(name), "x" if n > 1 else None) for n, name in enumerate("fgh")),
     }
-    bench.check()
+    bench.agree()
 
 
 def test_a_process_that_is_killed_after_the_cut_leaves_a_batch_that_ends_there(bench: Bench) -> None:
@@ -304,7 +304,7 @@ def test_a_process_that_is_killed_after_the_cut_leaves_a_batch_that_ends_there(b
     done = bench.ingest()
     assert [ranges(each) for each in done] == [[OffsetRange(0, 0, 3)], [OffsetRange(0, 3, 5)]]
     assert set(bench.rows("event_id, note")) == {*((name, None) for name in "abc"), *((name, "x") for name in "de")}
-    bench.check()
+    bench.agree()
 
 
 def test_an_abandoned_batch_leaves_no_column_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,4 +323,4 @@ def test_an_abandoned_batch_leaves_no_column_behind(bench: Bench, monkeypatch: p
     (done,) = bench.ingest()
     assert bench.changes() == [(done.batch.batch_id, "ADD COLUMN note text")]
     assert set(bench.rows("event_id, note")) == {("a", "x"), ("b", "x")}
-    bench.check()
+    bench.agree()

@@ -98,7 +98,7 @@ def test_each_record_stands_in_the_table_or_in_quarantine(
     kept = {tuple(row) for row in rows(bench.session, "SELECT guid, schema_id FROM offset_ledger.schema_guid")}
     assert (str(latest.guid), second) in kept
     assert len(kept) == 2
-    bench.check()
+    bench.agree()
     away(monkeypatch)
     again = bench.run(plan_replay(bench.pipeline, [OffsetRange(0, 0, 20), OffsetRange(1, 0, 20)], ME, BatchKind.REPLAY))
     assert (again.total.duplicate, again.total.quarantined) == (40, 0)
