@@ -22,9 +22,10 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.postgres.ledger.database import Session, connect, rows
 from offset_ledger.steps.commit.step import commit
 from offset_ledger.steps.validate.step import validate
-from tests.fixtures.batches_with_suite import Entry, a_pipeline_with, stage_rows
+from tests.fixtures.batches_with_suite import a_pipeline_with, stage_rows
 from tests.fixtures.servers import Servers, configure, execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
+from tests.fixtures.suites import Entry
 
 ORDERS = a_pipeline()
 REFUSES = """

@@ -148,7 +148,7 @@ def test_a_batch_ends_where_the_schema_of_a_header_needs_another_column(
         *((name, ord(name), None, first.schema_id) for name in "abc"),
         ("d", 100, "x", second.schema_id),
     }
-    bench.clean()
+    bench.agree()
 
 
 def test_confluents_deserializer_reads_what_is_published_with_headers(

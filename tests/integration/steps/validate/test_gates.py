@@ -25,8 +25,9 @@ from offset_ledger.steps.report.step import daily_report, report
 from offset_ledger.steps.run.ingest import validate_or_raise
 from offset_ledger.steps.validate import expectations as gx
 from offset_ledger.steps.validate.step import validate
-from tests.fixtures.batches_with_suite import Entry, Row, a_pipeline_with, stage_rows
+from tests.fixtures.batches_with_suite import Row, a_pipeline_with, stage_rows
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.suites import Entry
 from tests.fixtures.tables import do
 
 NOT_NULL = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "a"}, "meta": {"action": "quarantine"}}
