@@ -78,7 +78,7 @@ def test_a_key_that_is_read_elsewhere_is_refused_until_somebody_says_that_both_n
     said = refused(session, edited, 1)
     assert f"of its committed rows was read from {was}, and the pipeline file says {says}, so that" in said
     monkeypatch.chdir(tmp_path)
-    assert main(["accept", "table", "order.yaml", "--why", "both are the number of the order"]) == 0
+    assert main(["accept", "table", "pipeline.yaml", "--why", "both are the number of the order"]) == 0
     commit_raw(session, edited, [record(1, "paid", b"a", (("other", b"a"),), id="A", other="a")])
     key = "event_id" if "event_id" in before else "id"
     assert rows(session, f"SELECT {key}, state FROM public.orders") == [["a", "paid"]]
