@@ -294,8 +294,7 @@ def test_a_silent_network_is_noticed_within_two_minutes_by_both_sides(servers: S
             assert list(theirs.values()) == ["30", "10", "6", "120000"]
 
 
-def approved(bench: Bench) -> int:
-    """A batch that the gate rejected, for one refused record, and a person approved; its id."""
+def test_an_approved_batch_whose_staging_was_emptied_is_staged_again_and_stays_approved(bench: Bench) -> None:
     bench.settings["share"] = 0.0
     random = Random(3)
     bench.publish([bench.record(random, kind) for kind in [Kind.EVENT] * 9 + [Kind.MALFORMED]])
@@ -303,11 +302,6 @@ def approved(bench: Bench) -> int:
     assert bench.ask(bench.lab.light, "validate", batch=batch).found["state"] == "rejected"
     with connect(bench.database) as session:
         decide(session, batch, State.VALIDATED, Origin("somebody"), "known")
-    return batch
-
-
-def test_an_approved_batch_whose_staging_was_emptied_is_staged_again_and_stays_approved(bench: Bench) -> None:
-    batch = approved(bench)
     bench.lab.stack.postgres.restart(immediate=True)
     assert bench.ask(bench.lab.light, "commit", batch=batch).error == "IncompleteStaging"
     bench.drain()
@@ -317,22 +311,6 @@ def test_an_approved_batch_whose_staging_was_emptied_is_staged_again_and_stays_a
     assert [row[0] for row in told] == [
         "known", "staged again with the same verdict: the approval of somebody still counts (known)"
     ]  # fmt: skip
-
-
-def test_an_approval_does_not_cover_another_verdict(bench: Bench) -> None:
-    batch = approved(bench)
-    bench.lab.stack.postgres.restart(immediate=True)
-    bench.settings["share"] = 0.05  # another limit, so another reason
-    assert errors(bench.attempt()) == ["BatchRejected"]
-    assert bench.states() == [(batch, "rejected", 2)]
-    assert bench.query("SELECT count(*) FROM public.orders")[0][0] == 0
-
-
-def test_an_approved_batch_whose_staging_is_there_is_not_staged_again(bench: Bench) -> None:
-    batch = approved(bench)
-    bench.drain()
-    assert bench.states() == [(batch, "committed", 1)]
-    assert bench.check() == []
 
 
 # -- Kafka -----------------------------------------------------------------------------------------------------

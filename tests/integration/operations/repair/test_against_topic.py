@@ -22,7 +22,6 @@ from offset_ledger.outside.connections import Connection
 from offset_ledger.outside.kafka.client import connect_kafka
 from offset_ledger.outside.producer.publisher import publish
 from offset_ledger.outside.producer.record import Record
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, connect, rows, transaction
 from offset_ledger.postgres.ledger.redrive import RedriveChoice, Selection
@@ -35,6 +34,8 @@ from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.ages import same_age
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.suites import in_set, write_suite
+from tests.fixtures.tables import pipeline_of
 from tests.fixtures.topic_bench import quiet
 
 TOPIC = "orders.verified"
@@ -100,17 +101,11 @@ class Bench:
 
     @property
     def pipeline(self) -> Pipeline:
-        path = self.folder / "orders.yaml"
-        path.write_text(PIPELINE.format(topic=self.topic, doc=self.doc, merge=self.merge))
-        return parse_pipeline(path)
+        return pipeline_of(self.folder, PIPELINE, topic=self.topic, doc=self.doc, merge=self.merge)
 
     def rule(self, *states: str) -> None:
         """From now on ``state`` must be one of these."""
-        (self.folder / "expectations").mkdir(exist_ok=True)
-        kwargs = {"column": "state", "value_set": [*states]}
-        one = {"type": "expect_column_values_to_be_in_set", "kwargs": kwargs, "meta": {"action": "quarantine"}}
-        suite = {"name": "orders", "expectations": [one], "meta": {}}
-        (self.folder / "expectations" / "orders.json").write_text(json.dumps(suite))
+        write_suite(self.folder, in_set("quarantine", "state", *states))
 
     def execute(self, statement: str) -> None:
         with transaction(self.session) as cursor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -44,6 +44,7 @@ from tests.fixtures.ages import same_age
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, planned
+from tests.fixtures.tables import do
 
 PIPELINE = """
 pipeline: {name}
@@ -176,12 +177,6 @@ class History:
 def execute_in(session: Session, statement: str) -> None:
     with transaction(session) as cursor:
         cursor.execute(statement)
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
 
 
 @pytest.fixture
@@ -576,10 +571,12 @@ def test_the_verb_counts_first_and_refuses_an_age_that_the_page_still_shows(
     monkeypatch.setattr("offset_ledger.operations.repair.prune.CHARTED", 2)
     one = history()
     heads(one, 4)
-    with transaction(one.session) as cursor:
-        cursor.execute("ALTER TABLE offset_ledger.batch DISABLE TRIGGER USER")
-        cursor.execute("UPDATE offset_ledger.batch SET ended_at = ended_at - interval '40 days'")
-        cursor.execute("ALTER TABLE offset_ledger.batch ENABLE TRIGGER USER")
+    do(
+        one.session,
+        "ALTER TABLE offset_ledger.batch DISABLE TRIGGER USER",
+        "UPDATE offset_ledger.batch SET ended_at = ended_at - interval '40 days'",
+        "ALTER TABLE offset_ledger.batch ENABLE TRIGGER USER",
+    )
     path = str(one.pipeline.path)
     assert main(["prune", path, "--older-than", "29d"]) != 0
     assert "the age for quarantine is 29d and has to be at least 30d" in capsys.readouterr().err

@@ -20,7 +20,6 @@ from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.prune import prune_beyond
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger import pipelines
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
@@ -33,6 +32,7 @@ from offset_ledger.steps.run.requests import plan_request
 from tests.fixtures.ages import same_age
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.tables import do, pipeline_of
 
 PIPELINE = """
 pipeline: clicks
@@ -49,9 +49,8 @@ BOTH = pytest.mark.parametrize("target", [APPEND, BESIDE], ids=["columns", "besi
 
 
 def written(folder: Path, target: str = APPEND, n: str = "integer", **more: Any) -> Pipeline:
-    path, settings = folder / "clicks.yaml", {"columns": "", "record": "tombstone: skip", "bytes": 1000} | more
-    path.write_text(PIPELINE.format(target=target, n=n, **settings))
-    return parse_pipeline(path)
+    settings = {"columns": "", "record": "tombstone: skip", "bytes": 1000} | more
+    return pipeline_of(folder, PIPELINE, target=target, n=n, **settings)
 
 
 def record(offset: int, n: Any = None, partition: int = 0, **more: Any) -> Raw:
@@ -65,12 +64,6 @@ def value(partition: int, offset: int) -> int:
 
 def some(first: int, end: int, **more: Any) -> list[Raw]:
     return [record(offset, **more) for offset in range(first, end)]
-
-
-def do(session: Session, *statements: str) -> None:
-    with transaction(session) as cursor:
-        for statement in statements:
-            cursor.execute(statement)
 
 
 def table(session: Session, columns: str = "_partition, _offset, n") -> list[tuple[Any, ...]]:

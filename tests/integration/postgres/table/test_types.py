@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
 from decimal import Decimal
 from io import StringIO
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +21,6 @@ from offset_ledger.errors import TargetMismatch
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.check.diff import diff
-from offset_ledger.operations.repair.verify import verify
 from offset_ledger.operations.repair.verify_against_topic import compare_with_topic
 from offset_ledger.outside.producer.record import Record
 from offset_ledger.pipeline_file.column_types import parse_type
@@ -35,7 +32,8 @@ from offset_ledger.steps.plan.step import plan_replay
 from offset_ledger.steps.run.ingest import run_batch
 from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
 from tests.examples import examples
-from tests.fixtures.servers import Servers, execute
+from tests.fixtures.servers import execute
+from tests.fixtures.suites import in_set, write_suite
 from tests.fixtures.topic_bench import TopicBench, quiet
 
 ME = Origin("test")
@@ -132,19 +130,14 @@ stage: {{engine: {engine}}}
         )
         self.settings["columns"] = "\n".join(lines)
 
-    def execute(self, statements: str) -> None:
-        with transaction(self.session) as cursor:
-            cursor.execute(statements)
-
     def send(self, *values: dict[str, Any], start: int = 0) -> None:
         self.publish(*(Record(b"k", json.dumps(v).encode(), (), 1000 + start + n, 0) for n, v in enumerate(values)))
 
 
 @pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 1, {"retention.ms": "-1"}) as made:
-        made.declare(**COLUMNS)
-        yield made
+def bench(bench: Bench) -> Bench:
+    bench.declare(**COLUMNS)
+    return bench
 
 
 def table_of(bench: Bench) -> list[tuple[Any, ...]]:
@@ -200,8 +193,7 @@ def test_a_table_of_all_types_gets_what_postgres_takes_and_quarantine_the_rest(b
         ("gone", None, 0),
         ("good", 10, 0),
     ]
-    assert verify(bench.pipeline)[0] == []
-    assert compare_with_topic(bench.pipeline).violations == ()
+    bench.agree()
     assert not [line for line in diff(bench.pipeline).lines if any(mark.matters for mark in line.marks)]
 
     before = table_of(bench)
@@ -216,8 +208,7 @@ def test_a_table_of_all_types_gets_what_postgres_takes_and_quarantine_the_rest(b
     run_batch(bench.pipeline, planned, ME, quiet)
     assert {row[0] for row in bench.rows("event_id")} == {"good", "empty", "gone", "mood", "moods"}
     assert reasons_of(bench) == {each for each in known if each[0] not in ("mood", "moods")}
-    assert verify(bench.pipeline)[0] == []
-    assert compare_with_topic(bench.pipeline).violations == ()
+    bench.agree()
 
 
 def test_the_table_is_made_with_these_types_and_a_type_that_is_missing_is_named(bench: Bench) -> None:
@@ -285,23 +276,10 @@ def test_virtual_columns_stay_out_of_the_statement(bench: Bench) -> None:
     assert bench.rows("count, twice") == [(4, 8)]
 
 
-SUITE = {
-    "name": "orders",
-    "expectations": [
-        {
-            "type": "expect_column_values_to_be_in_set",
-            "kwargs": {"column": "note", "value_set": ["fine"]},
-            "meta": {"action": "reject"},
-        }
-    ],
-}
-
-
 @pytest.mark.usefixtures("way")
 def test_a_suite_does_not_see_the_rows_that_postgres_refuses(bench: Bench) -> None:
     bench.execute(TYPES)
-    (bench.folder / "expectations").mkdir()
-    (bench.folder / "expectations" / "orders.json").write_text(json.dumps(SUITE))
+    write_suite(bench.folder, in_set("reject", "note", "fine"))
     bench.settings["suite"] = ", suite: orders"
     bench.declare(mood="public.mood", note="text")
     bench.send({"id": "a", "mood": "100%", "note": "odd"}, {"id": "b", "mood": "sad", "note": "fine"})
@@ -335,8 +313,7 @@ def test_a_table_numbers_its_rows_and_knows_them_by_a_unique_index(bench: Bench)
     bench.execute("ALTER TYPE public.mood ADD VALUE 'angry'")
     run_batch(bench.pipeline, plan_redrive(bench.pipeline, parse_choice(reason="input"), ME, "it is one"), ME, quiet)
     assert sorted(bench.rows("tenant, id, sizes, row_id")) == [("a", 1, None, 1), ("b", 1, [1], 3), ("b", 2, None, 2)]
-    assert verify(bench.pipeline)[0] == []
-    assert compare_with_topic(bench.pipeline).violations == ()
+    bench.agree()
     assert not [line for line in diff(bench.pipeline).lines if any(mark.matters for mark in line.marks)]
 
 

@@ -44,6 +44,7 @@ from offset_ledger_kit.publishing.topics import create_topic
 from tests.examples import examples
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, a_snapshot, planned, staged, validated
+from tests.fixtures.tables import do
 
 HOUR = timedelta(hours=1)
 DAY = TombstoneRetention(24 * HOUR)
@@ -212,8 +213,7 @@ def test_a_pipeline_without_deletes_keeps_no_snapshots_and_only_head_batches_are
 def test_the_shortest_time_that_plans_saw_counts_and_not_what_was_raised_since(bench: Bench) -> None:
     bench.publish(3)
     bench.through()
-    with transaction(bench.session) as cursor:
-        cursor.execute("UPDATE offset_ledger.topic_look SET delete_retention_ms = 3600000")
+    do(bench.session, "UPDATE offset_ledger.topic_look SET delete_retention_ms = 3600000")
     bench.hours_ago(2)
     bench.publish(3)
     batch = bench.plan()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -45,12 +43,6 @@ class Bench(TopicBench):
 
     TEMPLATE = PIPELINE
     DEFAULTS = MappingProxyType({"below": 3})
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 1, {"retention.ms": "-1"}) as made:
-        yield made
 
 
 def order(event_id: str) -> Record:
