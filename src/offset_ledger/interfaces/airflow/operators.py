@@ -121,8 +121,7 @@ class PlanOperator(_AskingOperator):
 
     def _plan(self, session: Session, pipeline: Pipeline, request: Request, context: Context) -> PlannedBatch | None:
         from offset_ledger.steps.decide.accept_topic import schema_question
-        from offset_ledger.steps.decide.answers import question_before_staging
-        from offset_ledger.steps.decide.losses import loss_question
+        from offset_ledger.steps.decide.answers import loss_question, question_before_staging
         from offset_ledger.steps.run.requests import plan_request
 
         try:

@@ -24,8 +24,7 @@ from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger import batches, pipelines
 from offset_ledger.postgres.ledger.database import Cursor, Session, open_ledger, transaction
 from offset_ledger.postgres.ledger.decisions import decide
-from offset_ledger.steps.decide.answers import settle
-from offset_ledger.steps.decide.losses import loss_question
+from offset_ledger.steps.decide.answers import loss_question, settle
 from offset_ledger.steps.plan import head
 from offset_ledger.steps.plan.step import (
     PlannedBatch,

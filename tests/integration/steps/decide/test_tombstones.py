@@ -33,8 +33,7 @@ from offset_ledger.postgres.ledger.database import Cursor, Session, connect, row
 from offset_ledger.postgres.ledger.staging import StagingTables
 from offset_ledger.steps.commit.step import commit
 from offset_ledger.steps.decide import tombstones
-from offset_ledger.steps.decide.answers import answer_question, record_question
-from offset_ledger.steps.decide.losses import loss_question, skip_lost
+from offset_ledger.steps.decide.answers import answer_question, loss_question, record_question, skip_lost
 from offset_ledger.steps.decide.tombstones import approve_tombstones
 from offset_ledger.steps.plan.step import plan
 from offset_ledger.steps.stage.claim import TombstoneRetention, late_ranges, tombstone_retention

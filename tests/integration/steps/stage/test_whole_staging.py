@@ -25,7 +25,7 @@ from offset_ledger.postgres.ledger.database import Session, connect, rows, trans
 from offset_ledger.postgres.ledger.decisions import decide
 from offset_ledger.postgres.ledger.staging import StagingTables
 from offset_ledger.steps.decide.accept_topic import accept_topic
-from offset_ledger.steps.decide.losses import loss_question, skip_lost
+from offset_ledger.steps.decide.answers import loss_question, skip_lost
 from offset_ledger.steps.plan.step import plan
 from offset_ledger.steps.run.ingest import ingest, validate_or_raise
 from offset_ledger.steps.stage.claim import Written
