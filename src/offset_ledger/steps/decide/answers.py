@@ -12,10 +12,9 @@ from offset_ledger.base.units import counted
 from offset_ledger.errors import ConfigurationError, StateConflict, TerminalError
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Batch, Origin, current_origin
-from offset_ledger.model.log_checks import Boundary, check_identity
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange, total_width
-from offset_ledger.model.snapshot import Cursors, TopicSnapshot
+from offset_ledger.model.snapshot import Boundary, Cursors, TopicSnapshot, check_identity
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.outside.connections import get_connection
 from offset_ledger.outside.kafka.client import connect_kafka

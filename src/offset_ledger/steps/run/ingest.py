@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from offset_ledger.base.units import counted
 from offset_ledger.errors import BatchRejected, OffsetLedgerError
-from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.engine import Engine
+from offset_ledger.model.batch import Batch, Engine, Origin
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.outside.connections import get_connection
 from offset_ledger.outside.spark.session import check_session, staging_session

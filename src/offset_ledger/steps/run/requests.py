@@ -10,10 +10,9 @@ from tabulate import tabulate
 from offset_ledger.base.units import counted
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest, UnknownBatch
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.log_checks import check_identity, check_replay
-from offset_ledger.model.overlap import Overlap, limited, overlaps
-from offset_ledger.model.ranges import OffsetRange, total_width
+from offset_ledger.model.ranges import OffsetRange, Overlap, limited, overlaps, total_width
 from offset_ledger.model.request import Request, RunAction
+from offset_ledger.model.snapshot import check_identity, check_replay
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.model.windows import RecordWindow, find_window
 from offset_ledger.outside.connections import get_connection

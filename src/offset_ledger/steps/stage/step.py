@@ -17,11 +17,9 @@ from offset_ledger.base.failpoints import Failpoint, reach
 from offset_ledger.base.retry import retrying
 from offset_ledger.errors import LostRange, OffsetExpired, StateConflict, TopicRecreated, TransientError, UnknownTopic
 from offset_ledger.model.balance_sheet import StagedCounts, gap_reason, with_gaps
-from offset_ledger.model.batch import Attempt, Batch, Origin
-from offset_ledger.model.engine import EngineChoice, choose
-from offset_ledger.model.log_checks import check_truncation
+from offset_ledger.model.batch import Attempt, Batch, EngineChoice, Origin, choose
 from offset_ledger.model.ranges import total_width
-from offset_ledger.model.snapshot import TopicSnapshot, topic_of
+from offset_ledger.model.snapshot import TopicSnapshot, check_truncation, topic_of
 from offset_ledger.model.states import CLAIMABLE, State
 from offset_ledger.outside.connections import Connection, get_connection
 from offset_ledger.outside.kafka.client import KafkaClient, connect_kafka

@@ -14,12 +14,10 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewPartitions
 
 from offset_ledger.errors import ConfigurationError, StateConflict, TombstonesMayBeGone
-from offset_ledger.model.batch import Attempt, Batch
-from offset_ledger.model.engine import EngineChoice
-from offset_ledger.model.log_checks import Boundary
+from offset_ledger.model.batch import Attempt, Batch, EngineChoice
 from offset_ledger.model.questions import QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
+from offset_ledger.model.snapshot import Boundary, PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.audit.finding import Severity
 from offset_ledger.operations.audit.run import audit_pipeline

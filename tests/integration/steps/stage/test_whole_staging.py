@@ -12,8 +12,7 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.errors import OffsetExpired, StateConflict, TopicRecreated
-from offset_ledger.model.batch import Batch
-from offset_ledger.model.engine import EngineChoice
+from offset_ledger.model.batch import Batch, EngineChoice
 from offset_ledger.model.states import State
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.outside.producer.publisher import publish

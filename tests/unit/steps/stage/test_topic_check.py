@@ -16,8 +16,7 @@ from offset_ledger.errors import (
     TransientError,
     UnknownTopic,
 )
-from offset_ledger.model.batch import Batch
-from offset_ledger.model.engine import FROM_QUARANTINE, EngineChoice
+from offset_ledger.model.batch import FROM_QUARANTINE, Batch, EngineChoice
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
