@@ -25,8 +25,7 @@ from offset_ledger.operations.repair.verify import verify
 from offset_ledger.outside.connections import Connection, environment_name
 from offset_ledger.pipeline_file.source import OnExpired
 from offset_ledger.postgres.ledger.database import connect, migrate
-from offset_ledger.steps.decide.answers import answer_question, record_question
-from offset_ledger.steps.decide.losses import loss_question, skip_lost
+from offset_ledger.steps.decide.answers import answer_question, loss_question, record_question, skip_lost
 from offset_ledger_kit.sandbox.java import find_java
 from offset_ledger_kit.sandbox.kafka import Kafka
 from offset_ledger_kit.sandbox.layout import HOST, PortChoice, Ports

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from os import dup
 from pathlib import Path
@@ -31,7 +32,7 @@ from offset_ledger.postgres.ledger.database import connect, rows
 from offset_ledger.postgres.ledger.decisions import decide
 from offset_ledger.steps.plan.step import plan
 from offset_ledger.steps.stage.readers import SparkReader, classify
-from offset_ledger.steps.stage.step import TopicChecks, stage
+from offset_ledger.steps.stage.step import TopicStager, stage
 from offset_ledger_kit.publishing.topics import create_topic, delete_topic
 from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
 from tests.chaos.cycle import run_cycle
@@ -39,7 +40,7 @@ from tests.chaos.faults import disk_full
 from tests.chaos.lab import Answer, Lab
 from tests.chaos.oracle import SPAN, Kind
 from tests.chaos.short import errors, produced, to_step, until
-from tests.fixtures.engines import by_spark
+from tests.fixtures.engines import BY_PROCESS, by_spark
 from tests.fixtures.servers import Servers, execute
 
 pytestmark = [pytest.mark.full, pytest.mark.minutes(3)]
@@ -466,8 +467,8 @@ def test_an_old_answer_after_a_leader_change_is_not_believed(bench: Bench, monke
     planned = plan(bench.pipeline, Origin("next")).batch
     assert planned is not None
     answers += [old, replace(old, partitions=old.partitions[:2])]  # the log ends below the range, a partition is gone
-    with TopicChecks(Connection("kafka_default", "kafka", extra=bench.extra), bench.topic) as topic:
-        topic.check(planned)
+    with closing(TopicStager(BY_PROCESS, bench.pipeline)) as stager:
+        stager.check(planned)
     assert answers == []
     bench.drain()
     assert bench.check() == []

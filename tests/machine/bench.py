@@ -43,7 +43,7 @@ from offset_ledger.postgres.table.restate import read_unfinished
 from offset_ledger.steps.commit import classes
 from offset_ledger.steps.commit.step import commit
 from offset_ledger.steps.decide.accept_topic import accept_topic
-from offset_ledger.steps.decide.losses import skip_lost
+from offset_ledger.steps.decide.answers import skip_lost
 from offset_ledger.steps.decide.tombstones import approve_tombstones
 from offset_ledger.steps.plan.step import plan, plan_ahead, plan_replay
 from offset_ledger.steps.report.dead_letters import deliver

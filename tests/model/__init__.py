@@ -25,7 +25,7 @@
 - ``end``: a step that raises: Fenced, IncompleteStaging, LostRange and the like
 - ``approve``, ``abandon``: decide_batch (postgres/ledger/decisions.py)
 - ``approve tombstones``: approve_tombstones (steps/decide/tombstones.py)
-- ``skip``, ``accept topic``: skip_lost (steps/decide/losses.py), accept_topic (steps/decide/accept_topic.py) with
+- ``skip``, ``accept topic``: skip_lost (steps/decide/answers.py), accept_topic (steps/decide/accept_topic.py) with
   find_log_change (steps/decide/accept_topic.py)
 - ``replay``, ``redrive``: plan_replay (steps/plan/step.py), insert_redrive (postgres/ledger/redrive.py)
 - ``dismiss``, ``undo dismissal``: dismiss (steps/run/redrive.py)

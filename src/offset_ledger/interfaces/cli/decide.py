@@ -56,8 +56,7 @@ def run_abandon(arguments: Namespace) -> Outcome:
 )
 def run_skip(arguments: Namespace) -> Outcome:
     """Approve a loss (offsets, or tombstones, that were removed before they were read), or accept a changed topic."""
-    from offset_ledger.steps.decide.answers import settle
-    from offset_ledger.steps.decide.losses import loss_question
+    from offset_ledger.steps.decide.answers import loss_question, settle
 
     pipeline = pipeline_of(arguments)
     if question := loss_question(pipeline):

@@ -13,9 +13,8 @@ from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.errors import UnknownTopic
-from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
-from offset_ledger.model.snapshot import Cursors, TopicSnapshot
+from offset_ledger.model.snapshot import Cursors, TopicSnapshot, check_identity, check_truncation
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import Violation, number_of, numbered_queries
 from offset_ledger.outside.connections import get_connection

@@ -10,8 +10,7 @@ from psycopg2.extras import execute_values
 
 from offset_ledger.errors import ConfigurationError, TransientError
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.log_checks import Boundary
-from offset_ledger.model.snapshot import Cursors, TopicSnapshot, topic_of
+from offset_ledger.model.snapshot import Boundary, Cursors, TopicSnapshot, topic_of
 from offset_ledger.pipeline_file.parse import known_names
 from offset_ledger.pipeline_file.pipeline import ROWS_SCHEMA, Pipeline
 from offset_ledger.postgres.ledger.database import SESSION_NAME, Cursor, Session, open_ledger, transaction

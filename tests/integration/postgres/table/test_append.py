@@ -14,9 +14,9 @@ import pytest
 
 from offset_ledger.errors import ConfigurationError, IncompleteStaging, LedgerViolation, TargetMismatch
 from offset_ledger.model.balance_sheet import Dispositions
-from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
+from offset_ledger.model.snapshot import Boundary
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.prune import prune_beyond
 from offset_ledger.operations.repair.verify import verify

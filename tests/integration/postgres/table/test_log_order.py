@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.model.log_checks import Boundary
+from offset_ledger.model.snapshot import Boundary
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.pipeline_file.pipeline import Pipeline

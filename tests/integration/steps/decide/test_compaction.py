@@ -14,7 +14,7 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.outside.producer.record import Record
 from offset_ledger.postgres.ledger.database import rows
-from offset_ledger.steps.decide.losses import loss_question
+from offset_ledger.steps.decide.answers import loss_question
 from offset_ledger_kit.cli.main import main
 from tests.fixtures.compaction import NEVER, OFTEN, WEEK, CompactedTopic
 from tests.fixtures.topic_bench import TopicBench

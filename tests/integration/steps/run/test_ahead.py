@@ -27,7 +27,7 @@ from offset_ledger.outside.producer.record import Record
 from offset_ledger.postgres.ledger.database import connect, rows, transaction
 from offset_ledger.postgres.ledger.decisions import decide
 from offset_ledger.steps.commit.step import commit
-from offset_ledger.steps.decide.losses import skip_lost
+from offset_ledger.steps.decide.answers import skip_lost
 from offset_ledger.steps.plan.step import PlannedBatch, plan, plan_ahead
 from offset_ledger.steps.run.ingest import ingest
 from offset_ledger.steps.run.requests import preview

@@ -35,7 +35,7 @@ from offset_ledger.outside.producer.record import Record
 from offset_ledger.postgres.ledger.database import rows
 from offset_ledger.postgres.ledger.decisions import decide
 from offset_ledger.steps.commit.step import commit
-from offset_ledger.steps.decide.losses import skip_lost
+from offset_ledger.steps.decide.answers import skip_lost
 from offset_ledger.steps.plan.step import plan, plan_replay
 from offset_ledger.steps.run.ingest import run_batch
 from offset_ledger.steps.run.redrive import parse_choice, plan_redrive

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.model.batch import Origin
-from offset_ledger.model.engine import FROM_QUARANTINE, Engine, EngineChoice
+from offset_ledger.model.batch import FROM_QUARANTINE, Engine, EngineChoice, Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.outside.producer.record import Record
 from offset_ledger.postgres.ledger import batches

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from offset_ledger.errors import OffsetExpired, StateConflict, TopicRecreated
-from offset_ledger.model.batch import Batch
-from offset_ledger.model.engine import EngineChoice
+from offset_ledger.model.batch import Batch, EngineChoice
 from offset_ledger.model.states import State
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.outside.producer.record import Record
@@ -19,7 +18,7 @@ from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.ledger.decisions import decide
 from offset_ledger.postgres.ledger.staging import StagingTables
 from offset_ledger.steps.decide.accept_topic import accept_topic
-from offset_ledger.steps.decide.losses import loss_question, skip_lost
+from offset_ledger.steps.decide.answers import loss_question, skip_lost
 from offset_ledger.steps.plan.step import plan
 from offset_ledger.steps.run.ingest import validate_or_raise
 from offset_ledger.steps.stage.claim import Written
