@@ -70,6 +70,7 @@ lint: install ## ruff, mypy, import-linter and oxlint
 	@$(BIN)/lint-imports
 	@$(BIN)/oxlint --quiet
 
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 FEWER := --hypothesis-profile=fewer
 
 .PHONY: unit
@@ -87,8 +88,9 @@ test: install ## Before each push: lint, and every test that is not marked full 
 	$(call beside-lint,$(BIN)/pytest -n $(WORKERS) $(FEWER) -m "not full and not ui")
 
 .PHONY: test-all
-test-all: install ## What CI runs: lint and every test but ui-test, with all of Hypothesis' examples
+test-all: install ## What CI runs: lint, every test with all of Hypothesis' examples, and the page's in Chromium where it is installed
 	$(call beside-lint,$(BIN)/pytest -n $(WORKERS))
+	@$(if $(CHROMIUM),$(BIN)/pytest -m ui tests/ui/alone,echo "The page's tests were left out: no Chromium was found (on Debian: apt-get install chromium)")
 
 .PHONY: ui-test
 ui-test: install ## The Airflow UI in Chromium, as people use it (SHOTS=folder keeps pictures)

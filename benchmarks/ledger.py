@@ -25,13 +25,13 @@ from unittest.mock import patch
 
 import psutil
 from tabulate import tabulate
+from tests.fixtures.ages import same_age
 from tests.fixtures.grown import STAGING, Statement, grow, grown_pipeline, reads_of
 from tests.fixtures.grown_steps import Recorded, looks, run_batch
 from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME
 
 from offset_ledger.operations.repair.prune import prune_beyond
-from offset_ledger.operations.repair.prune_ages import Ages
 from offset_ledger.operations.repair.verify import invariants
 from offset_ledger.outside.connections import Connection, environment_name
 from offset_ledger.postgres.ledger.database import Cursor, Session, connect, migrate, transaction
@@ -174,7 +174,7 @@ def prune_times(name: str, keep: int) -> list[object]:
         taken.append((time.perf_counter() - began, written, locks))
 
     with patch("offset_ledger.operations.repair.prune.transaction", measured):
-        pruned = prune_beyond(grown_pipeline(name), Ages.same(timedelta(0)), keep, ME)
+        pruned = prune_beyond(grown_pipeline(name), same_age(timedelta(0)), keep, ME)
     seconds, wal, locks = zip(*taken, strict=True)
     a_batch = max(pruned.batches, 1)
     times = [sum(seconds), 1000 * sum(seconds) / a_batch, max(seconds)]

@@ -23,9 +23,8 @@ from typing import Any
 from psycopg2 import sql
 
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
+from offset_ledger.model.snapshot import Boundary, PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind
 from offset_ledger.outside.connections import environment_name, get_connection
 from offset_ledger.pipeline_file.parse import parse_pipeline

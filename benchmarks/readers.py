@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.batch import Engine, EngineChoice
 from offset_ledger.steps.stage.readers import ProcessReader, SparkReader
 from offset_ledger.steps.stage.step import Reader
 

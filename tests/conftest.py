@@ -16,6 +16,7 @@ pytest_plugins = [
     "tests.fixtures.parallel",
     "tests.fixtures.registry",
     "tests.fixtures.guids",
+    "tests.fixtures.topic_bench",
     "tests.fixtures.registry_bench",
     "tests.fixtures.spark",
     "tests.fixtures.three_brokers",

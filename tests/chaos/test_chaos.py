@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from os import dup
 from pathlib import Path
@@ -31,7 +32,7 @@ from offset_ledger.postgres.ledger.database import connect, rows
 from offset_ledger.postgres.ledger.decisions import decide
 from offset_ledger.steps.plan.step import plan
 from offset_ledger.steps.stage.readers import SparkReader, classify
-from offset_ledger.steps.stage.step import TopicChecks, stage
+from offset_ledger.steps.stage.step import TopicStager, stage
 from offset_ledger_kit.publishing.topics import create_topic, delete_topic
 from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
 from tests.chaos.cycle import run_cycle
@@ -39,7 +40,7 @@ from tests.chaos.faults import disk_full
 from tests.chaos.lab import Answer, Lab
 from tests.chaos.oracle import SPAN, Kind
 from tests.chaos.short import errors, produced, to_step, until
-from tests.fixtures.engines import by_spark
+from tests.fixtures.engines import BY_PROCESS, by_spark
 from tests.fixtures.servers import Servers, execute
 
 pytestmark = [pytest.mark.full, pytest.mark.minutes(3)]
@@ -294,8 +295,7 @@ def test_a_silent_network_is_noticed_within_two_minutes_by_both_sides(servers: S
             assert list(theirs.values()) == ["30", "10", "6", "120000"]
 
 
-def approved(bench: Bench) -> int:
-    """A batch that the gate rejected, for one refused record, and a person approved; its id."""
+def test_an_approved_batch_whose_staging_was_emptied_is_staged_again_and_stays_approved(bench: Bench) -> None:
     bench.settings["share"] = 0.0
     random = Random(3)
     bench.publish([bench.record(random, kind) for kind in [Kind.EVENT] * 9 + [Kind.MALFORMED]])
@@ -303,11 +303,6 @@ def approved(bench: Bench) -> int:
     assert bench.ask(bench.lab.light, "validate", batch=batch).found["state"] == "rejected"
     with connect(bench.database) as session:
         decide(session, batch, State.VALIDATED, Origin("somebody"), "known")
-    return batch
-
-
-def test_an_approved_batch_whose_staging_was_emptied_is_staged_again_and_stays_approved(bench: Bench) -> None:
-    batch = approved(bench)
     bench.lab.stack.postgres.restart(immediate=True)
     assert bench.ask(bench.lab.light, "commit", batch=batch).error == "IncompleteStaging"
     bench.drain()
@@ -317,22 +312,6 @@ def test_an_approved_batch_whose_staging_was_emptied_is_staged_again_and_stays_a
     assert [row[0] for row in told] == [
         "known", "staged again with the same verdict: the approval of somebody still counts (known)"
     ]  # fmt: skip
-
-
-def test_an_approval_does_not_cover_another_verdict(bench: Bench) -> None:
-    batch = approved(bench)
-    bench.lab.stack.postgres.restart(immediate=True)
-    bench.settings["share"] = 0.05  # another limit, so another reason
-    assert errors(bench.attempt()) == ["BatchRejected"]
-    assert bench.states() == [(batch, "rejected", 2)]
-    assert bench.query("SELECT count(*) FROM public.orders")[0][0] == 0
-
-
-def test_an_approved_batch_whose_staging_is_there_is_not_staged_again(bench: Bench) -> None:
-    batch = approved(bench)
-    bench.drain()
-    assert bench.states() == [(batch, "committed", 1)]
-    assert bench.check() == []
 
 
 # -- Kafka -----------------------------------------------------------------------------------------------------
@@ -488,8 +467,8 @@ def test_an_old_answer_after_a_leader_change_is_not_believed(bench: Bench, monke
     planned = plan(bench.pipeline, Origin("next")).batch
     assert planned is not None
     answers += [old, replace(old, partitions=old.partitions[:2])]  # the log ends below the range, a partition is gone
-    with TopicChecks(Connection("kafka_default", "kafka", extra=bench.extra), bench.topic) as topic:
-        topic.check(planned)
+    with closing(TopicStager(BY_PROCESS, bench.pipeline)) as stager:
+        stager.check(planned)
     assert answers == []
     bench.drain()
     assert bench.check() == []

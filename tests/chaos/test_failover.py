@@ -22,8 +22,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.base.ids import consumer_group
 from offset_ledger.errors import Fenced, IncompleteStaging, OffsetExpired, TransientError, UnknownBatch
-from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.engine import EngineChoice
+from offset_ledger.model.batch import Batch, EngineChoice, Origin
 from offset_ledger.outside.connections import Connection, environment_name, get_connection
 from offset_ledger.outside.kafka.client import connect_kafka
 from offset_ledger.pipeline_file.pipeline import Pipeline

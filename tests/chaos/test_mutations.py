@@ -6,7 +6,7 @@ which it matters, and holds that the suite's own check finds it; beside it stand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -38,6 +38,7 @@ from tests.fixtures.engines import SlicesBy
 from tests.fixtures.raw import Raw, arrow, write_slices
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, validated
+from tests.fixtures.tables import do
 from tests.witness.__main__ import witness_of
 from tests.witness.replay import Counts, NotAllowedError
 
@@ -46,12 +47,6 @@ from tests.witness.replay import Counts, NotAllowedError
 def stack(shared_stack: Stack) -> Stack:
     """Nothing breaks here but the code."""
     return shared_stack
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
 
 
 @pytest.fixture
@@ -416,8 +411,7 @@ def test_a_manifest_that_changed_since_it_was_sealed_is_refused_by_the_commit(
     session: Session, pipeline: Pipeline, change: str
 ) -> None:
     batch_id = read_as(session, pipeline, [[[(0, 0), (0, 1)]], [[(0, 2), (0, 3)]]], None)
-    with transaction(session) as cursor:
-        cursor.execute(f"UPDATE offset_ledger.slice SET {change} WHERE slice_no = 1")
+    do(session, f"UPDATE offset_ledger.slice SET {change} WHERE slice_no = 1")
     with pytest.raises(IncompleteStaging):
         commit_of(session, pipeline, batch_id)
     assert merged(session) == set()
@@ -572,8 +566,7 @@ def test_another_note_than_the_records_say_is_found(records: list[tuple[int, Any
 
 def test_a_value_that_changed_on_its_way_is_found(session: Session, pipeline: Pipeline) -> None:
     ingested(session, pipeline, *HISTORY[0])
-    with transaction(session) as cursor:
-        cursor.execute("UPDATE orders SET state = 'other' WHERE event_id = 'a'")
+    do(session, "UPDATE orders SET state = 'other' WHERE event_id = 'a'")
     told = oracle.check(session, pipeline, journal_of(FIRST))
     assert [line for line in told if "differs from what was produced" in line], told
 
@@ -585,22 +578,25 @@ def test_a_moment_that_moved_with_the_time_zone_is_found(session: Session, pipel
     journal = journal_of(FIRST)
     for place, record in journal.acknowledged.items():
         journal.acknowledged[place] = replace(record, others=("9999-12-31T23:59:59Z",))
-    with transaction(session) as cursor:
-        cursor.execute("UPDATE orders SET until = '9999-12-31T23:59:59Z'")
+    do(session, "UPDATE orders SET until = '9999-12-31T23:59:59Z'")
     assert not [line for line in oracle.check(session, pipeline, journal) if "differs" in line]
-    with transaction(session) as cursor:
-        cursor.execute("SET LOCAL timezone = 'Asia/Kolkata'")
-        cursor.execute("UPDATE orders SET until = '9999-12-31 23:59:59' WHERE event_id = 'a'")
+    do(
+        session,
+        "SET LOCAL timezone = 'Asia/Kolkata'",
+        "UPDATE orders SET until = '9999-12-31 23:59:59' WHERE event_id = 'a'",
+    )
     told = oracle.check(session, pipeline, journal)
     assert len([line for line in told if "differs from what was produced" in line]) == 1, told
 
 
 def test_a_record_under_two_event_ids_is_found(session: Session, pipeline: Pipeline) -> None:
     ingested(session, pipeline, *HISTORY[0])
-    with transaction(session) as cursor:
-        cursor.execute("CREATE TEMP TABLE copy AS SELECT * FROM orders WHERE event_id = 'a'")
-        cursor.execute("UPDATE copy SET event_id = 'z'")
-        cursor.execute("INSERT INTO orders SELECT * FROM copy")
+    do(
+        session,
+        "CREATE TEMP TABLE copy AS SELECT * FROM orders WHERE event_id = 'a'",
+        "UPDATE copy SET event_id = 'z'",
+        "INSERT INTO orders SELECT * FROM copy",
+    )
     told = oracle.check(session, pipeline, journal_of(FIRST))
     assert [line for line in told if line.startswith("duplicate: offset (0, 0) stands as")], told
 

@@ -35,7 +35,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.hooks import spark_submit as hooks
 from offset_ledger.interfaces.airflow import operators
 from offset_ledger.pipeline_file.parse import parse_pipeline
-from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.batch import Engine, EngineChoice
 from contextlib import nullcontext
 from offset_ledger.postgres.ledger import database as ledger, fencing
 from offset_ledger.steps.stage import step as stage

@@ -31,7 +31,7 @@ import json, sys, zipfile
 from pathlib import Path
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.interfaces.airflow import operators
-from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.batch import Engine, EngineChoice
 from contextlib import nullcontext
 from offset_ledger.postgres.ledger import database as ledger, fencing
 from offset_ledger.steps.stage import step as stage
@@ -118,7 +118,7 @@ def test_a_task_that_is_stopped_before_it_submits_submits_nothing(tmp_path: Path
 _KILLED = """
 import json, os, signal, sys, threading, time
 from offset_ledger.interfaces.airflow import operators
-from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.batch import Engine, EngineChoice
 from contextlib import nullcontext
 from offset_ledger.postgres.ledger import database as ledger, fencing
 from offset_ledger.steps.stage import step as stage
@@ -161,7 +161,7 @@ def test_a_task_that_is_stopped_ends_spark_submit_and_the_application_on_the_clu
 _RUN = """
 import sys
 from offset_ledger.interfaces.airflow import operators
-from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.batch import Engine, EngineChoice
 from contextlib import nullcontext
 from offset_ledger.postgres.ledger import database as ledger, fencing
 from offset_ledger.steps.stage import step as stage
@@ -197,7 +197,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException
 from offset_ledger.interfaces.airflow import operators
 from offset_ledger.pipeline_file.parse import parse_pipeline
-from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.batch import Engine, EngineChoice
 from contextlib import nullcontext
 from offset_ledger.postgres.ledger import database as ledger, fencing
 from offset_ledger.steps.stage import step as stage
@@ -260,7 +260,7 @@ from datetime import datetime
 from types import SimpleNamespace
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.interfaces.airflow import operators
-from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.batch import Engine, EngineChoice
 from contextlib import nullcontext
 from offset_ledger.postgres.ledger import database as ledger, fencing
 from offset_ledger.steps.stage import step as stage

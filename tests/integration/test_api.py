@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -26,7 +24,6 @@ from offset_ledger import (
     verify,
 )
 from offset_ledger.outside.producer.record import Record
-from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench
 
 PIPELINE = """
@@ -46,12 +43,6 @@ class Bench(TopicBench):
 
 def order(event_id: str, state: str) -> Record:
     return Record(b"k", json.dumps({"id": event_id, "state": state}).encode(), partition=0)
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 1, {}) as made:
-        yield made
 
 
 def test_a_script_needs_the_public_names_only(bench: Bench) -> None:

@@ -7,15 +7,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from offset_ledger.outside.connections import environment_name
 from offset_ledger.outside.producer.record import Record
-from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench
 from tests.paths import ROOT
 
@@ -48,6 +44,7 @@ record: {{event_id: $.id, publish_at: kafka_timestamp, columns: {{amount: "numer
 target: {{table: flights}}
 quality: {{max_quarantined_share: 1}}
 """
+    PARTITIONS = 2
 
     @property
     def path(self) -> Path:
@@ -75,12 +72,6 @@ quality: {{max_quarantined_share: 1}}
 
 def flight(event_id: str, amount: str) -> Record:
     return Record(b"k", f'{{"id": "{event_id}", "amount": {amount}}}'.encode(), partition=0)
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 2, {}) as made:
-        yield made
 
 
 def test_the_notebook_shows_batches_lag_quarantine_and_what_comes(bench: Bench) -> None:

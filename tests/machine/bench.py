@@ -32,7 +32,6 @@ from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
 from offset_ledger.operations.repair.prune import prune_beyond
-from offset_ledger.operations.repair.prune_ages import Ages
 from offset_ledger.outside.connections import Connection
 from offset_ledger.pipeline_file.pipeline import ROWS_SCHEMA, Pipeline
 from offset_ledger.postgres.connection import postgres_arguments
@@ -44,7 +43,7 @@ from offset_ledger.postgres.table.restate import read_unfinished
 from offset_ledger.steps.commit import classes
 from offset_ledger.steps.commit.step import commit
 from offset_ledger.steps.decide.accept_topic import accept_topic
-from offset_ledger.steps.decide.losses import skip_lost
+from offset_ledger.steps.decide.answers import skip_lost
 from offset_ledger.steps.decide.tombstones import approve_tombstones
 from offset_ledger.steps.plan.step import plan, plan_ahead, plan_replay
 from offset_ledger.steps.report.dead_letters import deliver
@@ -52,6 +51,7 @@ from offset_ledger.steps.run.redrive import dismiss, plan_redrive, stage_redrive
 from offset_ledger.steps.run.remerge import restate_rows
 from offset_ledger.steps.stage.step import Reader, stage
 from offset_ledger.steps.validate.step import validate
+from tests.fixtures.ages import same_age
 from tests.machine.actors import ANSWERED, DELIVERS, LOCK, RESOLVE, SETTLE, TASKS, Actor, Letters, reach, stopping
 from tests.machine.earlier import Earlier
 from tests.machine.kafka import Cluster, LogReader
@@ -471,7 +471,7 @@ class Bench:
         return Cluster(self.world, lambda: self.state, lambda: len(self.letters.positions()), answered)
 
     def _prune(self, step: Step, pick: Pick[Any]) -> None:
-        prune_beyond(self._pipeline(step.parameters[0]), Ages.same(timedelta(0)), 1, ME)
+        prune_beyond(self._pipeline(step.parameters[0]), same_age(timedelta(0)), 1, ME)
 
     # -- the table ---------------------------------------------------------------------------------------------------
 
@@ -497,7 +497,7 @@ class Bench:
 
     def _prune_deletes(self, step: Step, pick: Pick[Any]) -> None:
         topic, *gone = step.parameters
-        ages = replace(Ages.same(timedelta(days=36500)), deletes=timedelta(seconds=1))
+        ages = replace(same_age(timedelta(days=36500)), deletes=timedelta(seconds=1))
         with suppress(*(() if gone else (ConfigurationError, StateConflict))):
             prune_beyond(self._pipeline(topic), ages, 1_000_000, ME)
 

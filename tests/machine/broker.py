@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: 
 from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.batch import Engine, EngineChoice
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.outside.connections import Connection
 from offset_ledger.outside.kafka.client import connect_kafka

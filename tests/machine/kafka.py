@@ -16,8 +16,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from offset_ledger.errors import BrokerUnavailable, LostRange, OffsetExpired, TransientError, UnknownTopic
-from offset_ledger.model.batch import Batch
-from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.batch import Batch, Engine, EngineChoice
 from offset_ledger.model.moments import FirstAt
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.outside.connections import Connection

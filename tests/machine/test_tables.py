@@ -14,7 +14,7 @@ import psycopg2
 import pytest
 from psycopg2 import sql
 
-from offset_ledger.operations.repair import delete_markers
+from offset_ledger.operations.repair import prune
 from offset_ledger.outside.connections import Connection
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Cursor, named_sql
@@ -141,8 +141,8 @@ def groups_by_comment(monkeypatch: MONKEY) -> None:
 def markers_by_age(monkeypatch: MONKEY) -> None:
     """A marker goes by its age and its own partition, whatever the others, quarantine and staging have."""
     oldest = "min((each.timestamp for each in first.values() if each), default=None)"
-    Text(delete_markers, "_checked_retention", oldest, "None")(monkeypatch)
-    Text(delete_markers, "_before_all_that_may_come", "if not batches and not records:", "if True:")(monkeypatch)
+    Text(prune, "_checked_retention", oldest, "None")(monkeypatch)
+    Text(prune, "_before_all_that_may_come", "if not batches and not records:", "if True:")(monkeypatch)
 
 
 # The servers of the tests have no ICU, so no collation of theirs is nondeterministic: this pattern fails as one would.

@@ -25,7 +25,7 @@
 - ``end``: a step that raises: Fenced, IncompleteStaging, LostRange and the like
 - ``approve``, ``abandon``: decide_batch (postgres/ledger/decisions.py)
 - ``approve tombstones``: approve_tombstones (steps/decide/tombstones.py)
-- ``skip``, ``accept topic``: skip_lost (steps/decide/losses.py), accept_topic (steps/decide/accept_topic.py) with
+- ``skip``, ``accept topic``: skip_lost (steps/decide/answers.py), accept_topic (steps/decide/accept_topic.py) with
   find_log_change (steps/decide/accept_topic.py)
 - ``replay``, ``redrive``: plan_replay (steps/plan/step.py), insert_redrive (postgres/ledger/redrive.py)
 - ``dismiss``, ``undo dismissal``: dismiss (steps/run/redrive.py)
@@ -33,7 +33,7 @@
   (postgres/table/change.py) and in_order (postgres/ledger/row_order.py) act on it
 - ``remerge``, ``replay part``: restate (postgres/table/restate.py), replay_parts (steps/run/remerge.py)
 - ``prune``, ``prune deletes``: sum_up (postgres/ledger/prune.py), with delete_records.sql; delete_markers
-  (operations/repair/delete_markers.py)
+  (operations/repair/prune.py)
 - ``regroup``: the pipeline file gets other groups of columns; _keep_groups (postgres/table/change.py) acts on it
 - ``fill``: a replay that also writes rows again (classify.sql)
 - ``delete by hand``, ``lose comments``: somebody deletes a row of the table, or a comment of the bookkeeping

@@ -12,7 +12,6 @@ from random import Random
 
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.repair.prune import Pruned, prune_beyond
-from offset_ledger.operations.repair.prune_ages import Ages
 from offset_ledger.outside.connections import environment_name
 from offset_ledger.postgres.ledger.redrive import Selection
 from offset_ledger.steps.run.redrive import dismiss
@@ -20,6 +19,7 @@ from tests.chaos.bench import Bench
 from tests.chaos.cycle import EXPECTED, rerun
 from tests.chaos.faults import choose, injected
 from tests.chaos.lab import Answer
+from tests.fixtures.ages import same_age
 from tests.soak.sampler import Sampler
 
 ME = Origin("soak")
@@ -94,7 +94,7 @@ class Load:
         for bench in self.benches:
             use(bench)
             self._dismiss(bench)
-            self.pruned += prune_beyond(bench.pipeline, Ages.same(PRUNED_AGE), KEPT_BATCHES, ME)
+            self.pruned += prune_beyond(bench.pipeline, same_age(PRUNED_AGE), KEPT_BATCHES, ME)
 
     def _dismiss(self, bench: Bench) -> None:
         """By offsets, so that the journal knows which records may leave quarantine."""

@@ -10,6 +10,9 @@ VALIDATE, APPROVE_BATCH, COMMIT, REPORT = "validate", "approve_batch", "commit",
 DEAD_LETTERS = "dead_letters"
 STAGE_AHEAD = "stage_ahead"
 
+GROUPS = "offset-ledger."
+"""The beginning of the names of consumer groups that mirror cursors."""
+
 
 def file_of(pipeline: str) -> str:
     """The name of the pipeline file: that of a pipeline without the topic, which it has in a file with several."""
@@ -38,4 +41,4 @@ def audit_task(pipeline: str) -> str:
 
 def consumer_group(pipeline: str) -> str:
     """The consumer group whose offsets mirror the cursors, for tools that show the lag of groups."""
-    return f"offset-ledger.{file_of(pipeline)}"
+    return f"{GROUPS}{file_of(pipeline)}"

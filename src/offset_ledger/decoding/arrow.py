@@ -49,8 +49,11 @@ def refusal_schema(record: RecordShape) -> pa.Schema:
     return pa.schema([*kafka_fields(record), _VALUE, ("reasons", pa.string())])
 
 
-def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
-    """Decode a batch with the columns key, value, partition, offset, timestamp and headers."""
+def decode_batch(decoder: Decoder, batch: pa.RecordBatch, proves: bool = True) -> DecodedColumns:
+    """Decode a batch with the columns key, value, partition, offset, timestamp and headers.
+
+    Unless it ``proves``, no value is read as one of a whole column: each goes through ``decode``.
+    """
     count, doubtful = batch.num_rows, dict[int, tuple[Reason, ...]]()
     if conditions := decoder.record.where_in_headers:
         is_tombstone = are_null(batch.column("value")).to_numpy(zero_copy_only=False)
@@ -67,7 +70,8 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     for place, reasons in doubtful.items():
         elsewhere.against_key[place] = (*elsewhere.against_key.get(place, ()), *reasons)
     moments_of = kafka.timestamps if elsewhere.moments is None else elsewhere.moments
-    proven = _with_kafka_slots(decoder.record, decoder.prove(kafka.framed_values), kafka, moments_of)
+    proven = decoder.prove(kafka.framed_values) if proves else None
+    proven = _with_kafka_slots(decoder.record, proven, kafka, moments_of)
     if decoder.record.unavailable:
         proven = proven.kept(sent_flags(decoder.record, proven))
     if against_all := kafka.against.keys() | elsewhere.against.keys() | elsewhere.against_key.keys():

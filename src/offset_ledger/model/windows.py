@@ -20,57 +20,18 @@ class EarlierRead:
 
 
 @dataclass(frozen=True, slots=True)
-class LostOffsets:
-    """The loss of one partition within a window; ``certain`` if the ledger knows that records of it were there."""
-
-    offsets: OffsetRange
-    until: datetime  # the window is whole from here on
-    certain: bool
-
-    def __str__(self) -> str:
-        sure = "held records of it" if self.certain else "may have held records of it"
-        o = self.offsets
-        return (
-            f"partition {o.partition}: offsets [{o.from_offset}, {o.until_offset}) are gone and {sure}, "
-            f"before {self.until.isoformat()}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LateOffsets:
-    """Committed offsets behind the end of a window, to which late records may have come.
-
-    ``certain`` when the ledger knows that records of the window are there.
-    """
-
-    offsets: OffsetRange
-    certain: bool
-
-    def __str__(self) -> str:
-        o, sure = self.offsets, "have" if self.certain else "may have"
-        where = f"partition {o.partition}: offsets [{o.from_offset}, {o.until_offset})"
-        return f"{where} are left out and {sure} records of it"
-
-
-@dataclass(frozen=True, slots=True)
 class RecordWindow:
-    """The window ``[since, until)``, what the log has of it, what it has lost and what is left out."""
+    """The window ``[since, until)`` and what the log has of it.
+
+    ``lost`` names the offsets that are gone, and ``missed`` those left out to which late records may have come, each in
+    one line; None where the ledger knows of nothing.
+    """
 
     since: datetime
     until: datetime
     ranges: tuple[OffsetRange, ...]
-    gone: tuple[LostOffsets, ...] = ()
-    left_out: tuple[LateOffsets, ...] = ()
-
-    @property
-    def missed(self) -> str | None:
-        """The offsets that are left out, in one line; None where the ledger knows of nothing."""
-        return "; ".join(map(str, self.left_out)) or None
-
-    @property
-    def lost(self) -> str | None:
-        """The offsets that are gone, in one line; None where nothing is."""
-        return "; ".join(map(str, self.gone)) or None
+    lost: str | None = None
+    missed: str | None = None
 
     def __str__(self) -> str:
         return f"[{self.since.isoformat()}, {self.until.isoformat()})"
@@ -94,39 +55,44 @@ def find_window(
     read = defaultdict(list)
     for each in before:
         read[each.offsets.partition].append(each)
-    ranges, gone, left_out = [], [], []
+    ranges, lost, missed = [], [], []
     for p in snapshot.partitions:
         start, end = starts.get(p.partition), ends.get(p.partition)
         mine = read[p.partition]
         late = _behind(p, end, mine, since, until) if end else []
         until_offset = min(end.offset, p.last_stable) if end else p.last_stable
         if scan and late:
-            until_offset = late[-1].offsets.until_offset
+            until_offset = late[-1][0].until_offset
         if start and start.offset < until_offset:
             ranges.append(OffsetRange(p.partition, start.offset, until_offset))
-        left_out.extend([] if scan else late)
+        for offsets, certain in [] if scan else late:
+            missed.append(f"{_named(offsets)} are left out and {'have' if certain else 'may have'} records of it")
         whole_from = _whole_from(p, start, since, until)
-        if whole_from and (lost := _gone(p, since, whole_from, mine)):
-            gone.append(lost)
-    return RecordWindow(since, until, tuple(ranges), tuple(gone), tuple(left_out))
+        if whole_from and (gone := _gone(p, since, whole_from, mine)):
+            lost.append(gone)
+    return RecordWindow(since, until, tuple(ranges), "; ".join(lost) or None, "; ".join(missed) or None)
+
+
+def _named(o: OffsetRange) -> str:
+    return f"partition {o.partition}: offsets [{o.from_offset}, {o.until_offset})"
 
 
 def _behind(
     p: PartitionSnapshot, end: FirstAt, before: Sequence[EarlierRead], since: datetime, until: datetime
-) -> list[LateOffsets]:
-    """The part of the window's ranges that lies at or behind the end, as stretches without a hole between."""
-    stretches: list[LateOffsets] = []
+) -> list[tuple[OffsetRange, bool]]:
+    """The committed stretches at or behind the end, without a hole, and whether they surely have records of it."""
+    stretches: list[tuple[OffsetRange, bool]] = []
     for read in sorted((b for b in before if _within(b, since, until)), key=lambda b: b.offsets.from_offset):
         first, last = max(read.offsets.from_offset, end.offset), min(read.offsets.until_offset, p.last_stable)
         if first >= last:
             continue
         bounds = (read.min_timestamp, read.max_timestamp)
         certain = read.offsets.from_offset >= end.offset and any(b and since <= b < until for b in bounds)
-        if stretches and stretches[-1].offsets.until_offset >= first:
-            joined = stretches.pop()
-            first, last = joined.offsets.from_offset, max(last, joined.offsets.until_offset)
-            certain = certain or joined.certain
-        stretches.append(LateOffsets(OffsetRange(p.partition, first, last), certain))
+        if stretches and stretches[-1][0].until_offset >= first:
+            joined, was_certain = stretches.pop()
+            first, last = joined.from_offset, max(last, joined.until_offset)
+            certain = certain or was_certain
+        stretches.append((OffsetRange(p.partition, first, last), certain))
     return stretches
 
 
@@ -139,15 +105,18 @@ def _whole_from(p: PartitionSnapshot, start: FirstAt | None, since: datetime, un
     return min(start.timestamp, until) if start.offset == p.log_start and start.timestamp > since else None
 
 
-def _gone(p: PartitionSnapshot, since: datetime, until: datetime, before: Sequence[EarlierRead]) -> LostOffsets | None:
+def _gone(p: PartitionSnapshot, since: datetime, until: datetime, before: Sequence[EarlierRead]) -> str | None:
+    """Name the offsets of the window, which is whole from ``until`` on, that are gone; None if none are."""
     mine = [b for b in before if b.offsets.from_offset < p.log_start]
     held = [b.offsets for b in mine if _within(b, since, until)]
-    if held:
+    if held:  # by the ledger, records of it
         first, last = min(o.from_offset for o in held), max(o.until_offset for o in held)
-        return LostOffsets(OffsetRange(p.partition, first, min(last, p.log_start)), until, True)
+        gone = OffsetRange(p.partition, first, min(last, p.log_start))
+        return f"{_named(gone)} are gone and held records of it, before {until.isoformat()}"
     if mine and max(b.offsets.until_offset for b in mine) >= p.log_start:
         return None  # what was deleted last had been read, and was older
-    return LostOffsets(OffsetRange(p.partition, 0, p.log_start), until, False)
+    gone = OffsetRange(p.partition, 0, p.log_start)
+    return f"{_named(gone)} are gone and may have held records of it, before {until.isoformat()}"
 
 
 def _within(read: EarlierRead, since: datetime, until: datetime) -> bool:

@@ -115,7 +115,7 @@ def check_envelope(envelope: Value, file: Value, pipeline: Pipeline) -> None:
         ("record", "delete_when"): record.delete_when is not None,
         ("record", "rest"): record.rest,
         ("record", "columns"): record.sampled,
-        ("target", "columns_from"): target is not None and target.columns_from is ColumnsFrom.SCHEMA,
+        ("target", "columns_from"): target.columns_from is ColumnsFrom.SCHEMA,
     }
     why = {
         "delete_when": ("the operation of the envelope says what deletes", "drop it"),

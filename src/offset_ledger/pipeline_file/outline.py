@@ -32,14 +32,7 @@ def outline(pipeline: Pipeline) -> dict[str, Any]:
             "beside": target.beside,
         },
         "dead_letter_topic": pipeline.quality.dead_letter_topic,
-        "notify": [
-            {
-                "notifier": asdict(entry.notifier),
-                "causes": [cause.value for cause in entry.causes],
-                "loss_ahead_hours": entry.loss_ahead_hours,
-            }
-            for entry in pipeline.notify
-        ],
+        "notify": [asdict(entry) | {"causes": [cause.value for cause in entry.causes]} for entry in pipeline.notify],
     }
 
 
@@ -58,7 +51,8 @@ def from_outline(values: Mapping[str, Any]) -> Pipeline:
         config_hash="",
         notify=tuple(
             model.Notify(
-                model.Notifier(**entry["notifier"]), tuple(map(model.Cause, entry["causes"])), entry["loss_ahead_hours"]
+                **entry
+                | {"notifier": model.Notifier(**entry["notifier"]), "causes": tuple(map(model.Cause, entry["causes"]))}
             )
             for entry in values["notify"]
         ),

@@ -11,25 +11,14 @@ from pathlib import Path
 import yaml
 
 from offset_ledger.errors import ConfigurationError, PipelineFileError
-from offset_ledger.pipeline_file.append import check_append
+from offset_ledger.pipeline_file.contradictions import check_together
 from offset_ledger.pipeline_file.envelope import check_envelope, in_envelope, with_unavailable
 from offset_ledger.pipeline_file.folder import SUFFIXES, is_pipeline_file, with_defaults
 from offset_ledger.pipeline_file.keys import Section
 from offset_ledger.pipeline_file.located import Mistakes, Refused, Value, line_of, quoted, read_file
-from offset_ledger.pipeline_file.pipeline import (
-    Deletes,
-    Evolve,
-    Limits,
-    Merge,
-    OnConflict,
-    Pipeline,
-    Quality,
-    RecordShape,
-)
-from offset_ledger.pipeline_file.record import check_keyed
+from offset_ledger.pipeline_file.pipeline import Deletes, Limits, Merge, Pipeline, Quality, RecordShape, Target
 from offset_ledger.pipeline_file.schema import FILE
-from offset_ledger.pipeline_file.sections import check_copied, check_partitions, check_quality
-from offset_ledger.pipeline_file.source import KeyFormat, Source
+from offset_ledger.pipeline_file.source import Source
 
 FOLDER = Path("dags/pipelines")
 
@@ -170,92 +159,32 @@ def known_names(folder: Path = FOLDER) -> tuple[str, ...]:
 
 def _pipeline(said: Section, path: Path, data: bytes) -> Pipeline:
     file, config_hash = said.value, _hash(data)
-    absent = {"quality": Quality(), "limits": Limits(), "source": Source(), "record": RecordShape(None, None, ())}
+    absent = {
+        "source": Source(),
+        "record": RecordShape(None, None, ()),
+        "target": Target(),
+        "quality": Quality(),
+        "limits": Limits(),
+    }
     pipeline = said.make(Pipeline, **absent | said.given, path=path, config_hash=config_hash, text=data)
-    if pipeline.source.unavailable and pipeline.record:
-        pipeline = replace(pipeline, record=with_unavailable(pipeline.record, pipeline.source.unavailable))
+    source, target = pipeline.source, pipeline.target
+    record = replace(
+        pipeline.record,
+        schema_ids=source.registry is not None,
+        topic_names=source.several,
+        refuses_deletes=target.deletes is Deletes.REFUSE,
+        append=target.merge is Merge.APPEND,
+    )
+    if source.unavailable:
+        record = with_unavailable(record, source.unavailable)
     envelope = file.at("source", "envelope")
-    if envelope and pipeline.source.envelope and pipeline.record and "record" in said.given:
+    if envelope and source.envelope and "record" in said.given:
         check_envelope(envelope, file, pipeline)
-        says_tombstone = file.at("record", "tombstone") is not None
-        pipeline = replace(pipeline, record=in_envelope(pipeline.record, says_tombstone))
-    if pipeline.source.registry:
-        pipeline = replace(pipeline, record=replace(pipeline.record, schema_ids=True))
-    if pipeline.source.several:
-        pipeline = replace(pipeline, record=replace(pipeline.record, topic_names=True))
-    if pipeline.target and pipeline.target.deletes is Deletes.REFUSE:
-        pipeline = replace(pipeline, record=replace(pipeline.record, refuses_deletes=True))
-    if pipeline.target and pipeline.target.merge is Merge.APPEND:
-        check_append(file, pipeline)
-        pipeline = replace(pipeline, record=replace(pipeline.record, append=True))
-    elif "record" in said.given:
-        check_keyed(said.entries["record"])
-    if pipeline.source.schema:
-        pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.text.encode()))
-    record = pipeline.record
-    of_keys = [column for column in (*record.key, *record.columns) if column.key is not None] if record else []
-    key_format = file.at("source", "key_format")
-    if key_format and record and not record.is_kafka_key and not of_keys:
-        why = "key has paths" if record.key else "columns read none" if record.append else "event_id is a path"
-        wrong = f"the keys are not read: record.{why}"
-        of_column = record.key or record.append
-        right = "drop it, or read a column of the key" if of_column else "drop it, or write event_id: key"
-        key_format.note(Refused(wrong, right))
-    for column in of_keys:
-        section = "key" if column in record.key else "columns"
-        key, form = file.at("record", section, column.name, "key"), pipeline.source and pipeline.source.key_format
-        if key and column.key and form is KeyFormat.TEXT:
-            key.note(Refused("keys are text, which has no members", "add source.key_format, or write $"))
-        if key and not column.key and form not in (KeyFormat.TEXT, KeyFormat.JSON):
-            key.note(Refused(f"a key in {form} is no text", "write the path of a value in it"))
-    schema = file.at("record", "where", "schema")
-    if schema and pipeline.record.schemas and not file.at("source", "registry"):
-        schema.note(Refused("without a registry no record names its schema", "drop it, or add source.registry"))
-    columns_from = file.at("target", "columns_from")
-    if columns_from and "target" in said.given and pipeline.follows_schemas:
-        if not file.at("source", "registry"):
-            wrong = "records name no schema that columns could come from"
-            columns_from.note(Refused(wrong, "add source.registry, or write columns_from: file"))
-        if pipeline.target.evolve is Evolve.NONE:
-            wrong = "no column can come from a schema while evolve is none"
-            columns_from.note(Refused(wrong, "add evolve: add_columns or evolve: widen, or write columns_from: file"))
-    columns = file.at("record", "columns")
-    if columns and pipeline.record and pipeline.record.sampled:
-        if pipeline.source and pipeline.source.several:
-            columns.note(Refused("auto takes the columns of one topic, and the file reads several", "name the columns"))
-        if columns_from and "target" in said.given and pipeline.follows_schemas:
-            columns.note(
-                Refused("auto keeps the columns that columns_from: schema would add to", "write one of the two")
-            )
-    record, target = pipeline.record, pipeline.target
-    if "target" in said.given and record and record.groups and not record.append:
-        first = next(column.name for column in record.columns if column.group)
-        each = file.at("record", "columns", first)
-        wrong, right = "", ""
-        if not target.beside:
-            wrong, right = "the order of each group is kept beside the table alone", "add target.bookkeeping: beside"
-        elif target.merge is Merge.SKIP_EXISTING:
-            wrong, right = "with merge: skip_existing no row changes", "write merge: newest_wins"
-        elif target.on_conflict is OnConflict.QUARANTINE:
-            wrong = "with on_conflict: quarantine a row has to be one record"
-            right = "write on_conflict: fail"
-        if each and wrong:
-            each.note(Refused(wrong, f"{right}, or drop absent and group"))
-    bookkeeping = file.at("target", "bookkeeping")
-    if bookkeeping and {"record", "target"} <= said.given.keys() and pipeline.record and pipeline.target:
-        check_copied(bookkeeping, pipeline.record, pipeline.target)
-    by = file.at("target", "partitions", "by")
-    if by and {"record", "target"} <= said.given.keys() and pipeline.record and pipeline.target:
-        check_partitions(by, pipeline.record, pipeline.target)
-    if "target" in said.given and target and target.partitions and record:
-        for column in record.all_columns:
-            section = "key" if column in record.key else "columns"
-            years = file.at("record", section, column.name, "years")
-            if column.far and years and target.partitions.by in (None, column.name):
-                wrong = "commits create partitions for the years 1 to 9999 alone"
-                years.note(Refused(wrong, "drop it, or name another column as target.partitions.by"))
-    if "quality" in said.entries:
-        check_quality(said.entries["quality"], pipeline)
+        record = in_envelope(record, file.at("record", "tombstone") is not None)
+    if source.schema:
+        config_hash = _hash(config_hash.encode() + source.schema.text.encode())
+    pipeline = replace(pipeline, record=record, config_hash=config_hash)
+    check_together(said, pipeline)
     return pipeline
 
 

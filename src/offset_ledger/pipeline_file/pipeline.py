@@ -8,8 +8,9 @@ Frozen values, made once by :mod:`offset_ledger.pipeline_file.parse`; nothing re
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -528,6 +529,18 @@ class Pipeline:
     def has_more_columns(self) -> bool:
         """Return whether it has columns that only the ledger knows, besides those of its file."""
         return self.follows_schemas or self.record.sampled
+
+    @property
+    def runs_every(self) -> timedelta | None:
+        """The longest time between two of a thousand scheduled runs; None without a schedule."""
+        if self.schedule is None:
+            return None
+        from croniter import croniter
+
+        schedule = "0 0 1 */3 *" if self.schedule == "@quarterly" else self.schedule  # which only Airflow knows
+        starts = islice(croniter(schedule, datetime(2026, 1, 1, tzinfo=UTC)).all_next(datetime), 1000)
+        longest: timedelta = max(later - earlier for earlier, later in pairwise(starts))
+        return longest
 
     @property
     def connections(self) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def _source(said: Section) -> Source:
     for other in named[1:]:
         other.note(Refused(f"{named[0].where} names what is read already", "keep one of the two"))
     _check_format(said.entries, source)
-    return replace(source, topic=source.topic or "", topics=source.topics or ())
+    return source
 
 
 def _check_format(given: Mapping[str, Value], source: Source) -> None:
@@ -116,7 +116,7 @@ def _check_format(given: Mapping[str, Value], source: Source) -> None:
     for key in ("registry", "schema"):
         if key in given and source.format is Format.JSON:
             given[key].note(Refused("json has no schema", f"drop {key}, or write {_WITH_SCHEMA}"))
-    if source.format not in (Format.JSON, None) and not {"registry", "schema"} & given.keys():
+    if source.format is not Format.JSON and not {"registry", "schema"} & given.keys():
         wrong = f"records in {source.format} need a schema"
         given["format"].note(Refused(wrong, "add registry: <connection>, or schema: <file>"))
     if {"registry", "schema"} <= given.keys():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offset_ledger.model.engine import FROM_QUARANTINE, Engine, EngineChoice, choose
+from offset_ledger.model.batch import FROM_QUARANTINE, Engine, EngineChoice, choose
 from offset_ledger.pipeline_file.pipeline import Stage, StageEngine
 
 AUTO, SPARK, PROCESS = StageEngine.AUTO, StageEngine.SPARK, StageEngine.PROCESS

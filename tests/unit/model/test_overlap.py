@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.model.overlap import in_parts, limited, overlaps, within
-from offset_ledger.model.ranges import OffsetRange, total_width
+from offset_ledger.model.ranges import OffsetRange, in_parts, limited, overlaps, total_width, within
 
 RANGES = st.builds(
     lambda partition, start, width: OffsetRange(partition, start, start + width),

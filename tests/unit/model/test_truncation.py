@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.model.log_checks import Boundary, agrees, last_agreed
-from offset_ledger.model.snapshot import Cursors, topic_of
+from offset_ledger.model.snapshot import Boundary, Cursors, agrees, last_agreed, topic_of
 
 # A log as the leader epoch of each of its records. An election begins a higher one.
 LOGS = st.lists(st.integers(0, 3), max_size=12).map(sorted)

@@ -70,9 +70,9 @@ def test_what_the_ledger_had_read_is_named_exactly() -> None:
 
 def test_nothing_is_gone_where_the_log_begins_before_the_window_or_the_ledger_read_what_was_older() -> None:
     older = read(0, 40, -60, -5)
-    assert window((40, 90, 90), FirstAt(40, at(4)), FirstAt(60, at(11)), older).gone == ()
-    assert window((40, 90, 90), FirstAt(55, at(4)), FirstAt(60, at(11))).gone == ()
-    assert window((40, 90, 90), None, None).gone == ()
+    assert window((40, 90, 90), FirstAt(40, at(4)), FirstAt(60, at(11)), older).lost is None
+    assert window((40, 90, 90), FirstAt(55, at(4)), FirstAt(60, at(11))).lost is None
+    assert window((40, 90, 90), None, None).lost is None
 
 
 def test_a_window_before_the_log_start_has_no_range_and_says_what_is_gone() -> None:

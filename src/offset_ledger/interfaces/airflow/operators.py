@@ -30,8 +30,7 @@ from offset_ledger.errors import ContradictoryRequest, LostRange, UnknownTopic, 
 from offset_ledger.interfaces.airflow.callbacks import rejected
 from offset_ledger.interfaces.airflow.form import by_person, request_of
 from offset_ledger.interfaces.airflow.steps import airflow_failures, as_airflow, at_batch, batch_id_of, read_pipeline
-from offset_ledger.model.batch import current_origin
-from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.batch import Engine, EngineChoice, current_origin
 from offset_ledger.model.request import BUSY, NOTHING_NEW, OUTCOME, Request, RunAction
 from offset_ledger.model.states import State
 from offset_ledger.outside.connections import Connection, get_connection, without_secrets
@@ -121,8 +120,7 @@ class PlanOperator(_AskingOperator):
 
     def _plan(self, session: Session, pipeline: Pipeline, request: Request, context: Context) -> PlannedBatch | None:
         from offset_ledger.steps.decide.accept_topic import schema_question
-        from offset_ledger.steps.decide.answers import question_before_staging
-        from offset_ledger.steps.decide.losses import loss_question
+        from offset_ledger.steps.decide.answers import loss_question, question_before_staging
         from offset_ledger.steps.run.requests import plan_request
 
         try:

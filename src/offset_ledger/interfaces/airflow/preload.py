@@ -13,7 +13,6 @@ from typing import Any
 
 _STEPS = (
     "offset_ledger.steps.run.requests",
-    "offset_ledger.steps.decide.losses",
     "offset_ledger.steps.stage.step",
     "offset_ledger.steps.stage.slices",
     "offset_ledger.steps.stage.record_batches",

@@ -86,7 +86,7 @@ def _lagging(pipeline: Pipeline) -> Waiting:
         UnknownTopic: the topic does not exist, and there is nothing to ask.
     """
     from offset_ledger.operations.status.status import status
-    from offset_ledger.steps.decide.losses import loss_question
+    from offset_ledger.steps.decide.answers import loss_question
 
     prefix = f"{pipeline.source.topic}-" if pipeline.record.topic_names else ""
     try:

@@ -13,6 +13,7 @@ from offset_ledger.interfaces.cli.verbs import (
     Outcome,
     Topics,
     connection,
+    from_0,
     pipeline_of,
     say,
     since,
@@ -55,8 +56,7 @@ def run_abandon(arguments: Namespace) -> Outcome:
 )
 def run_skip(arguments: Namespace) -> Outcome:
     """Approve a loss (offsets, or tombstones, that were removed before they were read), or accept a changed topic."""
-    from offset_ledger.steps.decide.answers import settle
-    from offset_ledger.steps.decide.losses import loss_question
+    from offset_ledger.steps.decide.answers import loss_question, settle
 
     pipeline = pipeline_of(arguments)
     if question := loss_question(pipeline):
@@ -67,8 +67,8 @@ def run_skip(arguments: Namespace) -> Outcome:
 
 @verb(
     PIPELINE,
-    Option("--partition", type=int, help="of the records named by --offset"),
-    Option("--offset", type=int, nargs="+", metavar="O", help="one or more offsets of that partition"),
+    Option("--partition", type=from_0, help="of the records named by --offset"),
+    Option("--offset", type=from_0, nargs="+", metavar="O", help="one or more offsets of that partition"),
     Option("--reason", help="all records refused for this reason code; see: quarantine list PIPELINE"),
     since("only records quarantined since"),
     why("decision"),

@@ -106,7 +106,7 @@ def run_replay(arguments: Namespace) -> Outcome:
     PIPELINE,
     Option("--reason", help="only records refused for this reason code; see: quarantine list PIPELINE"),
     since("only records quarantined since"),
-    Option("--limit", type=int, help="maximum number of records (limits.records_per_batch)"),
+    Option("--limit", type=from_1, help="maximum number of records (limits.records_per_batch)"),
     TAKE_OVER,
     Option("--why", help="recorded with the batch"),
     example="offset-ledger quarantine retry flights --reason type --limit 1000",

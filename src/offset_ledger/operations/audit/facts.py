@@ -6,9 +6,6 @@ from datetime import datetime, timedelta
 
 from offset_ledger.model.retention import Retention
 
-MIRROR_PREFIX = "offset-ledger."
-"""The beginning of the names of consumer groups that mirror a pipeline's cursors."""
-
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -93,11 +90,6 @@ class ReaderFacts:
     cursors: Mapping[int, int] = field(default_factory=dict)
     unread_since: Mapping[int, datetime] = field(default_factory=dict)
 
-    @property
-    def group(self) -> str:
-        """The consumer group that mirrors the pipeline's cursors."""
-        return f"{MIRROR_PREFIX}{self.pipeline}"
-
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
@@ -135,14 +127,9 @@ class TopicFacts:
         return "compact" in self.settings["cleanup.policy"]
 
     @property
-    def retention(self) -> timedelta | None:
-        """``retention.ms``; None if time deletes nothing."""
-        return Retention.from_settings(self.settings).age
-
-    @property
-    def retention_bytes(self) -> int | None:
-        """``retention.bytes`` of a partition; None if size deletes nothing."""
-        return Retention.from_settings(self.settings).bytes
+    def retention(self) -> Retention:
+        """The time and the size of a partition after which the broker deletes records."""
+        return Retention.from_settings(self.settings)
 
     def broker_number(self, name: str, default: int) -> int:
         """The smallest of a setting over the brokers."""

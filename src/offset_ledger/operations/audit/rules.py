@@ -5,16 +5,10 @@ Pure: facts in, result out.
 
 from datetime import timedelta
 
+from offset_ledger.base.ids import GROUPS, consumer_group
 from offset_ledger.base.units import counted, kafka_span, kept_for, show_size, show_span
 from offset_ledger.operations.audit import remedies, rules_copies
-from offset_ledger.operations.audit.facts import (
-    MIRROR_PREFIX,
-    OpenTransaction,
-    Owner,
-    PartitionFacts,
-    ReaderFacts,
-    TopicFacts,
-)
+from offset_ledger.operations.audit.facts import OpenTransaction, Owner, PartitionFacts, ReaderFacts, TopicFacts
 from offset_ledger.operations.audit.finding import AuditFinding, RuleResult, Severity, listed, numbered, ok, rule
 
 _USED_ERROR, _USED_WARNING = 0.9, 2 / 3
@@ -31,7 +25,7 @@ _MAX_ABORTS = 5
 @rule("both-retentions", "whichever limit is reached first deletes: a busy day removes records long before their time")
 def both_retentions(facts: TopicFacts) -> RuleResult:
     """retention.ms and retention.bytes at once: whichever is reached first deletes."""
-    time, size = facts.retention, facts.retention_bytes
+    time, size = facts.retention.age, facts.retention.bytes
     if time is None or size is None:
         kept = show_span(time) if time is not None else f"{show_size(size)} a partition" if size is not None else ""
         return ok(f"one retention: {kept}" if kept else "no retention deletes records")
@@ -63,13 +57,14 @@ def retention_against_lag(facts: TopicFacts) -> RuleResult:
     severity = Severity.ERROR if share >= _USED_ERROR else Severity.WARNING if share >= _USED_WARNING else Severity.OK
     if severity is Severity.OK:
         unsized = [p.partition for p in facts.partitions if p.unread and p.size_bytes is None]
-        if facts.retention_bytes is not None and unsized:
+        if facts.retention.bytes is not None and unsized:
             which = numbered("partition", unsized)
             finding = f"not known by retention.bytes: this login is not shown the size of {which}"
             return RuleResult(Severity.INFO, finding, "give the login of the audit the right Describe on the cluster")
         return ok(f"partition {partition}: {text}" if text else "every record is committed, or retention deletes none")
-    longer = [f"retention.ms={3 * int(facts.retention.total_seconds() * 1000)}"] if facts.retention else []
-    longer += [f"retention.bytes={3 * facts.retention_bytes}"] if facts.retention_bytes else []
+    kept = facts.retention
+    longer = [f"retention.ms={3 * int(kept.age.total_seconds() * 1000)}"] if kept.age else []
+    longer += [f"retention.bytes={3 * kept.bytes}"] if kept.bytes else []
     catch_up = "catch up:", f"offset-ledger ingest {reader.pipeline} --until-drained"
     keep = "or keep records three times as long:", remedies.set_topic(facts, *longer)
     return RuleResult(severity, f"partition {partition}: {text}", remedies.lines(*catch_up, *keep))
@@ -77,18 +72,18 @@ def retention_against_lag(facts: TopicFacts) -> RuleResult:
 
 def _used(facts: TopicFacts, p: PartitionFacts) -> tuple[float, str]:
     """The share of the retention that the unread records have used, and that in words; the worse of time and size."""
-    uses = [(0.0, "")]
+    uses, kept = [(0.0, "")], facts.retention
     if not p.unread:
         return uses[0]
-    if facts.retention and p.unread_at:
+    if kept.age and p.unread_at:
         age = facts.taken_at - p.unread_at
-        left = max(timedelta(0), facts.retention - age)
+        left = max(timedelta(0), kept.age - age)
         text = f"the oldest unread record is {show_span(age)} old and is deleted in {show_span(left)}"
-        uses.append((age / facts.retention, text))
-    if facts.retention_bytes and p.size_bytes is not None and p.high_watermark > p.log_start:
+        uses.append((age / kept.age, text))
+    if kept.bytes and p.size_bytes is not None and p.high_watermark > p.log_start:
         unread = p.size_bytes * p.unread / (p.high_watermark - p.log_start)
-        text = f"about {show_size(unread)} unread, of {show_size(facts.retention_bytes)} kept"
-        uses.append((unread / facts.retention_bytes, text))
+        text = f"about {show_size(unread)} unread, of {show_size(kept.bytes)} kept"
+        uses.append((unread / kept.bytes, text))
     return max(uses)
 
 
@@ -154,21 +149,22 @@ def timestamp_range(facts: TopicFacts) -> RuleResult:
 
 
 def _old(facts: TopicFacts) -> RuleResult | None:
-    if facts.retention is None:
+    age = facts.retention.age
+    if age is None:
         return None
     # A record may be older by the time that its segment stays open.
-    bound = facts.taken_at - facts.retention - kafka_span(facts.settings["segment.ms"])
+    bound = facts.taken_at - age - kafka_span(facts.settings["segment.ms"])
     old = [(at, p.partition) for p in facts.partitions for at in (p.first_at, p.last_at) if at and at < bound]
     if not old:
         return None
     oldest, partition = min(old)
-    age, kept = show_span(facts.taken_at - oldest), show_span(facts.retention)
+    shown, kept = show_span(facts.taken_at - oldest), show_span(age)
     back = remedies.set_topic(facts, f"retention.ms={facts.settings['retention.ms']}")
     keep = remedies.set_topic(facts, "retention.ms=-1")
     remedy = remedies.lines("keep them until they are ingested:", keep, "then as before:", back)
     risk = "retention counts from the records' timestamps: such records are deleted with the next check, unread or not"
     return RuleResult(
-        Severity.WARNING, f"partition {partition}: a record is {age} old, and {kept} are kept", remedy, risk
+        Severity.WARNING, f"partition {partition}: a record is {shown} old, and {kept} are kept", remedy, risk
     )
 
 
@@ -319,7 +315,7 @@ def group_offsets(facts: TopicFacts) -> RuleResult:
     kept = timedelta(minutes=facts.broker_number("offsets.retention.minutes", 10_080))
     idle = sorted(group for group, state in facts.groups.items() if state == "Empty")
     # Mirrors of cursors never have members; each is checked with its own pipeline.
-    others = [group for group in idle if not group.startswith(MIRROR_PREFIX)]
+    others = [group for group in idle if not group.startswith(GROUPS)]
     if facts.reader and facts.reader.last_commit and (result := _mirror(facts, facts.reader, kept)):
         return result
     if others:
@@ -335,15 +331,16 @@ def group_offsets(facts: TopicFacts) -> RuleResult:
 def _mirror(facts: TopicFacts, reader: ReaderFacts, kept: timedelta) -> RuleResult | None:
     """The group that mirrors the cursors: its offsets expire after the last commit that moved them."""
     since = facts.taken_at - (reader.last_commit or facts.taken_at)
+    group = consumer_group(reader.pipeline)
     renew = "the next commit sets it again:", f"offset-ledger ingest {reader.pipeline}"
-    if reader.group not in facts.groups:
-        finding = f"{reader.group} has no offsets here, although {reader.pipeline} committed {show_span(since)} ago"
+    if group not in facts.groups:
+        finding = f"{group} has no offsets here, although {reader.pipeline} committed {show_span(since)} ago"
         return RuleResult(Severity.WARNING, finding, remedies.lines(*renew))
     if since <= kept * _USED_WARNING:
         return None
     left = show_span(max(timedelta(0), kept - since))
-    finding = f"{reader.group} was last set {show_span(since)} ago; its offsets expire in {left}"
-    again = "if there is nothing to commit:", remedies.commit_again(facts, reader.group)
+    finding = f"{group} was last set {show_span(since)} ago; its offsets expire in {left}"
+    again = "if there is nothing to commit:", remedies.commit_again(facts, group)
     return RuleResult(Severity.WARNING, finding, remedies.lines(*renew, *again))
 
 

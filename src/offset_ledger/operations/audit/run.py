@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import Any
 
 from psycopg2.extras import execute_values
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from offset_ledger.model.batch import Origin, current_origin
 from offset_ledger.model.moments import moment_or_none
@@ -42,9 +41,7 @@ from offset_ledger.postgres.ledger import pipelines
 from offset_ledger.postgres.ledger.database import Session, named_sql, open_ledger, open_ledger_at, transaction
 from offset_ledger.postgres.ledger.row_order import KAFKA_TIMESTAMP, ordered_by
 
-_PRESETS = {"@quarterly": "0 0 1 */3 *"}  # of Airflow's, the one that croniter does not know
 _ELECTION_SECONDS = 10.0
-_RUNS = 800  # a week of runs every five minutes within office hours
 _TOPIC_SETTINGS = (
     *("cleanup.policy", "retention.ms", "retention.bytes", "segment.ms", "max.message.bytes"),
     *("message.timestamp.type", "min.insync.replicas", "unclean.leader.election.enable"),
@@ -101,7 +98,7 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False, write: bool = True) 
             value_bytes=pipeline.limits.value_bytes,
             last_commit=last_commit,
             deletes_by_tombstone=pipeline.record.tombstone is Tombstone.DELETE,
-            runs_every=_runs_every(pipeline),
+            runs_every=None if pipeline.wake_on_data else pipeline.runs_every,
             topic_id=known.topic_id if known else "",
             cursors=known.next_offsets if known else {},
             unread_since=since,
@@ -132,18 +129,6 @@ def _audit(connection: Connection, topic: str, reader: ReaderFacts | None, elect
     return Audit(facts.reader.pipeline if facts.reader else None, facts.topic, facts.taken_at, check_topic(facts))
 
 
-def _runs_every(pipeline: Pipeline) -> timedelta | None:
-    """Return the longest time between two of the next runs; None if they are not started by the schedule."""
-    if pipeline.schedule is None or pipeline.wake_on_data:
-        return None
-    from croniter import croniter
-
-    times = croniter(_PRESETS.get(pipeline.schedule, pipeline.schedule), datetime.now(UTC))
-    fires = [times.get_next(datetime) for _ in range(_RUNS)]
-    longest: timedelta = max(later - earlier for earlier, later in pairwise(fires))
-    return longest
-
-
 def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
     """Record an audit with who ran it; return it with what changed since the one before."""
     with transaction(session) as cursor:
@@ -159,30 +144,24 @@ def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
     return replace(audit, changes=changed, previous_at=previous[0]["audited_at"] if previous else None)
 
 
-def elect_preferred(kafka: KafkaClient, topic: str) -> tuple[int, ...]:
-    """Bring leaders back to their preferred brokers; return the partitions whose leader is still another one.
-
-    A partition whose preferred broker is unavailable or not in sync stays where it is.
+def elect_preferred(kafka: KafkaClient, topic: str) -> None:
+    """Bring leaders back to their preferred brokers; one that is unavailable or not in sync is not elected.
 
     Raises:
         UnknownTopic: the cluster has no such topic.
         BrokerUnavailable: no answer in time.
     """
     moved = _moved(kafka, topic)
-    if not moved:
-        return ()
     electable = sorted(partition for partition, p in moved.items() if p["replica_nodes"][0] in p["isr_nodes"])
-    if electable:
-        kafka.ask(lambda admin: elect_preferred_leaders(admin, topic, electable))
-    waiting = Retrying(
-        retry=retry_if_result(lambda left: bool(set(electable) & set(left))),
+    if not electable:
+        return
+    kafka.ask(lambda admin: elect_preferred_leaders(admin, topic, electable))
+    Retrying(
+        retry=retry_if_result(lambda left: not left.keys().isdisjoint(electable)),
         stop=stop_after_delay(_ELECTION_SECONDS),
         wait=wait_fixed(0.1),
-    )
-    try:
-        return tuple(waiting(_moved, kafka, topic))
-    except RetryError as late:
-        return tuple(late.last_attempt.result())
+        retry_error_callback=lambda _: None,  # the audit shows which leaders are still others
+    )(_moved, kafka, topic)
 
 
 def _moved(kafka: KafkaClient, topic: str) -> dict[int, Mapping[str, Any]]:

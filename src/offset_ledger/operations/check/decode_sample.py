@@ -16,8 +16,7 @@ from offset_ledger.decoding.envelope import connector_of
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetExpired, TerminalError
 from offset_ledger.model.followed_columns import effective
-from offset_ledger.model.overlap import fair_shares
-from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.ranges import OffsetRange, fair_shares
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.outside.connections import get_connection
 from offset_ledger.outside.kafka.client import connect_kafka

@@ -115,31 +115,27 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
         ConfigurationError: another pipeline fills it, or the connection is wrong.
         AccessDenied: the server refuses the login, or a right is missing.
     """
-    try:
-        return _compared(pipeline)
-    except DatabaseUnavailable as error:
-        return "not compared", f"table {pipeline.target.name} was not compared with the file: {error}"
-
-
-def _compared(pipeline: Pipeline) -> tuple[str, str]:
     table, database = f"table {pipeline.target.name}", get_connection(pipeline.target.connection)
-    with open_ledger_at(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
-        read_only(cursor)
-        pipeline = pipelines.registered_of(cursor, pipeline) or pipeline
-        pipeline = with_columns(cursor, pipeline)
-        changes = check_target(cursor, pipeline)
-        if changes is None:
-            return "missing", f"{table} does not exist yet; the first batch creates it"
-        if changes:
-            clauses = ", ".join(change.clause or change.statement for change in changes)
-            return "to be changed", f"{table} fits after the next commit, which makes: {clauses}"
-        extras = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]
-        fails = pipeline.target.on_conflict is OnConflict.FAIL
-        uniques = [each for each in own_uniques(cursor, pipeline) if fails or each.excludes]
-        extras += [f"the {'exclusion constraint' if each.excludes else 'unique index'} {each.name}" for each in uniques]
-        extras += [f"the foreign key {each.name}" for each in own_references(cursor, pipeline) if fails]
-        note = f", and has {', '.join(extras)}: a row that these change or refuse stops a commit" if extras else ""
-        return "fits", f"{table} fits{note}"
+    try:
+        with open_ledger_at(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
+            read_only(cursor)
+            pipeline = with_columns(cursor, pipelines.registered_of(cursor, pipeline) or pipeline)
+            changes = check_target(cursor, pipeline)
+            if changes is None:
+                return "missing", f"{table} does not exist yet; the first batch creates it"
+            if changes:
+                clauses = ", ".join(change.clause or change.statement for change in changes)
+                return "to be changed", f"{table} fits after the next commit, which makes: {clauses}"
+            extras = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]
+            fails = pipeline.target.on_conflict is OnConflict.FAIL
+            uniques = [each for each in own_uniques(cursor, pipeline) if fails or each.excludes]
+            kinds = {True: "exclusion constraint", False: "unique index"}
+            extras += [f"the {kinds[each.excludes]} {each.name}" for each in uniques]
+            extras += [f"the foreign key {each.name}" for each in own_references(cursor, pipeline) if fails]
+            note = f", and has {', '.join(extras)}: a row that these change or refuse stops a commit" if extras else ""
+            return "fits", f"{table} fits{note}"
+    except DatabaseUnavailable as error:
+        return "not compared", f"{table} was not compared with the file: {error}"
 
 
 def check_topic(pipeline: Pipeline) -> tuple[str, str]:

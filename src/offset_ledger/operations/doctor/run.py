@@ -9,9 +9,8 @@ from offset_ledger.base.extras import is_installed
 from offset_ledger.base.retry import retrying_for
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 from offset_ledger.operations.check.diff import compare_table
-from offset_ledger.operations.doctor import airflow
 from offset_ledger.operations.doctor.finding import Check, Finding, Level, ok, problem, run_checks, warning
-from offset_ledger.operations.doctor.installation import installation_checks
+from offset_ledger.operations.doctor.installation import AIRFLOW_SECONDS, check_airflow, installation_checks
 from offset_ledger.operations.doctor.servers import check_kafka, check_postgres, check_topics
 from offset_ledger.outside.connections import environment_name, get_connection
 from offset_ledger.outside.schema_registry.client import connect_registry
@@ -57,7 +56,7 @@ def checks_of(pipelines: Sequence[Pipeline]) -> list[Check]:
     checks += [Check(f"registry {name}", partial(check_registry, name)) for name in registries]
     spark = _of(pipelines, lambda p: p.spark.connection)
     checks += [Check(f"Spark {name}", partial(check_spark, name)) for name in spark]
-    checks.append(Check("Airflow", partial(airflow.check_airflow, pipelines), seconds=airflow.SECONDS))
+    checks.append(Check("Airflow", partial(check_airflow, pipelines), seconds=AIRFLOW_SECONDS))
     for pipeline in pipelines:
         name = pipeline.name
         checks += [

@@ -148,7 +148,8 @@ def rows_of(sample: Sample) -> Changes | None:
         replace(each, value=None) if gone else each for each, gone in zip(sample.records, tombstones, strict=True)
     )
     sample = replace(sample, records=tuple(records))
-    live = [row for row in rows if not _is_delete(row)]
+    deletes = ((DELETED, b"true"), (DELETED, b'"true"'), (OP, b'"d"'))
+    live = [row for row in rows if not any(bytes(row.get(name, b"")) == mark for name, mark in deletes)]
     if not live:
         raise ConfigurationError(f"all sampled rows of {sample.topic} are deleted; raise --records")
     schemas = filter(None, map(connect_schema, reversed(sample.values))) if is_wrapped else iter(())
@@ -157,10 +158,6 @@ def rows_of(sample: Sample) -> Changes | None:
     types = [each.name or "" for field in schema.fields for each in (field, field.items or field)] if schema else []
     is_unwrapped = is_unwrapped or any(each.startswith("io.debezium.") for each in types)
     return Changes(sample, columns, is_unwrapped=is_unwrapped)
-
-
-def _is_delete(row: _Members) -> bool:
-    return bytes(row.get(DELETED, b"")) in (b"true", b'"true"') or bytes(row.get(OP, b"")) == b'"d"'
 
 
 def _under(member: str, column: Inferred, named: JsonPath = ()) -> Inferred:

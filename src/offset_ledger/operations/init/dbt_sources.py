@@ -2,8 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
-from itertools import islice, pairwise
 from typing import Any
 
 from offset_ledger.pipeline_file.pipeline import Pipeline, in_sql
@@ -17,7 +15,6 @@ _OWN = {
     "_deleted": "The event is deleted, and the declared columns are null",
     "_batch_id": "The batch that wrote the row",
 }
-_QUARTERLY = {"@quarterly": "0 0 1 */3 *"}  # a preset that only Airflow knows
 
 
 def dbt_sources(pipelines: Iterable[Pipeline]) -> dict[str, Any]:
@@ -32,16 +29,11 @@ def _tables(pipeline: Pipeline) -> Iterator[dict[str, Any]]:
     """The table, and its view, which has no tests: its rows are among those of the table."""
     target, columns = pipeline.target, list(_columns(pipeline))
     config: dict[str, Any] = {"meta": {"pipeline": pipeline.name, "owner": pipeline.owner}}
-    if pipeline.schedule:
-        from croniter import croniter
-
-        runs = croniter(_QUARTERLY.get(pipeline.schedule, pipeline.schedule), datetime(2026, 1, 1, tzinfo=UTC))
-        starts = islice(runs.all_next(datetime), 1000)
-        longest: timedelta = max(later - earlier for earlier, later in pairwise(starts))
+    longest, loaded_at = pipeline.runs_every, target.name_of("_timestamp")
+    if longest and loaded_at:
         minutes = int((longest + (pipeline.freshness or longest)).total_seconds() / 60)
         freshness = {"warn_after": {"count": minutes, "period": "minute"}}
-        if loaded_at := target.name_of("_timestamp"):
-            config |= {"loaded_at_field": loaded_at, "freshness": freshness}
+        config |= {"loaded_at_field": loaded_at, "freshness": freshness}
     kinds = dict(target_columns(pipeline))
     own = target.copied if target.beside else [(name, name) for name in ("_deleted", "_batch_id") if name in kinds]
     kept = [_column(name, catalog_type(kinds[name]), _OWN.get(copied, "")) for copied, name in own]

@@ -1,18 +1,11 @@
-"""A sample and its schemas -> a pipeline file and a suite, as text; nothing is asked and nothing is written here.
-
-The file has a comment for each doubt; the suite has the rules that the sample never breaks.
-"""
+"""A sample and its schemas -> a pipeline file and a suite, as text; nothing is asked and nothing is written here."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from difflib import get_close_matches
-from math import inf, isfinite
 from typing import Any
-
-import yaml
 
 from offset_ledger.base.units import counted
 from offset_ledger.decoding.connect_schema import PAYLOAD, null_as_default
@@ -21,30 +14,22 @@ from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.inferred import Inferred, Proposed, column_name, left_out, limited, named
 from offset_ledger.decoding.kafka_columns import fill_from_kafka
 from offset_ledger.decoding.kinds import EPOCH, MAX_EVENT_ID_BYTES
-from offset_ledger.decoding.outcome import DecodedRow, Reason, Refusal, printable
+from offset_ledger.decoding.outcome import DecodedRow, Reason, Refusal
 from offset_ledger.decoding.schemas import Lookup
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.operations.init.changes import ADDED, DELETED, OP
+from offset_ledger.operations.init.file_text import render
 from offset_ledger.operations.init.match import Matched, match
-from offset_ledger.pipeline_file.column_types import encodings_of
+from offset_ledger.operations.init.suite import PART_OF_NAME, suite_document
 from offset_ledger.pipeline_file.envelope import UNAVAILABLE, in_envelope, notes_on, with_unavailable
 from offset_ledger.pipeline_file.json_path import format_path
-from offset_ledger.pipeline_file.pipeline import (
-    Column,
-    FieldCondition,
-    JsonPath,
-    Limits,
-    RecordShape,
-    Tombstone,
-    spelled,
-)
-from offset_ledger.pipeline_file.source import Format, KeyFormat, Source, SubjectStrategy
+from offset_ledger.pipeline_file.pipeline import Column, FieldCondition, JsonPath, Limits, RecordShape, Tombstone
+from offset_ledger.pipeline_file.source import KeyFormat, Source
 from offset_ledger.postgres.table.existing import ExistingTable
 from offset_ledger.postgres.table.infer import Sample
 
 _SHOWN = 5
 _NAMES = {"event_id": 0.5, "id": 0.5, "uuid": 0.5, "guid": 0.5, "key": 0.5, "message_id": 0.5}
-_PART_OF_NAME = re.compile(r"_(?:id|uuid|guid|key|no|number)$")
 _MOMENTS = (
     *("published_at", "published", "updated_at", "modified_at", "event_time", "event_at"),
     *("event_timestamp", "occurred_at", "timestamp", "ts", "time", "at", "publish_at"),
@@ -70,25 +55,17 @@ class Seen:
     keys: Sequence[str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    path: JsonPath | None
-    shown: str
-    score: float
-    why: str
-
-
 def choose_event_id(proposed: Sequence[Proposed], seen: Seen, key_first: bool) -> Choice:
     """The path that names events, or the key; ``key_first`` where the topic has one record for each key."""
-    candidates = [candidate for each in proposed if (candidate := _of_column(each.column, seen))]
+    candidates = [candidate for each in proposed if (candidate := _scored(each.column, seen))]
     keys = [key for key in seen.keys if key is not None]
     if keys and len(keys) == len(seen.keys):
         score = _share(keys) + (2 if key_first else 0.45)
-        candidates.append(_Candidate(None, "key", score, _shown_share(keys)))
+        candidates.append((score, Choice(None, _shown_share(keys))))
     if not candidates:
         return Choice(None, "no sampled value could name the event, nor could the key of each record: choose another")
-    best, *others = sorted(candidates, key=lambda each: -each.score)
-    also = "; ".join(f"{each.shown} ({each.why})" for each in others[:_OTHERS])
+    best, *others = (choice for _, choice in sorted(candidates, key=lambda each: -each[0]))
+    also = "; ".join(f"{format_path(each.path) if each.path else 'key'} ({each.why})" for each in others[:_OTHERS])
     return Choice(best.path, f"{best.why}; {f'other candidates: {also}' if also else 'there is no other candidate'}")
 
 
@@ -104,9 +81,10 @@ def _given(event_id: str, proposed: Sequence[Proposed], seen: Seen) -> Choice:
     return Choice(column.path, f"as given; {_shown_share(seen.values[column.name])}")
 
 
-def _of_column(column: Column, seen: Seen) -> _Candidate | None:
+def _scored(column: Column, seen: Seen) -> tuple[float, Choice] | None:
+    """The column as an event id, with a score that compares it to others; None if it cannot be one."""
     name = column_name(column.path[-1:])
-    by_name = _NAMES.get(name, 0.25 if _PART_OF_NAME.search(name) else 0)
+    by_name = _NAMES.get(name, 0.25 if PART_OF_NAME.search(name) else 0)
     values = seen.values[column.name]
     if column.nullable or column.type.name not in ("text", "uuid", "bigint"):
         return None
@@ -115,8 +93,7 @@ def _of_column(column: Column, seen: Seen) -> _Candidate | None:
     if not by_name and (column.type.name == "bigint" or not values):
         return None
     score = _share(values) + by_name - 0.05 * len(column.path) + (0.1 if column.type.name == "uuid" else 0)
-    why = _shown_share(values) + (f", and named {name}" if by_name else "")
-    return _Candidate(column.path, format_path(column.path), score, why)
+    return score, Choice(column.path, _shown_share(values) + (f", and named {name}" if by_name else ""))
 
 
 def _share(values: Sequence[object]) -> float:
@@ -196,7 +173,8 @@ def propose(
     everything = named(room)
     if not everything:
         raise ConfigurationError(f"the sampled records of {sample.topic} have no member to make a column of")
-    added = {each.column.path[-1]: each.column for each in everything if _is_added(each.column.path)}
+    columns = [each.column for each in everything if each.column.path[:-1] in ((), (PAYLOAD,))]
+    added = {column.path[-1]: column for column in columns if column.path[-1] in ADDED}
     is_unwrapped = bool(added) or source.unavailable is not None
     by_log, marks = source.envelope is not None or is_unwrapped, _delete_when(added)
     if is_unwrapped:
@@ -263,7 +241,8 @@ def propose(
     if of_kafka_key and any(each.key for each in key) and source.registry is None:
         key_format = KeyFormat.JSON
     source = replace(source, key_format=key_format)
-    beside = by_log or (wanted.existing is not None and not _has_bookkeeping(wanted.existing))
+    in_table = {each.name for each in wanted.existing.columns} if wanted.existing else {"publish_at", "_batch_id"}
+    beside = by_log or not in_table >= {"publish_at", "_batch_id"}
     record = with_unavailable(record, source.unavailable) if source.unavailable else record
     shown, record = record, in_envelope(record, False) if source.envelope else record
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
@@ -271,15 +250,11 @@ def propose(
     unsure += null_as_default(next(iter(sample.values), b""), record.all_columns)
     suite = suite_document(wanted.name, record.columns, seen.values) if wanted.suite else None
     head = [f"Proposed by offset-ledger init from {counted(len(sample.records), 'record')} of {sample.topic}.", *unsure]
-    name = wanted.name if suite else None
-    text = render(wanted.name, head, source, shown, proposed, (event_id, publish_at), wanted.table, name, beside)
+    name, reasons = wanted.name if suite else None, (event_id.why, publish_at.why)
+    text = render(wanted.name, head, source, shown, proposed, reasons, wanted.table, name, beside)
     unsure = [f"{'key' if key else 'event_id'}: {event_id.why}", f"publish_at: {publish_at.why}", *unsure]
     unsure += [f"column {each.column.name}: {each.doubt}" for each in proposed if each.doubt]
     return Proposal(text, source, record, suite, tuple(unsure))
-
-
-def _is_added(path: JsonPath) -> bool:
-    return path[-1] in ADDED and path[:-1] in ((), (PAYLOAD,))
 
 
 def _delete_when(added: Mapping[str, Column]) -> FieldCondition | None:
@@ -309,17 +284,11 @@ def _seen(source: Source, sample: Sample, proposed: Sequence[Proposed], lookup: 
 
 def _key_columns(members: Sequence[Inferred], proposed: Sequence[Proposed]) -> tuple[Column, ...]:
     """The members of the Kafka key as columns of a key, of the types that values of the same names have."""
-    same = {each.column.name: each.column for each in proposed}
-    made = [(each.path, each_named.column) for each, each_named in zip(members, named(members), strict=True)]
-    types = [same.get(column.name, column) for _, column in made]
-    return tuple(
-        replace(column, path=(), key=path, type=typed.type, encoding=typed.encoding)
-        for (path, column), typed in zip(made, types, strict=True)
-    )
-
-
-def _has_bookkeeping(table: ExistingTable) -> bool:
-    return not {"publish_at", "_batch_id"} - {each.name for each in table.columns}
+    same, key = {each.column.name: each.column for each in proposed}, list[Column]()
+    for member, column in zip(members, (each.column for each in named(members)), strict=True):
+        typed = same.get(column.name, column)
+        key.append(replace(column, path=(), key=member.path, type=typed.type, encoding=typed.encoding))
+    return tuple(key)
 
 
 def _renamed(
@@ -365,185 +334,3 @@ def _refused(decoder: Decoder, sample: Sample) -> list[str]:
         f"{count} of {len(sample.records)} sampled records would be quarantined: {place[0]}: {details[place]}"
         for place, count in counts.most_common(_SHOWN)
     ]
-
-
-_LONG = 400
-_PLAIN = re.compile(r"[A-Za-z$][A-Za-z0-9_.$-]*")
-_WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
-
-
-def render(
-    name: str,
-    head: Sequence[str],
-    source: Source,
-    record: RecordShape,
-    proposed: Sequence[Proposed],
-    choices: tuple[Choice, Choice],
-    table: str,
-    suite: str | None,
-    beside: bool,
-) -> str:
-    """The file; ``head`` are the comments above it, ``choices`` the reasons for event_id and publish_at."""
-    lines = [*(_comment(each) for each in head), f"pipeline: {_scalar(name)}", "", *_source(source), ""]
-    lines += ["record:", *_record(record, choices), "  columns:" if proposed else "  columns: {}"]
-    for each in proposed:
-        lines += [_comment(each.doubt, 4)] if each.doubt else []
-        lines.append(f"    {_scalar(each.column.name)}: {_column(each.column)}")
-    lines.append("")
-    lines += ["target:", "  connection: postgres_default", f"  table: {_scalar(table)}"]
-    lines += ["  bookkeeping: beside"] if beside else []
-    lines += ["", "quality:", f"  suite: {_scalar(suite)}"] if suite else []
-    return "\n".join(lines) + "\n"
-
-
-def _source(source: Source) -> Iterator[str]:
-    yield "source:"
-    yield f"  connection: {_scalar(source.connection)}"
-    yield f"  topic: {_scalar(source.topic)}"
-    if source.envelope:
-        yield f"  envelope: {source.envelope}"
-    if source.format is not Format.JSON:
-        yield f"  format: {source.format}"
-    if source.registry:
-        yield f"  registry: {_scalar(source.registry)}"
-    if source.subject is not SubjectStrategy.TOPIC:
-        yield f"  subject: {source.subject}"
-    if source.unavailable:
-        yield f"  unavailable: {_scalar(source.unavailable)}"
-    if source.key_format is not KeyFormat.TEXT:
-        yield f"  key_format: {source.key_format}"
-
-
-def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str]:
-    event_id, publish_at = choices
-    yield _comment(event_id.why, 2)
-    if record.key:
-        yield "  key:"
-        yield from (f"    {_scalar(each.name)}: {_column(each)}" for each in record.key)
-    else:
-        yield f"  event_id: {_place(record.event_id, record.event_id_aliases, 'key')}"
-    yield _comment(publish_at.why, 2)
-    otherwise = "log" if record.log_orders else "kafka_timestamp"
-    yield f"  publish_at: {_place(record.publish_at, record.publish_at_aliases, otherwise)}"
-    if record.tombstone is not Tombstone.QUARANTINE:
-        yield f"  tombstone: {record.tombstone}"
-    if deletes := record.delete_when:
-        equals = _scalar(deletes.equals) if isinstance(deletes.equals, str) else str(deletes.equals).lower()
-        yield f"  delete_when: {{path: {_path(deletes.path, '')}, equals: {equals}}}"
-    if record.schemas:
-        (schema,) = record.schemas
-        yield f"  where: {{schema: {_scalar(schema)}}}"
-
-
-def _column(column: Column) -> str:
-    type_ = spelled(column.type.name, column.type.args)
-    parts = [f"type: {type_ if type_ == 'double precision' else _scalar(type_)}"]
-    if column.key is not None:
-        parts.append(f"key: {_path(column.key, '')}")
-    elif column.path != (column.name,):
-        parts.append(f"path: {_path(column.path, '')}")
-    parts += _aliases(column.aliases)
-    parts += ["nullable: true"] if column.nullable else []
-    parts += ["absent: keep"] if column.group else []
-    parts += [f"encoding: {column.encoding}"] if column.encoding != encodings_of(column.type.name)[0] else []
-    parts += ["coerce: true"] if column.coerce else []
-    return type_ if len(parts) == 1 else f"{{{', '.join(parts)}}}"
-
-
-def _place(path: JsonPath | None, aliases: tuple[JsonPath, ...], otherwise: str) -> str:
-    parts = [f"path: {_path(path, otherwise)}", *_aliases(aliases)]
-    return f"{{{', '.join(parts)}}}" if len(parts) > 1 else _path(path, otherwise)
-
-
-def _aliases(aliases: tuple[JsonPath, ...]) -> list[str]:
-    return [f"aliases: [{', '.join(_path(alias, '') for alias in aliases)}]"] if aliases else []
-
-
-def _path(path: JsonPath | None, otherwise: str) -> str:
-    return otherwise if path is None else _scalar(format_path(path))
-
-
-def _comment(text: str, indent: int = 0) -> str:
-    return f"{' ' * indent}# {printable(' '.join(text.split()), _LONG)}"
-
-
-def _scalar(text: str) -> str:
-    """The text as YAML reads it back, in quotes where it may have to be."""
-    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
-        return text
-    if '"' in text and "'" not in text and text.isprintable():  # as a name in SQL
-        return f"'{text}'"
-    flow = yaml.safe_dump([text], default_style='"', allow_unicode=text.isprintable(), width=inf)
-    return str(flow).strip()[2:]
-
-
-ENOUGH = 50
-_FEW = 8
-_OFTEN = 5
-_LARGEST = 10**15  # a larger number rather names something than measures it
-_NUMBERS = ("bigint", "numeric", "real", "double precision")
-_Entry = dict[str, Any]
-
-
-def suite_document(name: str, columns: Sequence[Column], values: Mapping[str, Sequence[object]]) -> _Entry | None:
-    """Return the suite in Great Expectations' JSON; None if there is nothing to expect.
-
-    Its expectations warn: a sample proves nothing. What the table itself refuses, such as a null, needs none.
-    """
-    entries = list[_Entry]()
-    for column in columns:
-        known = [value for value in values[column.name] if value is not None]
-        if len(known) < ENOUGH:
-            continue
-        if column.nullable and len(known) == len(values[column.name]):
-            entries.append(_entry("expect_column_values_to_not_be_null", column, "was never null in the sample"))
-        if column.type.name == "text":
-            entries.append(_of_texts(column, list(map(str, known))))
-        elif column.type.name in _NUMBERS:
-            entries += _of_numbers(column, known)
-    return {"name": name, "expectations": entries} if entries else None
-
-
-def _of_texts(column: Column, texts: Sequence[str]) -> _Entry:
-    counts, lengths = Counter(texts), sorted(map(len, texts))
-    if len(counts) <= _FEW and min(counts.values()) >= _OFTEN:
-        text = f"is one of the {len(counts)} texts of the sample"
-        return _entry("expect_column_values_to_be_in_set", column, text, value_set=sorted(counts))
-    shortest, longest = lengths[0], lengths[-1]
-    if shortest == longest:
-        text = f"has {counted(longest, 'character')}, as each in the sample"
-        return _entry("expect_column_value_lengths_to_equal", column, text, value=longest)
-    bounds = {"min_value": min(shortest, 1), "max_value": _above(longest)}
-    text = f"has {bounds['min_value']} to {bounds['max_value']} characters; the sample has {shortest} to {longest}"
-    return _entry("expect_column_value_lengths_to_be_between", column, text, **bounds)
-
-
-def _of_numbers(column: Column, known: Sequence[Any]) -> Iterator[_Entry]:
-    numbers: list[Any] = [each for each in known if isinstance(each, int | float | Decimal)]
-    if len(numbers) < len(known) or not all(isfinite(each) and abs(each) < _LARGEST for each in numbers):
-        return
-    lowest, highest = min(numbers), max(numbers)
-    low = 0 if lowest >= 0 else -_above(-lowest)
-    if _PART_OF_NAME.search(f"_{column.name}"):  # numbers that count on
-        if low == 0:
-            text = "was never negative in the sample"
-            yield _entry("expect_column_values_to_be_between", column, text, min_value=0)
-        return
-    bounds = {"min_value": low, "max_value": _above(max(highest, 0))}
-    text = f"is from {low} to {bounds['max_value']}; the sample has {lowest} to {highest}"
-    yield _entry("expect_column_values_to_be_between", column, text, **bounds)
-
-
-def _above(largest: int | float | Decimal) -> int:
-    """A power of ten that is at least twice as large."""
-    return int(10 ** len(str(int(2 * largest))))
-
-
-def _entry(type_: str, column: Column, text: str, **kwargs: Any) -> _Entry:
-    return {
-        "type": type_,
-        "kwargs": {"column": column.name, **kwargs},
-        "meta": {"action": "warn"},
-        "description": f"{column.name} {text}",
-        "severity": "warning",
-    }

@@ -31,7 +31,7 @@ from offset_ledger.pipeline_file.names import check_identifier, split_table
 from offset_ledger.pipeline_file.parse import FOLDER, parse_pipeline
 from offset_ledger.pipeline_file.source import Envelope, Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.postgres.ledger.database import connect, transaction
-from offset_ledger.postgres.table.existing import ExistingTable, read_existing
+from offset_ledger.postgres.table.existing import read_existing
 from offset_ledger.postgres.table.infer import (
     Sample,
     framed_sample,
@@ -88,7 +88,10 @@ def initialize(
     if not force and (there := [str(each) for each in (path, suite) if each and each.exists()]):
         raise ConfigurationError(f"{' and '.join(there)} would be overwritten; name another --output, or add --force")
     sample = read_sample(get_connection(connection), topic, records)
-    existing = read_table(table) if table else None
+    existing = None
+    if table:
+        with connect(get_connection("postgres_default")) as session, transaction(session) as cursor:
+            existing = read_existing(cursor, *split_table(table))
     wanted = Wanted(name, table or f"public.{name}", suite is not None, event_id, existing)
     source = Source(connection, topic, registry=registry)
     if source.registry is None:
@@ -113,12 +116,6 @@ def initialize(
     check_proposal(proposal)
     written = _write(proposal, path, suite) if path and suite else ()
     return Initialized(name, len(sample.records), proposal, written)
-
-
-def read_table(name: str) -> ExistingTable | None:
-    """Read the table, ``schema.table`` in the database of postgres_default; None where it does not exist."""
-    with connect(get_connection("postgres_default")) as session, transaction(session) as cursor:
-        return read_existing(cursor, *split_table(name))
 
 
 def check_proposal(proposal: Proposal) -> None:

@@ -24,11 +24,6 @@ class Ages:
     deletes: timedelta | None = None
 
     @classmethod
-    def same(cls, age: timedelta) -> Self:
-        """Return one age for every kind."""
-        return cls(*[age] * len(KINDS))
-
-    @classmethod
     def parse(cls, older_than: str, keep: Iterable[str]) -> Self:
         """Parse ages: ``90d`` is for every kind, except those of ``keep``, such as ``audits=365d``; deletes only there.
 

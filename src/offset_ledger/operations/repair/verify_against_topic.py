@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import sha256
 
 import pyarrow as pa
@@ -11,20 +10,17 @@ from psycopg2.extras import execute_values
 
 from offset_ledger.base.progress import OnProgress, progress
 from offset_ledger.decoding.arrow import decode_batch
-from offset_ledger.decoding.decoder import Decoder, GivenBy, Keys
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
-from offset_ledger.decoding.outcome import DecodedRow, Reason, Refusal, Skip
-from offset_ledger.decoding.schemas import HeaderFrames
 from offset_ledger.errors import UnknownTopic
-from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
-from offset_ledger.model.snapshot import Cursors, TopicSnapshot
+from offset_ledger.model.snapshot import Cursors, TopicSnapshot, check_identity, check_truncation
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import Violation, number_of, numbered_queries
 from offset_ledger.outside.connections import get_connection
 from offset_ledger.outside.kafka.client import connect_kafka
 from offset_ledger.outside.kafka.records import read_records
-from offset_ledger.pipeline_file.pipeline import Merge, Pipeline, RecordShape
+from offset_ledger.pipeline_file.pipeline import Merge, Pipeline
 from offset_ledger.postgres.ledger import pipelines
 from offset_ledger.postgres.ledger.database import ONE_SNAPSHOT, Cursor, Session, named_sql, open_ledger, transaction
 from offset_ledger.postgres.ledger.followed_columns import with_columns
@@ -210,35 +206,6 @@ MAX_RECORDS = 5_000
 MAX_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class _RecordByRecord:
-    """The decoder without its proofs of whole columns: each record goes through ``decode``."""
-
-    decoder: Decoder
-    key_columns: Decoder | None
-    given: GivenBy | None
-
-    @property
-    def record(self) -> RecordShape:
-        return self.decoder.record
-
-    @property
-    def keys(self) -> Keys | None:
-        return self.decoder.keys
-
-    @property
-    def frames(self) -> HeaderFrames | None:
-        return self.decoder.frames
-
-    def decode(
-        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
-    ) -> DecodedRow | Refusal | Skip:
-        return self.decoder.decode(value, key, timestamp)
-
-    def prove(self, values: pa.BinaryArray) -> None:  # noqa: ARG002
-        return None
-
-
 def read_again(
     session: Session, pipeline: Pipeline, ranges: Sequence[OffsetRange]
 ) -> tuple[tuple[OffsetRange, ...], int]:
@@ -254,8 +221,7 @@ def read_again(
         tables = {"columns": definitions(columns, source.topic), "refused": definitions(refused, source.topic)}
         cursor.execute(statement.format(**tables))
     lookup = SchemaLookup.of(pipeline, BatchKind.REPLAY) or no_schemas
-    proving = compile_decoder(source, record, pipeline.limits, lookup)
-    decoder = _RecordByRecord(proving, proving.key_columns, proving.given)
+    decoder = compile_decoder(source, record, pipeline.limits, lookup)
     remaining, count = [], 0
     with progress(total_width(ranges), "read again") as advance:
         for r in ranges:
@@ -289,7 +255,7 @@ def _load(session: Session, pipeline: Pipeline, decoder: Decoder, r: OffsetRange
     records = read_records(connection, pipeline.source.topic, r, "read_committed")
     for chunk in chunks(records, lambda record: len(record.value or b""), MAX_RECORDS, MAX_BYTES):
         count += len(chunk)
-        decoded = decode_batch(decoder, kafka_python_batch(chunk))
+        decoded = decode_batch(decoder, kafka_python_batch(chunk), proves=False)  # unlike the batch that staged it
         skipped = {record.offset for record in chunk}
         rows = _hashed(decoded.rows)
         with transaction(session) as cursor:

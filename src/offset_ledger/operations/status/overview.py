@@ -93,7 +93,7 @@ def _in_ledger(conn_id: str, of_ledger: list[Pipeline]) -> list[_Known]:
             names = {**sources, **ledger.pipelines}
             return [(name, sources.get(name), ledger, batches.open_head(cursor, name)) for name in names]
     except OffsetLedgerError as error:
-        return [(each.name, each, Ledger(problem=_message(error)), None) for each in of_ledger]
+        return [(each.name, each, Ledger(problem=error.named), None) for each in of_ledger]
 
 
 def _topics(conn_id: str, sources: Sequence[Pipeline]) -> list[BrokerAnswer]:
@@ -106,14 +106,10 @@ def _topics(conn_id: str, sources: Sequence[Pipeline]) -> list[BrokerAnswer]:
                     gone = BrokerAnswer(gone=True)  # a pattern has found no topic yet
                     answers.append(gone if each.source.several else BrokerAnswer(ask_topic(kafka, each.source.topic)))
                 except OffsetLedgerError as error:
-                    answers.append(BrokerAnswer(problem=_message(error), gone=isinstance(error, UnknownTopic)))
+                    answers.append(BrokerAnswer(problem=error.named, gone=isinstance(error, UnknownTopic)))
             return answers
     except OffsetLedgerError as error:
-        return [BrokerAnswer(problem=_message(error))] * len(sources)
-
-
-def _message(error: OffsetLedgerError) -> str:
-    return f"{type(error).__name__}: {error}"
+        return [BrokerAnswer(problem=error.named)] * len(sources)
 
 
 def _line(known: _Known, source: Pipeline | None, topic: BrokerAnswer) -> PipelineLine:

@@ -12,8 +12,7 @@ from psycopg2.extras import execute_values
 from offset_ledger.base.version import __version__
 from offset_ledger.errors import Fenced, StateConflict, UnknownBatch
 from offset_ledger.model.balance_sheet import Dispositions
-from offset_ledger.model.batch import Attempt, Batch, Origin
-from offset_ledger.model.engine import EngineChoice
+from offset_ledger.model.batch import Attempt, Batch, EngineChoice, Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, BatchKind, State

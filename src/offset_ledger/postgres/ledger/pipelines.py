@@ -8,10 +8,9 @@ from psycopg2 import errors as pg
 from psycopg2 import sql
 from psycopg2.extras import execute_values
 
-from offset_ledger.errors import ConfigurationError
+from offset_ledger.errors import ConfigurationError, TransientError
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.log_checks import Boundary
-from offset_ledger.model.snapshot import Cursors, TopicSnapshot, topic_of
+from offset_ledger.model.snapshot import Boundary, Cursors, TopicSnapshot, topic_of
 from offset_ledger.pipeline_file.parse import known_names
 from offset_ledger.pipeline_file.pipeline import ROWS_SCHEMA, Pipeline
 from offset_ledger.postgres.ledger.database import SESSION_NAME, Cursor, Session, open_ledger, transaction
@@ -52,10 +51,18 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
 
     Raises:
         ConfigurationError: another pipeline already fills this table.
+        TransientError: the pipeline was renamed or forgotten while this waited for it.
     """
     target = take_table(cursor, pipeline)
     topic = {"cluster_id": snapshot.cluster_id, "topic": snapshot.topic, "topic_id": snapshot.topic_id}
-    cursor.run("pipelines/register", **topic, pipeline=pipeline.name, target=target, config_hash=pipeline.config_hash)
+    entry = {**topic, "pipeline": pipeline.name, "target": target, "config_hash": pipeline.config_hash}
+    try:
+        cursor.run("pipelines/register", **entry)
+    except pg.ForeignKeyViolation as error:  # the table is no longer that of this file
+        raise TransientError(
+            f"pipeline {pipeline.file} was renamed or forgotten while this run waited to plan; nothing was planned; "
+            "run the file with its new name"
+        ) from error
 
 
 def is_registered(cursor: Cursor, pipeline: str) -> bool:

@@ -37,6 +37,7 @@ _PINNED = {
     "DateStyle": "ISO, MDY",
     "IntervalStyle": "postgres",
     "bytea_output": "hex",
+    "array_nulls": "on",
     "extra_float_digits": "1",
     "quote_all_identifiers": "off",
     "default_transaction_isolation": "read committed",

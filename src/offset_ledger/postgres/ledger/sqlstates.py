@@ -78,6 +78,12 @@ _MEANINGS: Mapping[str, Meaning] = {
         "drop the index or make it one over a hash of the column, or declare the column as varchar(n), which "
         "quarantines such records",
     ),
+    "55000": Meaning(
+        errors.TargetMismatch,
+        "is not in the state that this needs",
+        "change what it names; of a published table run ALTER TABLE ... REPLICA IDENTITY USING INDEX its unique index, "
+        "or REPLICA IDENTITY FULL",
+    ),
     "55P03": Meaning(
         errors.TransientError, "does not give a lock within lock_timeout", "run the step again, or raise lock_timeout"
     ),

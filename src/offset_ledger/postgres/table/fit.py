@@ -294,15 +294,18 @@ def _allow_null(row: Mapping[str, Any], why: str, checks: list[str]) -> Iterator
 
 def record_columns(cursor: Cursor, pipeline: Pipeline) -> None:
     """Record that the pipeline writes the columns that its file declares now."""
-    columns = [column.name for column in pipeline.record.columns]
-    cursor.run("table/declare_columns", pipeline=pipeline.name, columns=columns)
+    cursor.run("table/declare_columns", pipeline=pipeline.name, columns=_written(pipeline))
 
 
 def no_longer_declared(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The columns of the table that the pipeline has written and that its file declares no more."""
-    declared = [column.name for column in pipeline.record.columns]
-    place = {"file": pipeline.file, **_place(pipeline), "declared": declared}
+    place = {"file": pipeline.file, **_place(pipeline), "declared": _written(pipeline)}
     return [row["attname"] for row in cursor.run("table/no_longer_declared", **place)]
+
+
+def _written(pipeline: Pipeline) -> list[str]:
+    """The columns that each record writes, but for its key and those of the ledger."""
+    return [*(column.name for column in pipeline.record.columns), *(name for _, name in pipeline.target.copied)]
 
 
 def column_groups(cursor: Cursor, pipeline: Pipeline) -> dict[str, str]:
@@ -311,6 +314,6 @@ def column_groups(cursor: Cursor, pipeline: Pipeline) -> dict[str, str]:
 
 
 def foreign_columns(cursor: Cursor, pipeline: Pipeline) -> frozenset[str]:
-    """The columns of the table, if it exists, that the pipeline has never written."""
+    """The columns of the table, if it exists, that no field of a record has ever filled."""
     foreign = cursor.run("table/foreign_columns", file=pipeline.file, **_place(pipeline))
-    return frozenset(row["attname"] for row in foreign)
+    return frozenset(row["attname"] for row in foreign).union(name for _, name in pipeline.target.copied)

@@ -10,8 +10,7 @@ from psycopg2 import sql
 
 from offset_ledger.errors import StateConflict, TargetMismatch
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.overlap import in_parts, within
-from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.ranges import OffsetRange, in_parts, within
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger import batches, pipelines

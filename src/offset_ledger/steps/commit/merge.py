@@ -269,15 +269,24 @@ def _conflict(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) 
         listed = ", ".join(f"{pipeline.source.topic} {row[0]}:{row[1]}" for row in records)
         return f"{counted(records[0][2], 'record')}: {listed}{', ...' if records[0][2] > len(records) else ''}"
 
+    def ask_whose(cursor: Cursor) -> str:
+        place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
+        of = {"of_schema": error.diag.schema_name, "of_table": error.diag.table_name}
+        cursor.run("conflicts/refers_out", **place, **of, constraint=error.diag.constraint_name)
+        return "of the table" if cursor.one()[0] else ""
+
     of_keys = not isinstance(error, pg.UniqueViolation)
     hint = _ask_beside(pipeline, ask)
-    if of_keys and not hint:  # a row of another table refers to one that goes, or to a value that it had
+    if of_keys and not hint and not _ask_beside(pipeline, ask_whose):
+        # A row of another table refers to one that goes, or to a value that it had.
         table, constraint = f"{error.diag.schema_name}.{error.diag.table_name}", error.diag.constraint_name
         advice = f"rows of {table} refer to it: delete those first, or drop the constraint {constraint}"
         return replace(REFUSED, advice=advice), ""
     what = "insert the row that they refer to" if of_keys else "correct the row that has the values"
     advice = f"{what}, drop the constraint, or write target.on_conflict: quarantine"
-    if pipeline.target.on_conflict is OnConflict.QUARANTINE:
+    if not hint:  # the constraint is of a single partition, or of columns that a trigger fills
+        advice = f"{what}, or drop the constraint: target.on_conflict cannot find the records that break it"
+    elif pipeline.target.on_conflict is OnConflict.QUARANTINE:
         abandon = f"offset-ledger batch abandon {tables.batch_id} --why ..."
         advice = f"the table has changed since the batch was validated: {abandon}, and its offsets are planned again"
     return replace(REFUSED, advice=advice), hint

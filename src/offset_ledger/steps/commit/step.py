@@ -158,22 +158,13 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
         redrive.settle(cursor, tables)
     if pipeline.quality.dead_letter_topic:
         dead_letters.enqueue(cursor, batch.batch_id, pipeline.quality.dead_letter_topic)
-    sheet = close_sheet(batch, staged, merged)
+    sheet = {}
+    for r in batch.ranges:
+        counts = staged.get(r.partition, StagedCounts()), merged.get(r.partition, MergeCounts())
+        sheet[r.partition] = close(r, *counts, batch.gap_reason)
     commit_sheet(cursor, batch, tables, sheet, origin, {p: counts.added for p, counts in merged.items()})
     reach(Failpoint.AFTER_MERGE)
     return sheet
-
-
-def close_sheet(
-    batch: Batch, staged: Mapping[int, StagedCounts], merged: Mapping[int, MergeCounts]
-) -> dict[int, Dispositions]:
-    """The balance sheet of each range, of what was staged and what became of it."""
-    return {
-        r.partition: close(
-            r, staged.get(r.partition, StagedCounts()), merged.get(r.partition, MergeCounts()), batch.gap_reason
-        )
-        for r in batch.ranges
-    }
 
 
 def commit_sheet(

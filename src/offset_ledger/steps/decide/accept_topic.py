@@ -11,10 +11,9 @@ from typing import Any
 from offset_ledger.decoding.needed_columns import Difference
 from offset_ledger.errors import ConfigurationError, StateConflict, TerminalError, UnknownTopic
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.log_checks import Boundary, agrees, last_agreed
 from offset_ledger.model.questions import Question, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.snapshot import Cursors, TopicSnapshot
+from offset_ledger.model.snapshot import Boundary, Cursors, TopicSnapshot, agrees, last_agreed
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.outside.connections import get_connection
 from offset_ledger.outside.kafka.client import KafkaClient, connect_kafka

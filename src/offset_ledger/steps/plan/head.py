@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from offset_ledger.errors import LogEndBelowCursor, NoStartOffset, OffsetExpired, PartitionVanished
-from offset_ledger.model.log_checks import _GO_ON, Boundary
-from offset_ledger.model.overlap import fair_shares
-from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.snapshot import Cursors, TopicSnapshot
+from offset_ledger.model.ranges import OffsetRange, fair_shares
+from offset_ledger.model.snapshot import _GO_ON, Boundary, Cursors, TopicSnapshot
 from offset_ledger.pipeline_file.source import StartAt
 
 

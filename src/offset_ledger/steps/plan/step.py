@@ -11,10 +11,9 @@ from offset_ledger.base.retry import retrying
 from offset_ledger.base.units import counted
 from offset_ledger.errors import BatchRejected, ConfigurationError, LogEndBelowCursor, PartitionVanished, UnknownTopic
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.log_checks import check_identity, check_replay, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.request import Request, RunAction
-from offset_ledger.model.snapshot import Cursors, TopicSnapshot
+from offset_ledger.model.snapshot import Cursors, TopicSnapshot, check_identity, check_replay, check_truncation
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.outside.connections import get_connection
 from offset_ledger.outside.kafka.client import KafkaClient, connect_kafka

@@ -22,10 +22,8 @@ _TIMEOUT = 5.0  # seconds; short, because nothing depends on the mirror
 
 def to_move(cursors: Mapping[int, int], group: Mapping[int, int], backwards: bool = False) -> dict[int, int]:
     """The offsets to commit for the group: those behind their cursors and, with ``backwards``, those ahead of them."""
-    ahead = {p for p, cursor in cursors.items() if group.get(p, -1) > cursor}
-    return {
-        p: cursor for p, cursor in sorted(cursors.items()) if group.get(p, -1) < cursor or (backwards and p in ahead)
-    }
+    at = {p: group.get(p, -1) for p in cursors}
+    return {p: cursor for p, cursor in sorted(cursors.items()) if at[p] < cursor or (backwards and at[p] > cursor)}
 
 
 def mirror(pipeline: Pipeline, backwards: bool = False, session: Session | None = None) -> dict[int, int]:

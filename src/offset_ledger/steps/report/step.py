@@ -7,15 +7,13 @@ import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
 from offset_ledger.base.failpoints import Failpoint, reach
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, TransientError, one_line
-from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.unread import UnreadCounts
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger import batches, schema_boundaries, staging
 from offset_ledger.postgres.ledger.database import Session, open_ledger, transaction
@@ -50,28 +48,28 @@ def report(pipeline: Pipeline, batch_id: int, session: Session | None = None) ->
             refusals = staging.refused_by_code(cursor, StagingTables(batch.attempt))
             unread = staging.read_unread(cursor, batch.attempt)
             boundaries = schema_boundaries.read(cursor, batch.batch_id)
-        results = None
+        values: dict[str, Any] | None = None
         if batch.verdict is not None:
-            results = BatchResults(
-                pipeline=batch.pipeline,
-                batch_id=batch.batch_id,
-                kind=batch.kind,
-                state=batch.state,
-                engine=batch.engine,
-                engine_reason=batch.engine_reason,
-                validated_at=batch.validated_at or batch.planned_at,
-                verdict=batch.verdict,
-                ranges=batch.ranges,
-                refusals=refusals,
-                unread=unread,
-                boundaries=tuple(map(str, boundaries)),
-                decisions=timeline.decisions(session, batch.batch_id),
-            )
+            values = {
+                "pipeline": batch.pipeline,
+                "batch_id": batch.batch_id,
+                "kind": batch.kind,
+                "state": batch.state,
+                "engine": batch.engine,
+                "engine_reason": batch.engine_reason,
+                "judged_at": (batch.validated_at or batch.planned_at).isoformat(timespec="seconds"),
+                "ranges": [asdict(each) for each in batch.ranges],
+                "refusals": refusals,
+                "decisions": timeline.decisions(session, batch.batch_id),
+                "unread": unread and unread.to_json(),
+                "boundaries": list(map(str, boundaries)),
+                "verdict": batch.verdict,
+            }
         shown = read_timeline(session, pipeline.name, CHARTED)
         staging.drop_ended(session)
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
     try:
-        page = build_data_docs(results, reports_folder()) if results is not None else None
+        page = build_data_docs(values, reports_folder()) if values else None
         timeline.build_timeline(shown, reports_folder())
     except Exception as error:
         log.warning(
@@ -87,62 +85,18 @@ def report(pipeline: Pipeline, batch_id: int, session: Session | None = None) ->
 HISTORY = 200  # pages of a pipeline
 
 
-@dataclass(frozen=True, slots=True)
-class BatchResults:
-    """The contents of the page of one batch.
-
-    ``verdict`` is a GateVerdict as the ledger keeps it: JSON, with Great Expectations' own result. ``refusals`` counts
-    the refused records by reason code, ``unread`` has the fields that nothing reads, ``boundaries`` the schemas that
-    needed other columns, and ``decisions`` are what people decided about the batch, with who, at and why. ``engine``
-    staged it for ``engine_reason``; both are None of a redrive, which needs no engine.
-    """
-
-    pipeline: str
-    batch_id: int
-    kind: str
-    state: str
-    validated_at: datetime
-    verdict: Mapping[str, Any]
-    ranges: Sequence[OffsetRange] = ()
-    refusals: Mapping[str, int] = field(default_factory=dict)
-    decisions: Sequence[Mapping[str, str]] = ()
-    unread: UnreadCounts | None = None
-    boundaries: Sequence[str] = ()
-    engine: str | None = None
-    engine_reason: str | None = None
-
-    def to_json(self) -> str:
-        """The stored form; every page is rendered from it."""
-        fields = {
-            "pipeline": self.pipeline,
-            "batch_id": self.batch_id,
-            "kind": self.kind,
-            "state": self.state,
-            "engine": self.engine,
-            "engine_reason": self.engine_reason,
-            "judged_at": self.validated_at.isoformat(timespec="seconds"),
-            "ranges": [asdict(each) for each in self.ranges],
-            "refusals": dict(self.refusals),
-            "decisions": [dict(each) for each in self.decisions],
-            "unread": self.unread and self.unread.to_json(),
-            "boundaries": list(self.boundaries),
-            "verdict": dict(self.verdict),
-        }
-        return json.dumps(fields, indent=1, allow_nan=False)
-
-
-def build_data_docs(results: BatchResults, folder: Path, history: int = HISTORY) -> Path:
-    """The page of this batch, written under ``<folder>/<pipeline>/`` next to its JSON.
+def build_data_docs(values: Mapping[str, Any], folder: Path, history: int = HISTORY) -> Path:
+    """The page of a batch with these values, written under ``<folder>/<pipeline>/`` next to them as JSON.
 
     The newest ``history`` batches keep their files; those of older ones are deleted (the ledger keeps the verdicts).
     """
-    pages = pipeline_folder(folder, results.pipeline)
-    write(pages / f"{results.batch_id}.json", results.to_json())
-    stored = [path for path in pages.glob("*.json") if path.stem.isdecimal()]
-    for old in sorted(stored, key=lambda path: int(path.stem), reverse=True)[history:]:
+    pages = pipeline_folder(folder, values["pipeline"])
+    stored = write(pages / f"{values['batch_id']}.json", json.dumps(values, indent=1, allow_nan=False))
+    of_batches = [path for path in pages.glob("*.json") if path.stem.isdecimal()]
+    for old in sorted(of_batches, key=lambda path: int(path.stem), reverse=True)[history:]:
         old.with_suffix(".html").unlink(missing_ok=True)
         old.unlink(missing_ok=True)
-    return write(pages / f"{results.batch_id}.html", render("batch.html.jinja", **json.loads(results.to_json())))
+    return write(stored.with_suffix(".html"), render("batch.html.jinja", **values))
 
 
 MAX_BATCHES = 10_000  # of one pipeline on one day

@@ -176,10 +176,8 @@ def read_timeline(
     with transaction(session) as cursor:
         filters = {"pipeline": pipeline, "limit": limit, "since": since, "until": until}
         batches = tuple(ValidatedBatch(**row) for row in cursor.run("report/timeline", **filters))
-        freshness, head = (
-            Freshness(**cursor.run("report/freshness", pipeline=pipeline).one()),
-            open_head(cursor, pipeline),
-        )
+        freshness = Freshness(**cursor.run("report/freshness", pipeline=pipeline).one())
+        head = open_head(cursor, pipeline)
         rejected = head.batch_id if head and head.state is State.REJECTED else None
         return Timeline(pipeline, batches, freshness, rejected)
 

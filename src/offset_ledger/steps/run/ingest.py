@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Self
 
 from offset_ledger.base.units import counted
 from offset_ledger.errors import BatchRejected, OffsetLedgerError
-from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.batch import Batch, Engine, Origin
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.outside.connections import get_connection
-from offset_ledger.outside.spark.session import check_session
+from offset_ledger.outside.spark.session import check_session, staging_session
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, open_ledger
 from offset_ledger.postgres.ledger.fencing import alone_at
@@ -230,6 +229,7 @@ def stage_batch(
     Once ``stopped`` is set, the engine of this process begins no other slice.
     """
     from offset_ledger.steps.run.redrive import stage_redrive  # these import pyarrow: not where nothing is new
+    from offset_ledger.steps.stage.readers import ProcessReader, SparkReader
     from offset_ledger.steps.stage.step import StagedBatch, next_stage, stage
 
     if batch.kind is BatchKind.REDRIVE:
@@ -241,22 +241,15 @@ def stage_batch(
             staged = choice
         else:
             say(f"staging {choice}")
-            reader = _reader(pipeline, choice, clock, stopped or Event())
+            reader: Reader = ProcessReader(choice, stopped or Event())
+            if choice.engine is Engine.SPARK:
+                with clock.time("session"):
+                    reader = SparkReader(staging_session(pipeline.spark), choice)
             with clock.time("stage"):
                 staged = stage(reader, pipeline, batch.batch_id, origin, session)
     verb = "already staged:" if staged.done else "staged"
     rows, refused, skipped = counted(staged.counts.rows, "row"), staged.counts.refused, staged.counts.skipped
     say(f"{verb} {rows}, {refused:,} refused, {skipped:,} skipped")
-
-
-def _reader(pipeline: Pipeline, choice: EngineChoice, clock: Clock, stopped: Event) -> Reader:
-    from offset_ledger.outside.spark.session import staging_session
-    from offset_ledger.steps.stage.readers import ProcessReader, SparkReader
-
-    if choice.engine is Engine.PROCESS:
-        return ProcessReader(choice, stopped)
-    with clock.time("session"):
-        return SparkReader(staging_session(pipeline.spark), choice)
 
 
 def finish(

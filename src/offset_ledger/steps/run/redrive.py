@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from offset_ledger.base.failpoints import Failpoint, reach
 from offset_ledger.base.units import counted
 from offset_ledger.errors import ConfigurationError, StateConflict
-from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.engine import FROM_QUARANTINE, EngineChoice
+from offset_ledger.model.batch import FROM_QUARANTINE, Batch, EngineChoice, Origin
 from offset_ledger.model.moments import parse_since
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger import pipelines, redrive

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.log_checks import check_identity
-from offset_ledger.model.overlap import within
-from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.ranges import OffsetRange, within
+from offset_ledger.model.snapshot import check_identity
 from offset_ledger.model.states import BatchKind
 from offset_ledger.outside.connections import get_connection
 from offset_ledger.outside.kafka.client import connect_kafka

@@ -10,10 +10,9 @@ from tabulate import tabulate
 from offset_ledger.base.units import counted
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest, UnknownBatch
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.log_checks import check_identity, check_replay
-from offset_ledger.model.overlap import Overlap, limited, overlaps
-from offset_ledger.model.ranges import OffsetRange, total_width
+from offset_ledger.model.ranges import OffsetRange, Overlap, limited, overlaps, total_width
 from offset_ledger.model.request import Request, RunAction
+from offset_ledger.model.snapshot import check_identity, check_replay
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.model.windows import RecordWindow, find_window
 from offset_ledger.outside.connections import get_connection
@@ -24,8 +23,7 @@ from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger import batches, pipelines
 from offset_ledger.postgres.ledger.database import Cursor, Session, open_ledger, transaction
 from offset_ledger.postgres.ledger.decisions import decide
-from offset_ledger.steps.decide.answers import settle
-from offset_ledger.steps.decide.losses import loss_question
+from offset_ledger.steps.decide.answers import loss_question, settle
 from offset_ledger.steps.plan import head
 from offset_ledger.steps.plan.step import (
     PlannedBatch,

@@ -5,18 +5,19 @@ The seal asks whether compaction may have removed tombstones that nobody read. A
 read within that time, or one without a missing offset, misses no tombstone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from offset_ledger.base.units import kafka_span, show_span
 from offset_ledger.errors import TombstonesMayBeGone
 from offset_ledger.model.balance_sheet import StagedCounts, by_partition
 from offset_ledger.model.batch import Attempt, Batch, Origin
 from offset_ledger.model.questions import QuestionKind
+from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.model.tombstones import LateRange, ReadDelay, as_json, in_words, kept_of, late_ranges, shortest
 from offset_ledger.outside.connections import get_connection
 from offset_ledger.pipeline_file.pipeline import Pipeline, Tombstone
 from offset_ledger.postgres.ledger import batches, decisions, fencing, staging
@@ -25,6 +26,8 @@ from offset_ledger.postgres.ledger.database import Cursor, Session, application_
 from offset_ledger.postgres.ledger.staging import StagingTables
 from offset_ledger.postgres.table.change import ensure_target
 from offset_ledger.steps.stage.schemas import take_columns
+
+_NAMED = 3  # ranges of an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,44 @@ def tombstone_retention(pipeline: Pipeline, batch: Batch, *snapshots: TopicSnaps
     return TombstoneRetention(min(spans, default=None))
 
 
+@dataclass(frozen=True, slots=True)
+class LateRange:
+    """A range with missing offsets that was read so late that some of them may have been tombstones.
+
+    Its records may have ``waited`` that long until they were read; tombstones were ``kept`` for at least that long.
+    """
+
+    offsets: OffsetRange
+    missing: int
+    waited: timedelta
+    kept: timedelta
+
+    def __str__(self) -> str:
+        count = f"{self.missing:,} of {self.offsets.width:,} offsets gave no record"
+        return f"range {self.offsets}: {count}, and its records may have waited {show_span(self.waited)}"
+
+
+def late_ranges(
+    ranges: Iterable[OffsetRange],
+    missing: Mapping[int, int],
+    waits: Mapping[int, tuple[timedelta, timedelta | None]],
+    approved: Sequence[Mapping[str, int]] = (),
+) -> tuple[LateRange, ...]:
+    """The ranges that lack offsets and were read too late, but those that a person approved with as many missing.
+
+    ``waits`` has how long records of a partition may have waited, and the shortest time that tombstones were kept for
+    since the first of them; None where the topic was not compacted meanwhile. A range that lacks no offset lacks no
+    tombstone.
+    """
+    late = []
+    for r in ranges:
+        lacking, (waited, kept) = missing[r.partition], waits[r.partition]
+        is_approved = any(lacking <= each.get(str(r.partition), 0) for each in approved)
+        if lacking and kept is not None and waited >= kept and not is_approved:
+            late.append(LateRange(r, lacking, waited, kept))
+    return tuple(late)
+
+
 def find_late(
     cursor: Cursor, batch: Batch, missing: Mapping[int, int], today: TombstoneRetention
 ) -> tuple[tuple[LateRange, ...], str | None]:
@@ -130,9 +171,11 @@ def find_late(
     if not any(missing.values()):
         return (), None
     cursor.run("stage/unread_tombstones", batch_id=batch.batch_id)
-    waits = {
-        row["partition"]: ReadDelay(row["waited"], shortest(row["kept_ms"], today.span)) for row in cursor.fetchall()
-    }
+    waits = {}
+    for row in cursor.fetchall():  # what plans saw of delete.retention.ms, and what it is
+        seen = None if row["kept_ms"] is None else kafka_span(str(row["kept_ms"]))
+        kept = [each for each in (seen, today.span) if each is not None]
+        waits[row["partition"]] = row["waited"], min(kept, default=None)
     given = decisions.approved(cursor, batch.batch_id, QuestionKind.UNREAD_TOMBSTONES)
     late = late_ranges(batch.ranges, missing, waits, [each["details"]["missing"] for each in given])
     if late or not given:
@@ -141,11 +184,22 @@ def find_late(
     return (), f"staged again with no more offsets missing: the approval of {who} still counts ({why})"
 
 
-def refusal(batch: Batch, late: tuple[LateRange, ...]) -> TombstonesMayBeGone:
-    """The error that names them."""
+def as_json(late: Sequence[LateRange]) -> dict[str, Any]:
+    """The numbers that a person is shown and the ledger keeps."""
+    return {
+        "ranges": [[e.offsets.partition, e.offsets.from_offset, e.offsets.until_offset] for e in late],
+        "missing": {str(e.offsets.partition): e.missing for e in late},
+        "waited": show_span(max(e.waited for e in late)),
+        "kept": show_span(min(e.kept for e in late)),
+    }
+
+
+def refusal(batch: Batch, late: Sequence[LateRange]) -> TombstonesMayBeGone:
+    """The error that names the first of them, and says how many more there are."""
+    named = "; ".join(map(str, late[:_NAMED])) + (f"; and {len(late) - _NAMED} more ranges" if late[_NAMED:] else "")
     return TombstonesMayBeGone(
-        f"batch {batch.batch_id} of {batch.pipeline}, {in_words(late)}, but tombstones are kept for "
-        f"only {show_span(kept_of(late))} (delete.retention.ms): compaction may have removed some before they were "
+        f"batch {batch.batch_id} of {batch.pipeline}, {named}, but tombstones are kept for "
+        f"only {as_json(late)['kept']} (delete.retention.ms): compaction may have removed some before they were "
         "read, and their rows would stay; nothing was committed; look for rows whose key has no record in the topic "
         "(offset-ledger verify PIPELINE --deep --against-topic), then go on with: "
         "offset-ledger accept loss PIPELINE --why ..."

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from threading import Event
+from threading import Event, Thread
 from typing import TYPE_CHECKING, ClassVar
 
 from offset_ledger.base.garbage_collection import rare_collections
-from offset_ledger.base.progress import OnProgress, progress
+from offset_ledger.base.progress import progress
 from offset_ledger.errors import (
     BrokerUnavailable,
     IncompleteStaging,
@@ -29,8 +28,7 @@ from offset_ledger.errors import (
     one_line,
     revive,
 )
-from offset_ledger.model.batch import Attempt, Batch
-from offset_ledger.model.engine import EngineChoice
+from offset_ledger.model.batch import Attempt, Batch, EngineChoice
 from offset_ledger.model.ranges import total_width
 from offset_ledger.outside.connections import Connection
 from offset_ledger.outside.spark.same_code import for_same_code
@@ -176,31 +174,33 @@ def is_classic(spark: SparkSession) -> bool:
 
 @contextmanager
 def slices_shown(database: Connection, attempt: Attempt, total: int) -> Iterator[None]:
-    """Show how many of ``total`` offsets are in slices that have committed, while the block runs."""
-    done = threading.Event()
+    """Show how many of ``total`` offsets are in slices that have committed, while the block runs.
+
+    A short stage is never counted, and one that cannot be counted goes on uncounted.
+    """
+    done = Event()
+
+    def watch() -> None:
+        if done.wait(_SECONDS):
+            return
+        shown = 0
+        try:
+            with connect(database, timeout=0) as session:
+                while not done.wait(_SECONDS):
+                    ((staged,),) = rows(session, named_sql("staging/staged_offsets"), asdict(attempt))
+                    advance(staged - shown)
+                    shown = staged
+        except OffsetLedgerError as error:
+            log.debug("progress is not shown any more: %s", error)
+
     with progress(total, "staged", unit="offsets") as advance:
-        thread = threading.Thread(target=_watch, args=(database, attempt, advance, done), daemon=True)
+        thread = Thread(target=watch, daemon=True)
         thread.start()
         try:
             yield
         finally:
             done.set()
             thread.join(_SECONDS)  # it may wait for a server that hangs
-
-
-def _watch(database: Connection, attempt: Attempt, advance: OnProgress, done: threading.Event) -> None:
-    """Count until it is done; a short stage is never counted, and one that cannot be counted goes on uncounted."""
-    if done.wait(_SECONDS):
-        return
-    shown = 0
-    try:
-        with connect(database, timeout=0) as session:
-            while not done.wait(_SECONDS):
-                ((staged,),) = rows(session, named_sql("staging/staged_offsets"), asdict(attempt))
-                advance(staged - shown)
-                shown = staged
-    except OffsetLedgerError as error:
-        log.debug("progress is not shown any more: %s", error)
 
 
 # An error that a task raised crosses from its Python worker as text.

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 from offset_ledger.base.extras import is_installed
 from offset_ledger.base.failpoints import Failpoint, reach
 from offset_ledger.base.retry import retrying
 from offset_ledger.errors import LostRange, OffsetExpired, StateConflict, TopicRecreated, TransientError, UnknownTopic
 from offset_ledger.model.balance_sheet import StagedCounts, gap_reason, with_gaps
-from offset_ledger.model.batch import Attempt, Batch, Origin
-from offset_ledger.model.engine import EngineChoice, choose
-from offset_ledger.model.log_checks import check_truncation
-from offset_ledger.model.ranges import OffsetRange, total_width
-from offset_ledger.model.snapshot import TopicSnapshot, topic_of
+from offset_ledger.model.batch import Attempt, Batch, EngineChoice, Origin, choose
+from offset_ledger.model.ranges import total_width
+from offset_ledger.model.snapshot import TopicSnapshot, check_truncation, topic_of
 from offset_ledger.model.states import CLAIMABLE, State
 from offset_ledger.outside.connections import Connection, get_connection
 from offset_ledger.outside.kafka.client import KafkaClient, connect_kafka
@@ -112,61 +110,8 @@ def stage(
         Fenced: a newer attempt took over on the way.
         IncompleteStaging, SparkFailed, BrokerUnavailable, DatabaseUnavailable: worth another try.
     """
-    with TopicChecks(get_connection(pipeline.source.connection), pipeline.source.topic) as topic:
-        return stage_with(TopicStager(reader, pipeline, topic), pipeline, batch_id, origin, session)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicStager:
-    """The stager of slices of the topic, which is checked before and after."""
-
-    reader: Reader
-    pipeline: Pipeline
-    topic: TopicChecks
-
-    @property
-    def choice(self) -> EngineChoice:
-        """The engine of the reader."""
-        return self.reader.choice
-
-    def check(self, batch: Batch) -> TopicSnapshot:
-        """Check that the topic still has the planned ranges."""
-        return self.topic.check(batch)
-
-    def stage(self, session: Session, batch: Batch, tables: StagingTables) -> Written:
-        """Stage the slices, and check the topic again.
-
-        A read reports a loss also where a leader was away for longer than its timeout, or answered from an old log: if
-        the topic has every planned range, the error is the transient one of the reader.
-        """
-        from offset_ledger.steps.stage.slices import SliceTask
-
-        before = self.topic.recent(batch)  # the claim may have waited for a lock
-        task = SliceTask.of(session, self.pipeline, tables, batch.kind)
-        try:
-            slices = self.reader.read(self.topic.connection, batch, self.pipeline, task)
-        except (LostRange, UnknownTopic) as error:
-            self.topic.check(batch)
-            raise self.reader.transient(
-                f"{error}; the topic has every planned range, so a broker was away or answered from an old log; "
-                "stage the batch again"
-            ) from error
-        after = self.topic.check(batch, read=self._gap_reason(before) is None)
-        reason = self._gap_reason(before, after)
-        if reason is None and self.pipeline.source.transactional is None:
-            with transaction(session) as cursor:
-                gaps = with_gaps(batch.ranges, staging.manifest(cursor, tables))
-            if gaps:
-                self.topic.check(batch)  # offsets deleted by retention would look like a gap of transactions
-                reason = gap_reason(False, all(map(self.topic.has_transaction, gaps)))
-        retention = tombstone_retention(self.pipeline, batch, before, after)
-        return Written(slices, reason, retention)
-
-    def _gap_reason(self, *snapshots: TopicSnapshot) -> str | None:
-        """Return why offsets of the topic may lack a record, by the pipeline file and these snapshots."""
-        source = self.pipeline.source
-        compacted = source.compacted or any(each.compacted for each in snapshots)
-        return gap_reason(compacted, source.transactional is True)
+    with closing(TopicStager(reader, pipeline)) as stager:
+        return stage_with(stager, pipeline, batch_id, origin, session)
 
 
 def stage_with(
@@ -263,28 +208,23 @@ def _is_last_copy(batch: Batch, kept: _KeptStaging, stager: Stager) -> bool:
     return False
 
 
-class TopicChecks:
-    """Checks of a topic by one client, which a check within :data:`_RECENT_SECONDS` of the last one uses again.
+class TopicStager:
+    """The stager of slices of the topic, which is checked before and after.
 
-    The client is closed at the end of the ``with`` block.
+    A check within :data:`_RECENT_SECONDS` of the last one uses its client again, until the stager is closed.
     """
 
-    def __init__(self, connection: Connection, topic: str) -> None:
-        self.connection = connection
-        self._topic = topic
+    def __init__(self, reader: Reader, pipeline: Pipeline) -> None:
+        self.choice = reader.choice
+        self._reader, self._pipeline, self._topic = reader, pipeline, pipeline.source.topic
+        self._connection = get_connection(pipeline.source.connection)
         self._opened = ExitStack()
         self._kafka: KafkaClient | None = None
         self._last: tuple[float, TopicSnapshot] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the client."""
         self._opened.close()
-
-    def has_transaction(self, offsets: OffsetRange) -> bool:
-        """Return whether these offsets, which were checked just now, have records or markers of a transaction."""
-        return self._kafka is not None and self._kafka.has_transaction(self._topic, offsets)
 
     def check(self, batch: Batch, read: bool = False) -> TopicSnapshot:
         """Check that the topic still has the planned ranges: a reader by itself reads a recreated topic silently.
@@ -299,28 +239,60 @@ class TopicChecks:
         """
         if self._kafka is None or not self._is_recent():
             self._opened.close()
-            self._kafka = self._opened.enter_context(connect_kafka(self.connection))
+            self._kafka = self._opened.enter_context(connect_kafka(self._connection))
         kafka, waiting_for = self._kafka, f"the leaders of {self._topic} to know the planned ranges"
-        retries = retrying(lambda error: type(error) is LostRange, waiting_for, max_seconds=10)
-        snapshot: TopicSnapshot = retries(lambda: _check(kafka, self._topic, batch, read))
+
+        def check() -> TopicSnapshot:
+            snapshot = kafka.snapshot(self._topic)
+            check_topic(batch, snapshot)
+            needed = {r.partition: r.until_offset for r in batch.ranges}
+            epoch_ends = kafka.epoch_ends(self._topic, batch.epochs)
+            check_truncation(self._topic, needed, batch.epochs, epoch_ends, "planned")
+            check_ranges(batch, snapshot, read)
+            return snapshot
+
+        snapshot: TopicSnapshot = retrying(lambda error: type(error) is LostRange, waiting_for, max_seconds=10)(check)
         self._last = time.monotonic(), snapshot
         return snapshot
 
-    def recent(self, batch: Batch) -> TopicSnapshot:
-        """Return the snapshot of the last check, if that was just now, or of another one."""
-        return self._last[1] if self._last and self._is_recent() else self.check(batch)
+    def stage(self, session: Session, batch: Batch, tables: StagingTables) -> Written:
+        """Stage the slices, and check the topic again.
+
+        A read reports a loss also where a leader was away for longer than its timeout, or answered from an old log: if
+        the topic has every planned range, the error is the transient one of the reader.
+        """
+        from offset_ledger.steps.stage.slices import SliceTask
+
+        # The claim may have waited for a lock.
+        before = self._last[1] if self._last and self._is_recent() else self.check(batch)
+        task = SliceTask.of(session, self._pipeline, tables, batch.kind)
+        try:
+            slices = self._reader.read(self._connection, batch, self._pipeline, task)
+        except (LostRange, UnknownTopic) as error:
+            self.check(batch)
+            raise self._reader.transient(
+                f"{error}; the topic has every planned range, so a broker was away or answered from an old log; "
+                "stage the batch again"
+            ) from error
+        after = self.check(batch, read=self._gap_reason(before) is None)
+        reason = self._gap_reason(before, after)
+        if reason is None and self._pipeline.source.transactional is None:
+            with transaction(session) as cursor:
+                gaps = with_gaps(batch.ranges, staging.manifest(cursor, tables))
+            if gaps:
+                self.check(batch)  # offsets deleted by retention would look like a gap of transactions
+                assert self._kafka is not None
+                reason = gap_reason(False, all(self._kafka.has_transaction(self._topic, each) for each in gaps))
+        return Written(slices, reason, tombstone_retention(self._pipeline, batch, before, after))
 
     def _is_recent(self) -> bool:
         return self._last is not None and time.monotonic() - self._last[0] < _RECENT_SECONDS
 
-
-def _check(kafka: KafkaClient, topic: str, batch: Batch, read: bool) -> TopicSnapshot:
-    snapshot = kafka.snapshot(topic)
-    check_topic(batch, snapshot)
-    needed = {r.partition: r.until_offset for r in batch.ranges}
-    check_truncation(topic, needed, batch.epochs, kafka.epoch_ends(topic, batch.epochs), "planned")
-    check_ranges(batch, snapshot, read)
-    return snapshot
+    def _gap_reason(self, *snapshots: TopicSnapshot) -> str | None:
+        """Return why offsets of the topic may lack a record, by the pipeline file and these snapshots."""
+        source = self._pipeline.source
+        compacted = source.compacted or any(each.compacted for each in snapshots)
+        return gap_reason(compacted, source.transactional is True)
 
 
 def check_topic(batch: Batch, snapshot: TopicSnapshot) -> None:

@@ -89,9 +89,13 @@ class Facts:
             ValueError: as :func:`build`.
         """
         expectation = build(dict(entry))
-        kind = type(expectation)
-        runs_on_postgres = kind.expectation_type in _TYPE_CHECKS or has_sql(kind)  # some are for pandas and Spark only
-        return cls(names_rows(kind), runs_on_postgres, tuple(expectation.suite_parameter_options))
+        from great_expectations.expectations import expectation as base
+
+        kind, checks_types = type(expectation), expectation.expectation_type in _TYPE_CHECKS
+        row_level = (base.ColumnMapExpectation, base.ColumnPairMapExpectation, base.MulticolumnMapExpectation)
+        names_rows = isinstance(expectation, row_level) and not checks_types
+        runs_on_postgres = checks_types or has_sql(kind)  # some are for pandas and Spark only
+        return cls(names_rows, runs_on_postgres, tuple(expectation.suite_parameter_options))
 
 
 class KeptFacts:
@@ -142,14 +146,6 @@ class KeptFacts:
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             write_private(self._path, json.dumps(newest))
-
-
-def names_rows(kind: type[Expectation]) -> bool:
-    """Return whether the expectation is about single rows, so that the failing ones can be named."""
-    from great_expectations.expectations import expectation as base
-
-    row_level = (base.ColumnMapExpectation, base.ColumnPairMapExpectation, base.MulticolumnMapExpectation)
-    return issubclass(kind, row_level) and kind.expectation_type not in _TYPE_CHECKS
 
 
 def has_sql(kind: type[Expectation]) -> bool:

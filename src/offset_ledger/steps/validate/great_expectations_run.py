@@ -116,15 +116,21 @@ def as_sql(engine: Any, select_statement: Select[Any]) -> str:
 
 @contextmanager
 def exact_queries() -> Iterator[None]:
-    """Inside, Great Expectations writes its queries of the failing rows with :func:`as_sql`."""
+    """Inside, Great Expectations writes its queries of the failing rows with :func:`as_sql`.
+
+    Nor does it log, which would repeat what the result says.
+    """
     from great_expectations.expectations.metrics.map_metric_provider import map_condition_auxilliary_methods as theirs
 
-    original = getattr(theirs, _WRITER)
+    logger = logging.getLogger("great_expectations")
+    original, level = getattr(theirs, _WRITER), logger.level
     setattr(theirs, _WRITER, as_sql)
+    logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
         setattr(theirs, _WRITER, original)
+        logger.setLevel(level)
 
 
 def failing_rows(source: PostgresDatasource, expectation: Expectation, result: Mapping[str, Any], live: str) -> str:
@@ -133,14 +139,21 @@ def failing_rows(source: PostgresDatasource, expectation: Expectation, result: M
     Each query reads FROM the name of the view, so a CTE of that name puts the live rows, and then the rows that the
     expectation applies to, under the query.
     """
+    from sqlalchemy import Select, select, text
+
+    engine, arguments = source.get_execution_engine(), dict(result["expectation_config"]["kwargs"])
     if expectation.expectation_type == "expect_compound_columns_to_be_unique":
-        columns = result["expectation_config"]["kwargs"]["column_list"]
-        query = as_sql(source.get_execution_engine(), repeated(VIEW, INDEX, columns))
+        query = as_sql(engine, repeated(VIEW, INDEX, arguments["column_list"]))
     else:
         query = result["result"]["unexpected_index_query"].rstrip("; \n")
     # By position: an index column that the expectation names too is selected twice.
     failing = named_sql("validate/coordinates").format(query=query)
-    return _over(_over(live, _domain(source, expectation, result)), failing)
+    # The result leaves out arguments with their default, and the default of this one ignores rows.
+    if (ignore_row_if := getattr(expectation, "ignore_row_if", None)) is not None:
+        arguments["ignore_row_if"] = ignore_row_if
+    records = engine.get_domain_records(arguments)
+    domain = records if isinstance(records, Select) else select(text("*")).select_from(records)
+    return _over(_over(live, as_sql(engine, domain)), failing)
 
 
 def repeated(rows: str, index: Sequence[str], columns: Sequence[str]) -> Select[Any]:
@@ -155,21 +168,6 @@ def repeated(rows: str, index: Sequence[str], columns: Sequence[str]) -> Select[
 
 def _over(rows: str, query: str) -> str:
     return named_sql("validate/query_over").format(view=VIEW, rows=rows, query=query)
-
-
-def _domain(source: PostgresDatasource, expectation: Expectation, result: Mapping[str, Any]) -> str:
-    """The rows that the expectation applies to."""
-    from sqlalchemy import Select, select, text
-
-    domain = dict(result["expectation_config"]["kwargs"])
-    # The result leaves out arguments with their default, and the default of this one ignores rows.
-    ignore_row_if = getattr(expectation, "ignore_row_if", None)
-    if ignore_row_if is not None:
-        domain["ignore_row_if"] = ignore_row_if
-    engine = source.get_execution_engine()
-    records = engine.get_domain_records(domain)
-    statement = records if isinstance(records, Select) else select(text("*")).select_from(records)
-    return as_sql(engine, statement)
 
 
 _POSITION = "offset_ledger_position"
@@ -204,7 +202,7 @@ def run_suite(suite: Suite, arguments: Arguments, live: str) -> Validation:
         DatabaseUnavailable: the session was lost on the way; that says nothing about the rows.
     """
     version = gx.load().__version__
-    with _quiet(), exact_queries(), open_batch(arguments, live) as (source, batch):
+    with exact_queries(), open_batch(arguments, live) as (source, batch):
         # Each has its position, by which its result is recognised.
         expectations = [
             gx.build({**entry.configuration, "meta": {**entry.configuration["meta"], _POSITION: position}})
@@ -241,15 +239,3 @@ def exception_of(result: Mapping[str, Any]) -> str | None:
     exceptions = [info] if "raised_exception" in info else list(info.values())
     messages = [one_line(each["exception_message"]) for each in exceptions if each["raised_exception"]]
     return "; ".join(dict.fromkeys(messages)) if messages else None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the log of Great Expectations, which repeats what the result says."""
-    logger = logging.getLogger("great_expectations")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

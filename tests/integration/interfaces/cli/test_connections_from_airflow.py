@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.operations.doctor.airflow import check_airflow
+from offset_ledger.operations.doctor.installation import check_airflow
 from offset_ledger.outside.connections import FROM_AIRFLOW, environment_name, without_secrets
 from offset_ledger.pipeline_file.parse import parse_pipeline
 from tests.fixtures.forked import run_forked

@@ -15,11 +15,11 @@ from offset_ledger.interfaces.exporter import serve
 from offset_ledger.interfaces.exporter.collector import LedgerCollector
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.repair.prune import prune_beyond
-from offset_ledger.operations.repair.prune_ages import Ages
 from offset_ledger.outside.connections import environment_name
 from offset_ledger.postgres.ledger.database import rows
 from offset_ledger_kit.cli.main import main
 from offset_ledger_kit.sandbox.layout import HOST, free_ports
+from tests.fixtures.ages import same_age
 from tests.fixtures.exporter_bench import WEEK, Bench, Samples, behind, parsed, scraped
 from tests.fixtures.staged import ME
 
@@ -74,7 +74,7 @@ def test_the_sums_of_offsets_survive_a_prune(bench: Bench) -> None:
     bench.ingest()
     before = sums(scraped(bench))
     assert (before["offsets_total", "inserted"], before["offsets_total", "duplicate"]) == (9, 2)
-    assert prune_beyond(bench.pipeline, Ages.same(timedelta(0)), 1, ME).batches > 2
+    assert prune_beyond(bench.pipeline, same_age(timedelta(0)), 1, ME).batches > 2
     assert sums(scraped(bench)) == before
 
 

@@ -21,12 +21,9 @@ from offset_ledger_kit.labs.replication import replication
 from offset_ledger_kit.labs.semantics import Bench, Semantics, semantics
 from offset_ledger_kit.labs.trial import Fate, Trial, TrialStep
 from tests.fixtures.servers import Servers
+from tests.fixtures.topic_bench import quiet
 
 pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
-
-
-def quiet(_: str) -> None:
-    """Progress that nobody reads."""
 
 
 def test_at_most_once_loses_at_least_once_doubles_and_the_pipeline_does_neither(

@@ -25,7 +25,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import OffsetAndMetadata
 
 from offset_ledger.errors import UnknownTopic
-from offset_ledger.model.log_checks import Boundary
+from offset_ledger.model.snapshot import Boundary
 from offset_ledger.operations.audit.facts import ReaderFacts
 from offset_ledger.operations.audit.finding import AuditFinding, Severity
 from offset_ledger.operations.audit.rules import RULES, check_topic

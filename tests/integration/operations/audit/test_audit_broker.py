@@ -17,7 +17,7 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from offset_ledger.errors import AccessDenied
-from offset_ledger.model.log_checks import Boundary
+from offset_ledger.model.snapshot import Boundary
 from offset_ledger.operations.audit.finding import AuditFinding, Severity
 from offset_ledger.operations.audit.rules import check_topic
 from offset_ledger.operations.audit.run import audit_pipeline, read_facts

@@ -18,13 +18,14 @@ from offset_ledger.model.states import BatchKind
 from offset_ledger.outside.connections import Connection, environment_name
 from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
-from offset_ledger.postgres.ledger.database import Session, connect, rows, transaction
+from offset_ledger.postgres.ledger.database import Session, connect, rows
 from offset_ledger.steps.commit.step import commit
 from offset_ledger_kit.cli.main import main
 from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.dbt import Dbt, install_dbt, running_dbt
 from tests.fixtures.servers import new_database
 from tests.fixtures.staged import ME, Event, planned, staged, validated
+from tests.fixtures.tables import do
 from tests.paths import ROOT
 
 pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(600)]
@@ -154,6 +155,5 @@ def test_the_model_is_right_after_late_commits_replays_and_deletes(project: Proj
 
 
 def test_a_row_that_breaks_a_rule_of_the_suite_fails_a_test_of_dbt(project: Project) -> None:
-    with transaction(project.session) as cursor:
-        cursor.execute("UPDATE orders SET state = 'else' WHERE event_id = 'e0'")
+    do(project.session, "UPDATE orders SET state = 'else' WHERE event_id = 'e0'")
     assert "FAIL 1 source_accepted_values_public_orders" in project.runs("test", fails=True)

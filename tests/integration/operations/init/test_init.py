@@ -25,6 +25,7 @@ from offset_ledger_kit.cli.main import main
 from offset_ledger_kit.publishing.topics import create_topic
 from tests.fixtures.formats import AVRO
 from tests.fixtures.servers import Servers
+from tests.fixtures.tables import do
 from tests.fixtures.topic_bench import quiet
 from tests.paths import ROOT
 
@@ -331,8 +332,7 @@ def test_a_table_and_columns_of_any_name_are_found_filled_redriven_and_compared(
         assert main([*verb, str(path)]) == 0, capsys.readouterr()
     with connect(servers.postgres) as session:
         assert rows(session, f'SELECT "unitPrice"::int FROM {name} WHERE "orderId" = 99') == [[0]]
-        with transaction(session) as cursor:
-            cursor.execute(f'UPDATE {name} SET "unitPrice" = 7 WHERE "orderId" = 99')
+        do(session, f'UPDATE {name} SET "unitPrice" = 7 WHERE "orderId" = 99')
     (changed,) = compare_with_topic(parse_pipeline(path)).violations
     assert "unitPrice is 7 in the table and 0 in the topic" in changed
 

@@ -16,14 +16,12 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.repair.prune import prune_beyond
-from offset_ledger.operations.repair.prune_ages import Ages
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.operations.repair.verify_against_topic import TopicComparison, compare_with_topic
 from offset_ledger.outside.connections import Connection
 from offset_ledger.outside.kafka.client import connect_kafka
 from offset_ledger.outside.producer.publisher import publish
 from offset_ledger.outside.producer.record import Record
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, connect, rows, transaction
 from offset_ledger.postgres.ledger.redrive import RedriveChoice, Selection
@@ -33,8 +31,11 @@ from offset_ledger.steps.run.redrive import dismiss, plan_redrive
 from offset_ledger_kit.cli.main import main
 from offset_ledger_kit.publishing.topics import create_topic
 from offset_ledger_kit.sandbox.stack import Stack
+from tests.fixtures.ages import same_age
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.suites import in_set, write_suite
+from tests.fixtures.tables import pipeline_of
 from tests.fixtures.topic_bench import quiet
 
 TOPIC = "orders.verified"
@@ -100,17 +101,11 @@ class Bench:
 
     @property
     def pipeline(self) -> Pipeline:
-        path = self.folder / "orders.yaml"
-        path.write_text(PIPELINE.format(topic=self.topic, doc=self.doc, merge=self.merge))
-        return parse_pipeline(path)
+        return pipeline_of(self.folder, PIPELINE, topic=self.topic, doc=self.doc, merge=self.merge)
 
     def rule(self, *states: str) -> None:
         """From now on ``state`` must be one of these."""
-        (self.folder / "expectations").mkdir(exist_ok=True)
-        kwargs = {"column": "state", "value_set": [*states]}
-        one = {"type": "expect_column_values_to_be_in_set", "kwargs": kwargs, "meta": {"action": "quarantine"}}
-        suite = {"name": "orders", "expectations": [one], "meta": {}}
-        (self.folder / "expectations" / "orders.json").write_text(json.dumps(suite))
+        write_suite(self.folder, in_set("quarantine", "state", *states))
 
     def execute(self, statement: str) -> None:
         with transaction(self.session) as cursor:
@@ -287,7 +282,7 @@ def test_with_skip_existing_the_published_records_are_compared(bench: Bench) -> 
 def test_a_record_that_was_dismissed_and_pruned_is_expected_nowhere(bench: Bench) -> None:
     bench.fill()
     dismiss(bench.pipeline, Selection(0, (2, 4)), ME, "never")  # one does not decode, one breaks a rule
-    assert prune_beyond(bench.pipeline, Ages.same(timedelta(0)), 0, ME).records == 2
+    assert prune_beyond(bench.pipeline, same_age(timedelta(0)), 0, ME).records == 2
     left = rows(bench.session, 'SELECT partition, "offset" FROM offset_ledger.quarantine')
     assert [tuple(row) for row in left] == [(0, 5)]  # a redrive that no head batch has followed yet
     bench.rule("new", "paid", "lost")

@@ -9,9 +9,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -25,18 +22,16 @@ from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.status.status import status
 from offset_ledger.outside.kafka.client import connect_kafka
 from offset_ledger.outside.kafka.records import read_records
-from offset_ledger.outside.producer.publisher import Publisher, publish
+from offset_ledger.outside.producer.publisher import Publisher
 from offset_ledger.outside.producer.record import Record
-from offset_ledger.pipeline_file.parse import parse_pipeline
-from offset_ledger.pipeline_file.pipeline import Pipeline
-from offset_ledger.postgres.ledger.database import Session, connect, rows
+from offset_ledger.postgres.ledger.database import rows
 from offset_ledger.steps.plan.step import plan, plan_replay
 from offset_ledger.steps.report.dead_letters import Delivery, deliver, source_position
 from offset_ledger_kit.publishing.topics import create_topic, delete_topic
 from tests.fixtures.odd_records import CAFE, send_unchecked
 from tests.fixtures.raw import Raw, commit_raw
-from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.topic_bench import TopicBench
 
 PIPELINE = """
 pipeline: {name}
@@ -48,14 +43,11 @@ quality: {{max_quarantined_share: 1.0, dead_letter_topic: {dead}}}
 Place = tuple[int, int]
 
 
-@dataclass
-class Bench:
+class Bench(TopicBench):
     """A pipeline with a dead letter topic of two partitions. Its name, and so its transactional id, is its own."""
 
-    servers: Servers
-    folder: Path
-    session: Session
-    topic: str
+    TEMPLATE = PIPELINE
+    PARTITIONS = 2
 
     @property
     def dead(self) -> str:
@@ -64,12 +56,6 @@ class Bench:
     @property
     def extra(self) -> dict[str, str]:
         return dict(self.servers.kafka.extra)
-
-    @property
-    def pipeline(self) -> Pipeline:
-        path = self.folder / "orders.yaml"
-        path.write_text(PIPELINE.format(name=self.topic.replace(".", "_"), topic=self.topic, dead=self.dead))
-        return parse_pipeline(path)
 
     def refuse(self, start: int, until: int) -> None:
         """Commit broken records with these offsets, in both partitions."""
@@ -121,11 +107,10 @@ class Bench:
 
 
 @pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with connect(servers.postgres) as session:
-        made = Bench(servers, tmp_path, session, topic_name())
-        create_topic(made.extra, made.dead, 2, 1)
-        yield made
+def bench(bench: Bench) -> Bench:
+    bench.settings |= {"name": bench.topic.replace(".", "_"), "dead": bench.dead}
+    create_topic(bench.extra, bench.dead, 2, 1)
+    return bench
 
 
 def test_a_letter_is_the_record_as_it_was_with_its_coordinates_and_reasons(bench: Bench) -> None:
@@ -256,7 +241,6 @@ def test_an_open_transaction_of_another_application_is_waited_for_and_then_named
 
 
 def test_a_dead_letter_topic_that_is_away_harms_nothing_and_its_letters_wait(bench: Bench) -> None:
-    create_topic(bench.extra, bench.topic, 2, 1)
     bench.refuse(0, 2)
     deliver(bench.pipeline)
     delete_topic(bench.extra, bench.dead)
@@ -271,8 +255,7 @@ def test_a_dead_letter_topic_that_is_away_harms_nothing_and_its_letters_wait(ben
 
 
 def test_an_unknown_dead_letter_topic_is_named_when_a_batch_is_planned(bench: Bench) -> None:
-    create_topic(bench.extra, bench.topic, 1, 1)
-    publish([Record(None, b"{")], bench.extra, bench.topic)
+    bench.publish(Record(None, b"{"))
     delete_topic(bench.extra, bench.dead)
     with pytest.raises(ConfigurationError, match="does not exist; create it, or correct"):
         plan(bench.pipeline, ME)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -27,7 +27,6 @@ from tests.fixtures.topic_bench import TopicBench
 
 DAY = timedelta(days=1)
 # A segment keeps its old records as long as its newest one.
-CONFIGS = {"retention.ms": str(10 * 86_400_000), "segment.ms": str(1000 * 86_400_000)}
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: {topic}}}
@@ -42,6 +41,7 @@ class Bench(TopicBench):
     """A topic of one partition that keeps its records for ten days."""
 
     TEMPLATE = PIPELINE
+    CONFIGS = MappingProxyType({"retention.ms": str(10 * 86_400_000), "segment.ms": str(1000 * 86_400_000)})
     DEFAULTS = MappingProxyType(
         {"bookkeeping": "beside", "publish_at": "kafka_timestamp", "deletes": "tombstone: delete"}
     )
@@ -64,12 +64,6 @@ class Bench(TopicBench):
     def markers(self) -> list[str]:
         table = "offset_ledger_rows.orders" if self.settings["bookkeeping"] == "beside" else "public.orders"
         return [row[0] for row in rows(self.session, f"SELECT event_id FROM {table} WHERE _deleted ORDER BY 1")]
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 1, CONFIGS) as made:
-        yield made
 
 
 @pytest.mark.parametrize("bookkeeping", ["beside", "columns"])
@@ -122,7 +116,7 @@ def without_its_record(bench: Bench) -> None:
 def test_a_marker_stays_while_another_partition_has_an_older_record(
     servers: Servers, topic_name: Callable[[], str], tmp_path: Path
 ) -> None:
-    with Bench.open(servers, topic_name(), tmp_path, 2, CONFIGS) as bench:
+    with Bench.open(servers, topic_name(), tmp_path, 2) as bench:
         bench.put(1, (60, "old", NEW), (0, "other", NEW))
         without_its_record(bench)
         assert bench.prune("20d").deletes == 0

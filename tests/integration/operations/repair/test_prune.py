@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,6 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.repair.prune import Pruned, prune_beyond
-from offset_ledger.operations.repair.prune_ages import Ages
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.operations.status.status import recent_batches
 from offset_ledger.pipeline_file.parse import parse_pipeline
@@ -41,9 +40,11 @@ from offset_ledger.steps.run.ingest import validate_or_raise
 from offset_ledger.steps.run.redrive import dismiss, plan_redrive, stage_redrive
 from offset_ledger_kit.cli.main import main
 from tests.examples import examples
+from tests.fixtures.ages import same_age
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, planned
+from tests.fixtures.tables import do
 
 PIPELINE = """
 pipeline: {name}
@@ -105,7 +106,7 @@ class History:
     def prune(
         self, keep: int = 0, size: int = 1_000, dry_run: bool = False, older_than: timedelta = NOW, **other: timedelta
     ) -> Pruned:
-        return prune_beyond(self.pipeline, replace(Ages.same(older_than), **other), keep, ME, dry_run, size)
+        return prune_beyond(self.pipeline, replace(same_age(older_than), **other), keep, ME, dry_run, size)
 
     def table(self) -> set[tuple[Any, ...]]:
         return {tuple(row) for row in rows(self.session, f"SELECT t.*::text FROM public.{self.name} AS t")}
@@ -176,12 +177,6 @@ class History:
 def execute_in(session: Session, statement: str) -> None:
     with transaction(session) as cursor:
         cursor.execute(statement)
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
 
 
 @pytest.fixture
@@ -576,10 +571,12 @@ def test_the_verb_counts_first_and_refuses_an_age_that_the_page_still_shows(
     monkeypatch.setattr("offset_ledger.operations.repair.prune.CHARTED", 2)
     one = history()
     heads(one, 4)
-    with transaction(one.session) as cursor:
-        cursor.execute("ALTER TABLE offset_ledger.batch DISABLE TRIGGER USER")
-        cursor.execute("UPDATE offset_ledger.batch SET ended_at = ended_at - interval '40 days'")
-        cursor.execute("ALTER TABLE offset_ledger.batch ENABLE TRIGGER USER")
+    do(
+        one.session,
+        "ALTER TABLE offset_ledger.batch DISABLE TRIGGER USER",
+        "UPDATE offset_ledger.batch SET ended_at = ended_at - interval '40 days'",
+        "ALTER TABLE offset_ledger.batch ENABLE TRIGGER USER",
+    )
     path = str(one.pipeline.path)
     assert main(["prune", path, "--older-than", "29d"]) != 0
     assert "the age for quarantine is 29d and has to be at least 30d" in capsys.readouterr().err

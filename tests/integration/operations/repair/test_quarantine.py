@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,8 @@ from offset_ledger.steps.run.ingest import ingest, run_batch
 from offset_ledger.steps.run.redrive import plan_redrive
 from offset_ledger_kit.publishing.topics import create_topic
 from tests.fixtures.servers import Servers
+from tests.fixtures.suites import in_set, write_suite
+from tests.fixtures.topic_bench import quiet
 
 PIPELINE = """
 pipeline: events
@@ -75,14 +76,6 @@ GOOD = [
 Place = tuple[int, int]
 
 
-def write_rule(folder: Path, *states: str) -> None:
-    """From now on ``state`` must be one of these."""
-    (folder / "expectations").mkdir(exist_ok=True)
-    one = {"type": RULE, "kwargs": {"column": "state", "value_set": states}, "meta": {"action": "quarantine"}}
-    suite = {"name": "events", "expectations": [one], "meta": {}}
-    (folder / "expectations" / "events.json").write_text(json.dumps(suite))
-
-
 def quarantine(session: Session) -> dict[Place, tuple[bytes | None, list[str]]]:
     query = 'SELECT partition, "offset", value, reasons FROM offset_ledger.quarantine WHERE resolved_by IS NULL'
     return {
@@ -93,10 +86,6 @@ def quarantine(session: Session) -> dict[Place, tuple[bytes | None, list[str]]]:
 
 def table(session: Session) -> Counter[Place]:
     return Counter((row[0], row[1]) for row in rows(session, "SELECT _partition, _offset FROM public.events"))
-
-
-def quiet(_: str) -> None:
-    """Progress that nobody reads."""
 
 
 def test_every_produced_record_is_in_the_table_or_in_quarantine_for_its_own_reason(
@@ -115,7 +104,7 @@ def test_every_produced_record_is_in_the_table_or_in_quarantine_for_its_own_reas
     )
     (tmp_path / "events.yaml").write_text(PIPELINE.format(topic=topic))
     pipeline = parse_pipeline(tmp_path / "events.yaml")
-    write_rule(tmp_path, "new")
+    write_suite(tmp_path, in_set("quarantine", "state", "new"), name="events")
     refused = {place: found for place, found in produced.items() if found[1]}
     with connect(servers.postgres) as session:
         (done,) = ingest(pipeline, me, True, quiet)
@@ -124,7 +113,7 @@ def test_every_produced_record_is_in_the_table_or_in_quarantine_for_its_own_reas
         assert table(session) == Counter(produced.keys() - refused.keys())
         assert (done.committed.total.quarantined, done.committed.total.gap) == (len(refused), 0)
 
-        write_rule(tmp_path, "new", "paid")
+        write_suite(tmp_path, in_set("quarantine", "state", "new", "paid"), name="events")
         redriven = run_batch(pipeline, plan_redrive(pipeline, RedriveChoice(), me), me, quiet).committed
         fixed = {place for place, (value, _) in refused.items() if value in [each for each, _ in FIXED]}
         assert quarantine(session) == {place: found for place, found in refused.items() if place not in fixed}

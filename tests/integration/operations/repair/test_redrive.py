@@ -37,6 +37,9 @@ from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.raw import Raw, arrow, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.suites import in_set, write_suite
+from tests.fixtures.tables import pipeline_of
+from tests.fixtures.topic_bench import quiet
 
 PIPELINE = """
 pipeline: orders
@@ -56,10 +59,6 @@ def order(event_id: str, at: int, state: str = "new", **more: Any) -> bytes:
     return json.dumps({"id": event_id, "at": moment, "state": state, **more}).encode()
 
 
-def quiet(_: str) -> None:
-    """Progress that nobody reads."""
-
-
 Place = tuple[int, int]
 
 
@@ -76,18 +75,12 @@ class Bench:
 
     @property
     def pipeline(self) -> Pipeline:
-        path = self.folder / "orders.yaml"
         settings = {"tombstone": self.tombstone, "state": self.state, "amount": self.amount, "suite": self.suite}
-        path.write_text(PIPELINE.format(**settings))
-        return parse_pipeline(path)
+        return pipeline_of(self.folder, PIPELINE, **settings)
 
     def rule(self, *states: str, action: str = "quarantine") -> None:
         """From now on ``state`` must be one of these."""
-        folder = self.folder / "expectations"
-        folder.mkdir(exist_ok=True)
-        kwargs = {"column": "state", "value_set": list(states)}
-        one = {"type": "expect_column_values_to_be_in_set", "kwargs": kwargs, "meta": {"action": action}}
-        (folder / "orders.json").write_text(json.dumps({"name": "orders", "expectations": [one], "meta": {}}))
+        write_suite(self.folder, in_set(action, "state", *states))
         self.suite = ", suite: orders"
 
     def commit(self, *records: Raw, kind: BatchKind = BatchKind.HEAD) -> Committed:
@@ -365,7 +358,7 @@ def test_a_quarantined_share_does_not_reject_a_redrive(bench: Bench) -> None:
     seeded(bench)
     text = bench.pipeline.path.read_text().replace("max_quarantined_share: 1.0", "max_quarantined_share: 0.0")
     bench.pipeline.path.write_text(text)
-    strict = parse_pipeline(bench.folder / "orders.yaml")
+    strict = parse_pipeline(bench.folder / "pipeline.yaml")
     done = run_batch(strict, plan_redrive(strict, RedriveChoice(), ME), ME, quiet).committed
     assert done.total.quarantined == 5
 

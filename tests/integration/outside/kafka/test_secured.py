@@ -47,6 +47,7 @@ from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.secured import Secured
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.staged import planned
+from tests.fixtures.tables import pipeline_of
 from tests.fixtures.topic_reader import values
 from tests.paths import ROOT
 
@@ -113,9 +114,7 @@ def roles(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Roles]:
 
 
 def pipeline(folder: Path, digits: int, engine: str = "spark") -> Pipeline:
-    path = folder / "orders.yaml"
-    path.write_text(PIPELINE.format(digits=digits, engine=engine))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, digits=digits, engine=engine)
 
 
 @pytest.mark.usefixtures("spark")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,6 +24,7 @@ from offset_ledger.steps.run.redrive import list_quarantined, plan_redrive, stag
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers, configure, execute
 from tests.fixtures.staged import ME
+from tests.fixtures.suites import entry, in_set, write_suite
 
 PIPELINE = """
 pipeline: orders
@@ -45,22 +44,6 @@ FIRST, LAST = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
 SHARE = 0.1234567890123456
 
 
-def entry(kind: str, action: str, **arguments: Any) -> dict[str, Any]:
-    return {"type": kind, "kwargs": arguments, "meta": {"action": action}}
-
-
-def write_suite(folder: Path, *words: str) -> None:
-    suite = {
-        "name": "orders",
-        "expectations": [
-            *BOUNDS,
-            entry("expect_column_values_to_be_in_set", "quarantine", column="word", value_set=words),
-        ],
-    }
-    (folder / "expectations").mkdir(exist_ok=True)
-    (folder / "expectations" / "orders.json").write_text(json.dumps(suite))
-
-
 BOUNDS = [
     entry("expect_column_min_to_be_between", "reject", column="moment", min_value="0001-01-01"),
     entry("expect_column_max_to_be_between", "reject", column="moment", max_value="9999-12-31 23:59:59.999999+00"),
@@ -70,14 +53,8 @@ BOUNDS = [
 
 
 @pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
-
-
-@pytest.fixture
 def pipeline(tmp_path: Path) -> Pipeline:
-    write_suite(tmp_path, "größer ≠ 漢字")
+    write_suite(tmp_path, *BOUNDS, in_set("quarantine", "word", "größer ≠ 漢字"))
     (tmp_path / "orders.yaml").write_text(PIPELINE)
     return parse_pipeline(tmp_path / "orders.yaml")
 
@@ -123,7 +100,7 @@ def test_the_first_and_last_moments_pass_every_step_in_every_zone(
     assert [(p.partition, p.complete_to) for p in known if p.cursor] == [(0, latest)]
     assert [(b["batch_id"], b["max_timestamp"]) for b in found] == [(1, latest)]
 
-    write_suite(tmp_path, "größer ≠ 漢字", "other")
+    write_suite(tmp_path, *BOUNDS, in_set("quarantine", "word", "größer ≠ 漢字", "other"))
     redriven = plan_redrive(pipeline, RedriveChoice(reason="expect_column_values_to_be_in_set"), ME)
     assert redriven.batch
     stage_redrive(pipeline, redriven.batch.batch_id, ME)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 
@@ -32,14 +31,9 @@ from offset_ledger.steps.commit.step import commit
 from tests.examples import examples
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, planned, staged, validated
+from tests.fixtures.tables import do
 
 NUMBERS = count()
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
 
 
 def run(
@@ -198,8 +192,7 @@ def test_staging_that_a_stopped_server_emptied_is_not_committed(session: Session
     batch_id = planned(session, pipeline, [OffsetRange(0, 0, 2)])
     tables = staged(session, pipeline, batch_id, [Event(1, 0, 0, "a"), Event(1, 0, 1, "b")])
     validated(session, tables)
-    with transaction(session) as cursor:
-        cursor.execute(f"TRUNCATE offset_ledger_staging.{tables.rows}")
+    do(session, f"TRUNCATE offset_ledger_staging.{tables.rows}")
     with pytest.raises(IncompleteStaging):
         commit(pipeline, batch_id, ME)
     assert table(session, pipeline) == set()
@@ -341,10 +334,10 @@ def test_an_abandoned_batch_gives_its_range_back(session: Session) -> None:
 
 def test_a_target_that_differs_is_refused_with_every_column_named(session: Session) -> None:
     pipeline = a_pipeline()
-    with transaction(session) as cursor:
-        cursor.execute(
-            "CREATE TABLE public.orders (event_id text, publish_at timestamptz, state integer, extra text NOT NULL)"
-        )
+    do(
+        session,
+        "CREATE TABLE public.orders (event_id text, publish_at timestamptz, state integer, extra text NOT NULL)",
+    )
     with pytest.raises(TargetMismatch) as caught, transaction(session) as cursor:
         ensure_target(cursor, pipeline)
     for part in ("column state is integer, declared text", "column note text is missing", "column extra is NOT NULL",
@@ -378,8 +371,7 @@ def test_a_database_that_does_not_exist_is_no_server_that_is_away(servers: Serve
 def test_verify_lists_the_first_of_very_many_violations(session: Session) -> None:
     pipeline = a_pipeline()
     run(session, pipeline, [OffsetRange(0, 0, 103)], [Event(1, 0, offset, f"e{offset}") for offset in range(103)])
-    with transaction(session) as cursor:
-        cursor.execute(f"UPDATE {pipeline.target.table} SET _offset = _offset + 1000")
+    do(session, f"UPDATE {pipeline.target.table} SET _offset = _offset + 1000")
     found = verify(pipeline)[0]
     assert sum("which did not commit that offset" in line for line in found) == 100
     assert [line for line in found if "only the first 100" in line] == [

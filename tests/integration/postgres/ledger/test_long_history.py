@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from offset_ledger.operations.repair.prune import prune_beyond, prune_history
-from offset_ledger.operations.repair.prune_ages import Ages
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.postgres.ledger.database import Session, connect
+from tests.fixtures.ages import same_age
 from tests.fixtures.grown import BIG, Statement, grow, grown_pipeline, ranges_read, reads_of, recorded
 from tests.fixtures.grown_steps import Recorded, looks, run_batch
 from tests.fixtures.servers import Servers, execute
@@ -38,7 +38,7 @@ def test_no_step_and_no_look_reads_the_history(servers: Servers) -> None:
             assert too_many(session, done) == {}
             assert too_many(session, looks(session, pipeline, batch_id)) == {}
             assert verify(pipeline)[0] == []
-        pruned = prune_history(old, Ages.same(timedelta(days=60)), ME)
+        pruned = prune_history(old, same_age(timedelta(days=60)), ME)
         assert pruned.batches > 1_000
         assert verify(old)[0] == []
 
@@ -70,7 +70,7 @@ def test_a_transaction_of_prune_looks_only_at_what_it_may_remove(servers: Server
         grow(session, pipeline, 6_000, 1)
         execute(servers.postgres, "ANALYZE")
         with recorded() as statements:
-            counted = prune_beyond(pipeline, Ages.same(timedelta(0)), 100, ME, dry_run=True, size=100)
+            counted = prune_beyond(pipeline, same_age(timedelta(0)), 100, ME, dry_run=True, size=100)
         assert counted.batches > 2_000
         reads = [read for each in statements if each.is_planned for read in reads_of(session, each)]
         assert [read for read in reads if read.beyond(300)] == []

@@ -33,20 +33,15 @@ from offset_ledger.steps.stage.slices import SliceTask
 from offset_ledger.steps.stage.step import stage_with
 from offset_ledger.steps.validate import gate
 from offset_ledger.steps.validate.step import validate
-from tests.fixtures.batches_with_suite import Entry, a_pipeline_with, stage_rows
+from tests.fixtures.batches_with_suite import a_pipeline_with, stage_rows
 from tests.fixtures.engines import SlicesBy
 from tests.fixtures.raw import Raw, arrow, commit_raw, write_slices
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
+from tests.fixtures.suites import Entry
 
 ROW = (1, 1, 1, 1, "x", False)
 VALUE = b'{"at": "2026-01-01T12:00:00Z", "state": "new", "note": null}'
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
 
 
 def epochs(session: Session) -> list[Any]:

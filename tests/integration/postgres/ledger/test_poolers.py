@@ -27,6 +27,7 @@ from tests.fixtures.poolers import pgbouncer, pgpool
 from tests.fixtures.raw import Raw, arrow, commit_raw, write_slices
 from tests.fixtures.servers import Servers, configure, execute
 from tests.fixtures.staged import ME, a_pipeline, planned
+from tests.fixtures.suites import in_set, write_suite
 
 pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
@@ -37,16 +38,6 @@ record: {{key: {{id: text}}, publish_at: kafka_timestamp, columns: {{state: text
 target: {{connection: postgres_default, table: public.orders, bookkeeping: beside, on_conflict: quarantine}}
 quality: {{suite: orders, max_quarantined_share: 1.0}}
 """
-SUITE = {
-    "name": "orders",
-    "expectations": [
-        {
-            "type": "expect_column_values_to_be_in_set",
-            "kwargs": {"column": "state", "value_set": ["new", "paid"]},
-            "meta": {"action": "quarantine"},
-        }
-    ],
-}
 VALUE = b'{"at": "2026-01-01T12:00:00Z", "state": "new", "note": null}'
 
 
@@ -91,8 +82,7 @@ def orders(servers: Servers, topic_name: Callable[[], str], tmp_path: Path, monk
     file = tmp_path / "dags" / "pipelines" / "orders.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(FILE.format(topic=topic))
-    (tmp_path / "expectations").mkdir()
-    (tmp_path / "expectations" / "orders.json").write_text(json.dumps(SUITE))
+    write_suite(tmp_path, in_set("quarantine", "state", "new", "paid"))
     monkeypatch.chdir(tmp_path)
     return str(file)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -23,9 +22,10 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.postgres.ledger.database import Session, connect, rows
 from offset_ledger.steps.commit.step import commit
 from offset_ledger.steps.validate.step import validate
-from tests.fixtures.batches_with_suite import Entry, a_pipeline_with, stage_rows
+from tests.fixtures.batches_with_suite import a_pipeline_with, stage_rows
 from tests.fixtures.servers import Servers, configure, execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
+from tests.fixtures.suites import Entry
 
 ORDERS = a_pipeline()
 REFUSES = """
@@ -34,12 +34,6 @@ BEGIN {body}; RETURN NEW; END $$;
 CREATE {kind} TRIGGER no_b AFTER INSERT ON orders {deferred} FOR EACH ROW EXECUTE FUNCTION public.no_b()
 """
 WAITS = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
 
 
 def ready(session: Session, *events: Event) -> int:
@@ -93,6 +87,17 @@ def test_what_the_table_refuses_for_good_is_named(
     assert type(error) is kind
     with pytest.raises(kind, match=said):
         raise error
+
+
+def test_a_published_table_whose_rows_have_no_identity_is_named(session: Session, servers: Servers) -> None:
+    commit(ORDERS, ready(session, Event(1, 0, 0, "a")), ME)
+    execute(
+        servers.postgres, "ALTER TABLE orders REPLICA IDENTITY NOTHING; CREATE PUBLICATION all_rows FOR TABLE orders"
+    )
+    batch_id = planned(session, ORDERS, [OffsetRange(0, 1, 2)])
+    validated(session, staged(session, ORDERS, batch_id, [Event(2, 0, 1, "a")]))
+    with pytest.raises(TargetMismatch, match='update table "orders" because it does not have a replica identity'):
+        commit(ORDERS, batch_id, ME)
 
 
 def test_another_writer_of_the_same_event_is_worth_another_try(session: Session, servers: Servers) -> None:

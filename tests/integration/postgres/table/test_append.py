@@ -14,14 +14,12 @@ import pytest
 
 from offset_ledger.errors import ConfigurationError, IncompleteStaging, LedgerViolation, TargetMismatch
 from offset_ledger.model.balance_sheet import Dispositions
-from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
+from offset_ledger.model.snapshot import Boundary
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.prune import prune_beyond
-from offset_ledger.operations.repair.prune_ages import Ages
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger import pipelines
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
@@ -31,8 +29,10 @@ from offset_ledger.steps.run.ingest import run_batch
 from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
 from offset_ledger.steps.run.remerge import restate_rows
 from offset_ledger.steps.run.requests import plan_request
+from tests.fixtures.ages import same_age
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.tables import do, pipeline_of
 
 PIPELINE = """
 pipeline: clicks
@@ -49,9 +49,8 @@ BOTH = pytest.mark.parametrize("target", [APPEND, BESIDE], ids=["columns", "besi
 
 
 def written(folder: Path, target: str = APPEND, n: str = "integer", **more: Any) -> Pipeline:
-    path, settings = folder / "clicks.yaml", {"columns": "", "record": "tombstone: skip", "bytes": 1000} | more
-    path.write_text(PIPELINE.format(target=target, n=n, **settings))
-    return parse_pipeline(path)
+    settings = {"columns": "", "record": "tombstone: skip", "bytes": 1000} | more
+    return pipeline_of(folder, PIPELINE, target=target, n=n, **settings)
 
 
 def record(offset: int, n: Any = None, partition: int = 0, **more: Any) -> Raw:
@@ -65,12 +64,6 @@ def value(partition: int, offset: int) -> int:
 
 def some(first: int, end: int, **more: Any) -> list[Raw]:
     return [record(offset, **more) for offset in range(first, end)]
-
-
-def do(session: Session, *statements: str) -> None:
-    with transaction(session) as cursor:
-        for statement in statements:
-            cursor.execute(statement)
 
 
 def table(session: Session, columns: str = "_partition, _offset, n") -> list[tuple[Any, ...]]:
@@ -238,7 +231,7 @@ class World:
                 self.appended += self.waiting
                 self.waiting = set()
         elif what == "prune" and self.covered:
-            prune_beyond(self.pipeline, Ages.same(timedelta(0)), self.rng.randrange(2), ME)
+            prune_beyond(self.pipeline, same_age(timedelta(0)), self.rng.randrange(2), ME)
         self.wide = self.wide or self.rng.random() < 0.1
         found = [row[0] for row in rows(self.session, "SELECT n FROM public.clicks")] if self.covered else []
         assert sorted(found) == sorted(map(self.text, self.appended))
@@ -268,7 +261,7 @@ def test_a_pruned_redrive_covers_no_offset_that_nobody_read(session: Session, tm
     commit_raw(session, narrow, [record(9, "long too")], BatchKind.REPLAY)  # ahead of the cursor
     assert redrive(wide) == Dispositions(inserted=2, skipped=7)
     commit_raw(session, wide, [record(2, "2")])
-    assert prune_beyond(wide, Ages.same(timedelta(0)), 0, ME).batches == 3
+    assert prune_beyond(wide, same_age(timedelta(0)), 0, ME).batches == 3
     head = commit_raw(session, wide, [record(offset, str(offset)) for offset in range(3, 12)])
     assert head.total == Dispositions(inserted=8, duplicate=1)
     texts = ["0", "long", "2", *map(str, range(3, 9)), "long too", "10", "11"]
@@ -515,7 +508,7 @@ def test_pruned_batches_are_compared_by_their_sums(session: Session, tmp_path: P
     redrive(wide)
     commit_raw(session, wide, [record(3, "3")])
     if prune:
-        assert prune_beyond(wide, Ages.same(timedelta(0)), 0, ME).batches == 3
+        assert prune_beyond(wide, same_age(timedelta(0)), 0, ME).batches == 3
     replayed = [record(0, "0"), record(1, "long"), record(2, "2"), record(3, "3")]
     assert commit_raw(session, wide, replayed, BatchKind.REPLAY).total == Dispositions(duplicate=4)
     assert verify(wide)[0] == []

@@ -17,13 +17,13 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import check_target
 from offset_ledger.postgres.table.restate import restate
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
+from tests.fixtures.tables import do, pipeline_of
 from tests.integration.postgres.table.test_keys import KINDS, Event, Kind, history, newest
 
 pytestmark = [pytest.mark.usefixtures("any_case"), pytest.mark.minutes(2)]
@@ -51,19 +51,17 @@ def written(
     deletes: str = DELETES,
     publish_at: str = "$.at",
 ) -> Pipeline:
-    path = folder / "sales.yaml"
     key_format = ", key_format: json" if "key: $" in key else ""
-    path.write_text(
-        PIPELINE.format(
-            key=key, target=target, columns=columns, deletes=deletes, publish_at=publish_at, key_format=key_format
-        )
+    return pipeline_of(
+        folder,
+        PIPELINE,
+        key=key,
+        target=target,
+        columns=columns,
+        deletes=deletes,
+        publish_at=publish_at,
+        key_format=key_format,
     )
-    return parse_pipeline(path)
-
-
-def do(session: Session, statement: str) -> None:
-    with transaction(session) as cursor:
-        cursor.execute(statement)
 
 
 def record(offset: int, seconds: int, state: str | None, partition: int = 0, **more: Any) -> Raw:

@@ -17,9 +17,10 @@ from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
-from offset_ledger.postgres.ledger.database import Session, rows, transaction
+from offset_ledger.postgres.ledger.database import Session, rows
 from tests.fixtures.debezium import SOURCES, UNAVAILABLE, event, message, truncation, written
 from tests.fixtures.raw import Raw, commit_raw
+from tests.fixtures.tables import do
 
 PIPELINE = """
 pipeline: customers
@@ -75,8 +76,7 @@ def table(session: Session, columns: str = "id, email, notes, op") -> set[tuple[
 def test_creates_updates_deletes_and_snapshot_reads_become_the_rows_of_the_source(
     session: Session, tmp_path: Path, connector: str, wrapped: bool, key: str
 ) -> None:
-    with transaction(session) as cursor:
-        cursor.execute(TABLE)
+    do(session, TABLE)
 
     def of(op: str, before: Any, after: Any, ms: int) -> bytes:
         return event(op, before, after, START + ms, connector, wrapped)
@@ -180,9 +180,7 @@ def test_every_order_of_arrival_gives_the_rows_of_the_source(session: Session, t
                 offset += 1
             batches.append(batch)
         order = rng.choice(list(permutations(batches)))
-        with transaction(session) as cursor:
-            cursor.execute("DROP TABLE IF EXISTS public.customers; SELECT tests.empty_ledger()")
-            cursor.execute(TABLE)
+        do(session, "DROP TABLE IF EXISTS public.customers; SELECT tests.empty_ledger()", TABLE)
         for batch in order:
             records = [
                 record(n, event(op, values, None if op == "d" else values, START + ms), id)

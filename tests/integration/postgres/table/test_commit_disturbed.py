@@ -18,7 +18,6 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.outside.connections import Connection
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger import batches
 from offset_ledger.postgres.ledger.database import Session, connect, rows, savepoint, transaction
@@ -28,7 +27,7 @@ from offset_ledger.steps.stage.claim import Written, claim, seal
 from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.servers import execute, settings_of
 from tests.fixtures.staged import ME, NOON, Event, planned, staged, validated
-from tests.integration.postgres.table.test_beside import do
+from tests.fixtures.tables import do, pipeline_of
 
 PIPELINE = """
 pipeline: orders
@@ -45,9 +44,7 @@ MANY = 120_000
 
 
 def written(folder: Path, bookkeeping: str) -> Pipeline:
-    path = folder / "orders.yaml"
-    path.write_text(PIPELINE.format(bookkeeping=bookkeeping))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, bookkeeping=bookkeeping)
 
 
 def many(session: Session, pipeline: Pipeline) -> StagingTables:

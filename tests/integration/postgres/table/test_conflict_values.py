@@ -17,7 +17,6 @@ from offset_ledger.errors import LedgerViolation, TargetMismatch
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.outside.connections import Connection, environment_name
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import ensure_target
@@ -26,7 +25,7 @@ from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
 from offset_ledger_kit.cli.main import main
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON
-from tests.integration.postgres.table.test_beside import do
+from tests.fixtures.tables import do, pipeline_of
 
 PIPELINE = """
 pipeline: users
@@ -48,9 +47,7 @@ BOTH = pytest.mark.parametrize("bookkeeping", PLACES)
 def written(
     folder: Path, bookkeeping: str, key: str = "bigint", on_conflict: str = "quarantine", merge: str = "newest_wins"
 ) -> Pipeline:
-    path = folder / "users.yaml"
-    path.write_text(PIPELINE.format(key=key, bookkeeping=bookkeeping, on_conflict=on_conflict, merge=merge))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, key=key, bookkeeping=bookkeeping, on_conflict=on_conflict, merge=merge)
 
 
 def create(

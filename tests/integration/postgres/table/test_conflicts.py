@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +16,6 @@ from offset_ledger.errors import LedgerViolation
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.check.diff import compare_table
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.operations.repair.verify_against_topic import compare_with_topic
 from offset_ledger.outside.producer.record import Record
 from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
@@ -27,8 +26,8 @@ from offset_ledger.steps.run.ingest import run_batch
 from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
 from tests.fixtures import raw
 from tests.fixtures.raw import Raw, commit_raw
-from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.tables import do, pipeline_of
 from tests.fixtures.topic_bench import TopicBench
 
 PIPELINE = """
@@ -67,14 +66,11 @@ class User:
 def written(
     folder: Path, on_conflict: str = "quarantine", merge: str = "newest_wins", share: float = 1.0, age: str = "integer"
 ) -> Pipeline:
-    path = folder / "users.yaml"
-    path.write_text(PIPELINE.format(on_conflict=on_conflict, merge=merge, share=share, age=age))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, on_conflict=on_conflict, merge=merge, share=share, age=age)
 
 
 def create(session: Session, unique: str = ", UNIQUE (email)", more: str = "", age: str = "integer") -> None:
-    with transaction(session) as cursor:
-        cursor.execute(TABLE.format(unique=unique, age=age) + ";" + more)
+    do(session, TABLE.format(unique=unique, age=age) + ";" + more)
 
 
 def records(users: Sequence[User], start: int = 0) -> list[Raw]:
@@ -235,8 +231,7 @@ def test_skip_existing_keeps_the_first(session: Session, tmp_path: Path) -> None
 
 
 def test_what_is_quarantined_for_another_reason_conflicts_with_nothing(session: Session, tmp_path: Path) -> None:
-    with transaction(session) as cursor:
-        cursor.execute("CREATE DOMAIN public.adult AS integer CHECK (VALUE > 17)")
+    do(session, "CREATE DOMAIN public.adult AS integer CHECK (VALUE > 17)")
     pipeline = written(tmp_path, age="public.adult, encoding: number")
     create(session, age="public.adult")
     send(session, pipeline, User(0, 1, "a", age=3), User(1, 2, "a", age=20), User(2, 3, "a", age=2), User(3, 4, "a"))
@@ -262,11 +257,11 @@ def test_a_conflict_that_comes_after_validation_is_an_error(
     create(session)
 
     def after_another(of: Pipeline, batch_id: int, *given: Any) -> Any:
-        with transaction(session) as cursor:
-            cursor.execute(
-                "INSERT INTO public.users (id, email, publish_at, _partition, _offset, _deleted, _batch_id)"
-                " VALUES (9, 'a', now(), 0, 0, false, 0)"
-            )
+        do(
+            session,
+            "INSERT INTO public.users (id, email, publish_at, _partition, _offset, _deleted, _batch_id)"
+            " VALUES (9, 'a', now(), 0, 0, false, 0)",
+        )
         return commit(of, batch_id, *given)
 
     monkeypatch.setattr(raw, "commit", after_another)
@@ -328,6 +323,32 @@ def test_a_partitioned_table_has_such_constraints_too(session: Session, tmp_path
     assert verify(pipeline)[0] == []
 
 
+@pytest.mark.parametrize("on_conflict", ["fail", "quarantine"])
+@pytest.mark.parametrize(
+    ("users", "advice"),
+    [
+        ([User(0, 1, "a"), User(1, 2, "a")], "correct the row that has the values"),
+        ([User(0, 1, "a", age=1)], "insert the row that they refer to"),
+    ],
+    ids=["unique", "foreign"],
+)
+def test_what_a_constraint_of_a_single_partition_refuses_waits_for_no_other_batch(
+    session: Session, tmp_path: Path, users: list[User], advice: str, on_conflict: str
+) -> None:
+    create(
+        session,
+        more="DROP TABLE public.users; CREATE TABLE public.ages (age integer PRIMARY KEY);"
+        + TABLE.format(age="integer", unique="").replace("id bigint PRIMARY KEY", "id bigint NOT NULL").strip()
+        + " PARTITION BY LIST (_deleted); CREATE UNIQUE INDEX ON public.users (id, _deleted);"
+        "CREATE TABLE public.users_there PARTITION OF public.users FOR VALUES IN (false);"
+        "ALTER TABLE public.users_there ADD UNIQUE (email), ADD FOREIGN KEY (age) REFERENCES public.ages",
+    )
+    with pytest.raises(LedgerViolation) as caught:
+        send(session, written(tmp_path, on_conflict), *users)
+    expected = f"; {advice}, or drop the constraint: target.on_conflict cannot find the records that break it"
+    assert str(caught.value).endswith(expected)
+
+
 def test_columns_may_have_any_name(session: Session, tmp_path: Path) -> None:
     path = written(tmp_path).path
     text = path.read_text().replace(
@@ -361,27 +382,22 @@ stage: {{engine: process}}
 """
 
 
-def test_the_topic_and_a_partitioned_table_with_conflicts_agree(
-    servers: Servers, topic_name: Callable[[], str], tmp_path: Path
-) -> None:
+def test_the_topic_and_a_partitioned_table_with_conflicts_agree(bench: Bench) -> None:
     def sale(moment: int, id: str, day: str, email: str) -> Record:
         return Record(b"k", json.dumps({"id": id, "day": day, "email": email}).encode(), (), moment, 0)
 
-    with Bench.open(servers, topic_name(), tmp_path, 1, {"retention.ms": "-1"}) as bench:
-        bench.publish(sale(1, "a", "2026-01-01", "x"), sale(2, "b", "2026-01-01", "y"))
-        bench.ingest()
-        with transaction(bench.session) as cursor:
-            cursor.execute("CREATE UNIQUE INDEX one_a_day ON public.orders (email, day)")
-        bench.publish(
-            *(sale(3, "a", "2026-01-02", "x"), sale(4, "c", "2026-01-01", "y"), sale(5, "b", "2026-01-02", "y")),
-            *(sale(6, "b", "2026-01-02", "x"), sale(7, "d", "2026-01-03", "x")),
-        )
-        (done,) = bench.ingest()
-        assert (done.total.updated, done.total.inserted, done.total.quarantined) == (2, 1, 2)
-        states = [("a", "2026-01-02", "x"), ("b", "2026-01-02", "y"), ("d", "2026-01-03", "x")]
-        assert sorted(bench.rows("event_id, day::text, email")) == states
-        assert verify(bench.pipeline)[0] == []
-        assert compare_with_topic(bench.pipeline).violations == ()
+    bench.publish(sale(1, "a", "2026-01-01", "x"), sale(2, "b", "2026-01-01", "y"))
+    bench.ingest()
+    bench.execute("CREATE UNIQUE INDEX one_a_day ON public.orders (email, day)")
+    bench.publish(
+        *(sale(3, "a", "2026-01-02", "x"), sale(4, "c", "2026-01-01", "y"), sale(5, "b", "2026-01-02", "y")),
+        *(sale(6, "b", "2026-01-02", "x"), sale(7, "d", "2026-01-03", "x")),
+    )
+    (done,) = bench.ingest()
+    assert (done.total.updated, done.total.inserted, done.total.quarantined) == (2, 1, 2)
+    states = [("a", "2026-01-02", "x"), ("b", "2026-01-02", "y"), ("d", "2026-01-03", "x")]
+    assert sorted(bench.rows("event_id, day::text, email")) == states
+    bench.agree()
 
 
 def test_random_batches_leave_no_record_without_a_place(session: Session, tmp_path: Path, few: bool) -> None:
@@ -389,8 +405,7 @@ def test_random_batches_leave_no_record_without_a_place(session: Session, tmp_pa
     pipeline = written(tmp_path)
     for seed in range(3 if few else 12):
         rng = random.Random(seed)
-        with transaction(session) as cursor:
-            cursor.execute("DROP TABLE IF EXISTS public.users; SELECT tests.empty_ledger()")
+        do(session, "DROP TABLE IF EXISTS public.users; SELECT tests.empty_ledger()")
         create(session, ", UNIQUE (email), UNIQUE (name)")
         sent, before = list[User](), set[tuple[Any, ...]]()
         for _ in range(3):

@@ -13,7 +13,6 @@ import pytest
 from offset_ledger.errors import IncompleteStaging, PipelineFileError, StateConflict, TargetMismatch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import JsonPath, Pipeline, Tombstone
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.ledger.redrive import RedriveChoice
@@ -24,6 +23,7 @@ from offset_ledger.steps.run.ingest import validate_or_raise
 from offset_ledger.steps.run.redrive import plan_redrive, stage_redrive
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON, Event, planned, staged, validated
+from tests.fixtures.tables import do, pipeline_of
 
 PIPELINE = """
 pipeline: orders
@@ -46,9 +46,7 @@ AGAIN = [(0, 0, "new"), (1, 5, DELETED), (2, 6, "again")]
 
 
 def written(folder: Path, publish_at: str, deletes: str) -> Pipeline:
-    path = folder / "orders.yaml"
-    path.write_text(PIPELINE.format(publish_at=publish_at, deletes=deletes))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, publish_at=publish_at, deletes=deletes)
 
 
 def history(events: list[tuple[int, int, str | None]], tombstones: bool) -> list[Raw]:
@@ -133,8 +131,7 @@ def by(pipeline: Pipeline, *publish_at: str) -> Pipeline:
 
 def forget(session: Session) -> None:
     """The ledger as a version of before leaves it."""
-    with transaction(session) as cursor:
-        cursor.execute("UPDATE offset_ledger.pipeline SET ordered_by = NULL")
+    do(session, "UPDATE offset_ledger.pipeline SET ordered_by = NULL")
 
 
 def remembered(session: Session) -> str | None:
@@ -177,8 +174,7 @@ def test_an_empty_table_may_be_ordered_by_anything(session: Session, tmp_path: P
 def test_rows_without_a_kafka_timestamp_are_not_ordered_by_it(session: Session, tmp_path: Path) -> None:
     pipeline = written(tmp_path, "$.at", OPERATION)
     commit_raw(session, pipeline, history(AGAIN, tombstones=False))
-    with transaction(session) as cursor:
-        cursor.execute("UPDATE public.orders SET _timestamp = NULL")
+    do(session, "UPDATE public.orders SET _timestamp = NULL")
     before = rows(session, "SELECT * FROM public.orders")
     with pytest.raises(StateConflict, match=r"event 'e1' .* has no Kafka timestamp"), transaction(session) as cursor:
         restate(cursor, by(pipeline), ME, "why")
@@ -236,7 +232,6 @@ def test_a_table_without_room_for_markers_is_refused(session: Session, tmp_path:
     pipeline = written(tmp_path, "$.at", OPERATION)
     with pytest.raises(TargetMismatch, match="column state is NOT NULL, and delete markers have none"):
         ready(session, pipeline)
-    with transaction(session) as cursor:
-        cursor.execute("ALTER TABLE public.orders ALTER state DROP NOT NULL")
+    do(session, "ALTER TABLE public.orders ALTER state DROP NOT NULL")
     commit_raw(session, pipeline, [replace(history(AGAIN, tombstones=False)[1], offset=1)])
     assert table(session) == {("e1", None, True, 0, 1)}

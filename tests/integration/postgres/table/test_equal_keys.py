@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -15,16 +14,13 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.operations.repair.verify_against_topic import compare_with_topic
 from offset_ledger.outside.producer.record import Record
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows
 from tests.fixtures.raw import Raw, commit_raw
-from tests.fixtures.servers import Servers
 from tests.fixtures.staged import NOON
+from tests.fixtures.tables import do, pipeline_of
 from tests.fixtures.topic_bench import TopicBench
-from tests.integration.postgres.table.test_beside import do
 
 pytestmark = pytest.mark.usefixtures("any_case")
 
@@ -66,10 +62,8 @@ class Shape:
     trigger: str = ""
 
     def pipeline(self, folder: Path) -> Pipeline:
-        path = folder / "orders.yaml"
         note = ", absent: keep" if self.keeps else ""
-        path.write_text(PIPELINE.format(bookkeeping=self.bookkeeping, note=note))
-        return parse_pipeline(path)
+        return pipeline_of(folder, PIPELINE, bookkeeping=self.bookkeeping, note=note)
 
 
 SHAPES = {
@@ -167,20 +161,16 @@ stage: {{engine: process}}
 
 
 @pytest.mark.parametrize("name", ["columns", "beside", "beside, groups"])
-def test_the_topic_agrees_with_a_row_whose_key_it_writes_another_way(
-    servers: Servers, topic_name: Callable[[], str], tmp_path: Path, name: str
-) -> None:
+def test_the_topic_agrees_with_a_row_whose_key_it_writes_another_way(bench: Bench, name: str) -> None:
     def order(moment: int, key: str, state: str) -> Record:
         return Record(b"k", f'{{"number": {key}, "state": "{state}"}}'.encode(), (), moment, 0)
 
     shape = SHAPES[name]
     settings: dict[str, Any] = {"bookkeeping": shape.bookkeeping, "note": ", absent: keep" if shape.keeps else ""}
-    with Bench.open(servers, topic_name(), tmp_path, 1, {"retention.ms": "-1"}) as bench:
-        bench.settings = settings
-        bench.publish(order(1, '1.5, "weight": 1.0', "new"), order(2, '2, "weight": 0.0', "new"))
-        bench.ingest()
-        bench.publish(order(3, '1.50, "weight": 1.0', "paid"), order(4, '2, "weight": -0.0', "paid"))
-        bench.ingest()
-        assert sorted(bench.rows("number = 1.5, state")) == [(False, "paid"), (True, "paid")]
-        assert verify(bench.pipeline)[0] == []
-        assert compare_with_topic(bench.pipeline).violations == ()
+    bench.settings = settings
+    bench.publish(order(1, '1.5, "weight": 1.0', "new"), order(2, '2, "weight": 0.0', "new"))
+    bench.ingest()
+    bench.publish(order(3, '1.50, "weight": 1.0', "paid"), order(4, '2, "weight": -0.0', "paid"))
+    bench.ingest()
+    assert sorted(bench.rows("number = 1.5, state")) == [(False, "paid"), (True, "paid")]
+    bench.agree()

@@ -20,7 +20,8 @@ from offset_ledger.postgres.table import change as table
 from offset_ledger.postgres.table.change import ensure_target
 from offset_ledger.steps.commit.step import commit
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
-from tests.integration.postgres.table.test_target import do, rows, run
+from tests.fixtures.tables import do
+from tests.integration.postgres.table.test_target import rows, run
 
 FIRST = [Event(1, 0, 0, "a"), Event(1, 0, 1, "b")]
 SECOND = [Event(2, 0, 2, "b"), Event(2, 0, 3, "c")]

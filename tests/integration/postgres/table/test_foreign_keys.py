@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +18,6 @@ from offset_ledger.operations.check.diff import compare_table
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.operations.status.status import status
 from offset_ledger.outside.producer.record import Record
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import ensure_target
@@ -27,10 +26,9 @@ from offset_ledger.steps.run.ingest import run_batch
 from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
 from tests.fixtures import raw
 from tests.fixtures.raw import Raw, commit_raw
-from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.tables import do, pipeline_of
 from tests.fixtures.topic_bench import TopicBench
-from tests.integration.postgres.table.test_beside import do
 
 PIPELINE = """
 pipeline: items
@@ -60,9 +58,7 @@ def written(
     on_conflict: str = "quarantine",
     merge: str = "newest_wins",
 ) -> Pipeline:
-    path = folder / "items.yaml"
-    path.write_text(PIPELINE.format(bookkeeping=bookkeeping, kind=kind, on_conflict=on_conflict, merge=merge))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, bookkeeping=bookkeeping, kind=kind, on_conflict=on_conflict, merge=merge)
 
 
 def create(
@@ -405,32 +401,31 @@ stage: {{engine: process}}
 """
 
 
-def test_status_says_what_a_batch_waits_for(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> None:
+def test_status_says_what_a_batch_waits_for(bench: Bench) -> None:
     def order(moment: int, id: str, customer: int) -> Record:
         return Record(b"k", json.dumps({"id": id, "customer": customer}).encode(), (), moment, 0)
 
-    with Bench.open(servers, topic_name(), tmp_path, 1, {"retention.ms": "-1"}) as bench:
-        bench.publish(order(1, "a", 1))
+    bench.publish(order(1, "a", 1))
+    bench.ingest()
+    do(
+        bench.session,
+        "CREATE TABLE customers (id integer PRIMARY KEY); INSERT INTO customers VALUES (1);"
+        "ALTER TABLE orders ADD FOREIGN KEY (customer) REFERENCES customers",
+    )
+    bench.publish(order(2, "b", 1), order(3, "c", 2), order(4, "d", 3))
+    with pytest.raises(LedgerViolation):
         bench.ingest()
-        do(
-            bench.session,
-            "CREATE TABLE customers (id integer PRIMARY KEY); INSERT INTO customers VALUES (1);"
-            "ALTER TABLE orders ADD FOREIGN KEY (customer) REFERENCES customers",
-        )
-        bench.publish(order(2, "b", 1), order(3, "c", 2), order(4, "d", 3))
-        with pytest.raises(LedgerViolation):
-            bench.ingest()
-        now = status(bench.pipeline)
-        assert now.state == "batch validated"
-        assert now.waits_for
-        assert now.waits_for.startswith(
-            f"the table refuses 2 records of it, first {bench.topic} 0:2: orders_customer_fkey: table public.customers "
-            "has no row for (customer) = (2); correct the table and run the pipeline again, write target.on_conflict"
-        )
-        do(bench.session, "INSERT INTO customers VALUES (2), (3)")
-        assert status(bench.pipeline).waits_for is None
-        bench.ingest()
-        assert sorted(bench.rows("event_id, customer")) == [("a", 1), ("b", 1), ("c", 2), ("d", 3)]
+    now = status(bench.pipeline)
+    assert now.state == "batch validated"
+    assert now.waits_for
+    assert now.waits_for.startswith(
+        f"the table refuses 2 records of it, first {bench.topic} 0:2: orders_customer_fkey: table public.customers "
+        "has no row for (customer) = (2); correct the table and run the pipeline again, write target.on_conflict"
+    )
+    bench.execute("INSERT INTO customers VALUES (2), (3)")
+    assert status(bench.pipeline).waits_for is None
+    bench.ingest()
+    assert sorted(bench.rows("event_id, customer")) == [("a", 1), ("b", 1), ("c", 2), ("d", 3)]
 
 
 @pytest.mark.parametrize("action", ["NO ACTION", "RESTRICT"])

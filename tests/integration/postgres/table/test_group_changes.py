@@ -16,12 +16,11 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
-from tests.integration.postgres.table.test_beside import do
+from tests.fixtures.tables import do, pipeline_of
 
 PIPELINE = """
 pipeline: customers
@@ -50,9 +49,7 @@ class World:
     def pipeline(self) -> Pipeline:
         declared = {name: said for name, said in self.columns.items() if said is not None}
         each = (f", {name}: {{type: text, nullable: true, {said}}}" for name, said in declared.items())
-        path = self.folder / "customers.yaml"
-        path.write_text(PIPELINE.format(columns="".join(each).replace(", }", "}")))
-        return parse_pipeline(path)
+        return pipeline_of(self.folder, PIPELINE, columns="".join(each).replace(", }", "}"))
 
     def send(self, seconds: int, given: Mapping[str, Any] | None, id: int = 1) -> Dispositions:
         """Commit a record with these members; None deletes."""

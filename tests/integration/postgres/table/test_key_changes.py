@@ -11,12 +11,12 @@ import pytest
 
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import check_target
 from offset_ledger_kit.cli.main import main
 from tests.fixtures.raw import Raw, commit_raw
+from tests.fixtures.tables import do, pipeline_of
 
 pytestmark = pytest.mark.usefixtures("any_case")
 
@@ -33,19 +33,12 @@ quality: {{max_quarantined_share: 1.0}}
 
 
 def written(folder: Path, key: str, target: str = "bookkeeping: beside") -> Pipeline:
-    path = folder / "order.yaml"
-    path.write_text(PIPELINE.format(key=key, target=target))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, key=key, target=target)
 
 
 def record(offset: int, state: str, key: bytes | None = b"k", headers: Any = (), **ids: Any) -> Raw:
     body = {"at": f"2026-01-01T12:00:{offset:02}Z", "state": state, **ids}
     return Raw(0, offset, json.dumps(body).encode(), key, headers)
-
-
-def do(session: Session, statement: str) -> None:
-    with transaction(session) as cursor:
-        cursor.execute(statement)
 
 
 def refused(session: Session, pipeline: Pipeline, offset: int) -> str:
@@ -85,7 +78,7 @@ def test_a_key_that_is_read_elsewhere_is_refused_until_somebody_says_that_both_n
     said = refused(session, edited, 1)
     assert f"of its committed rows was read from {was}, and the pipeline file says {says}, so that" in said
     monkeypatch.chdir(tmp_path)
-    assert main(["accept", "table", "order.yaml", "--why", "both are the number of the order"]) == 0
+    assert main(["accept", "table", "pipeline.yaml", "--why", "both are the number of the order"]) == 0
     commit_raw(session, edited, [record(1, "paid", b"a", (("other", b"a"),), id="A", other="a")])
     key = "event_id" if "event_id" in before else "id"
     assert rows(session, f"SELECT {key}, state FROM public.orders") == [["a", "paid"]]

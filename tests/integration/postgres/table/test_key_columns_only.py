@@ -12,12 +12,12 @@ import pytest
 
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import check_target
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
+from tests.fixtures.tables import do, pipeline_of
 
 PIPELINE = """
 pipeline: members
@@ -40,11 +40,9 @@ def written(folder: Path, target: str, deletes: str = OPERATION) -> Pipeline:
     if deletes == TOMBSTONE:
         key = "user_id: {type: bigint, key: $.user_id}, group_id: {type: bigint, key: $.group_id}"
         key_format, publish_at = ", key_format: json", "kafka_timestamp"
-    path = folder / "members.yaml"
-    path.write_text(
-        PIPELINE.format(key=key, key_format=key_format, publish_at=publish_at, deletes=deletes, target=target)
+    return pipeline_of(
+        folder, PIPELINE, key=key, key_format=key_format, publish_at=publish_at, deletes=deletes, target=target
     )
-    return parse_pipeline(path)
 
 
 def record(offset: int, seconds: int, user: int, group: int = 7, gone: bool = False, tombstones: bool = False) -> Raw:
@@ -60,8 +58,7 @@ def members(session: Session, pipeline: Pipeline) -> set[tuple[Any, ...]]:
 
 
 def create(session: Session) -> None:
-    with transaction(session) as cursor:
-        cursor.execute("CREATE TABLE public.members (user_id bigint, group_id bigint, PRIMARY KEY (group_id, user_id))")
+    do(session, "CREATE TABLE public.members (user_id bigint, group_id bigint, PRIMARY KEY (group_id, user_id))")
 
 
 @pytest.mark.parametrize("deletes", [OPERATION, TOMBSTONE])
@@ -76,9 +73,7 @@ def test_every_order_of_arrival_leaves_the_rows_whose_newest_record_does_not_del
         [record(4, 4, 1, tombstones=tombstones), record(5, 6, 3, group=8, tombstones=tombstones)],
     ]
     for order in permutations(batches):
-        with transaction(session) as cursor:
-            cursor.execute("DROP TABLE IF EXISTS public.members, offset_ledger_rows.members")
-            cursor.execute("SELECT tests.empty_ledger()")
+        do(session, "DROP TABLE IF EXISTS public.members, offset_ledger_rows.members", "SELECT tests.empty_ledger()")
         if target == "bookkeeping: beside":
             create(session)
         in_order = list(order) == batches
@@ -105,8 +100,7 @@ def test_rows_that_are_gone_are_written_again_by_a_fill(session: Session, tmp_pa
     create(session)
     pipeline, records = written(tmp_path, "bookkeeping: beside"), [record(0, 1, 1), record(1, 2, 2)]
     commit_raw(session, pipeline, records)
-    with transaction(session) as cursor:
-        cursor.execute("DELETE FROM public.members WHERE user_id = 1")
+    do(session, "DELETE FROM public.members WHERE user_id = 1")
     assert [violation.number for violation in verify(pipeline)[0]] == [13]
     filled = commit_raw(session, pipeline, records, BatchKind.REPLAY, {"fill": True}).total
     assert (filled.updated, members(session, pipeline)) == (1, {(1, 7), (2, 7)})
@@ -118,20 +112,19 @@ def test_a_row_whose_values_another_one_has_is_quarantined(session: Session, tmp
     """A user is in one group alone: a unique constraint over a part of the key."""
     pipeline = written(tmp_path, f"{target}, on_conflict: quarantine")
     commit_raw(session, pipeline, [record(0, 0, 9)])
-    with transaction(session) as cursor:
-        cursor.execute("ALTER TABLE public.members ADD UNIQUE (user_id)")
+    do(session, "ALTER TABLE public.members ADD UNIQUE (user_id)")
     done = commit_raw(session, pipeline, [record(1, 1, 1), record(2, 2, 1, group=8), record(3, 3, 9, group=8)]).total
     assert (done.quarantined, members(session, pipeline)) == (2, {(9, 7), (1, 7)})
 
 
 def test_a_trigger_of_the_table_may_stay(session: Session, tmp_path: Path) -> None:
     create(session)
-    with transaction(session) as cursor:
-        cursor.execute(
-            "CREATE FUNCTION public.pass() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN coalesce(new, old); END';"
-            "CREATE TRIGGER pass BEFORE INSERT OR UPDATE OR DELETE ON public.members"
-            " FOR EACH ROW EXECUTE FUNCTION public.pass()"
-        )
+    do(
+        session,
+        "CREATE FUNCTION public.pass() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN coalesce(new, old); END';"
+        "CREATE TRIGGER pass BEFORE INSERT OR UPDATE OR DELETE ON public.members"
+        " FOR EACH ROW EXECUTE FUNCTION public.pass()",
+    )
     pipeline = written(tmp_path, "bookkeeping: beside")
     commit_raw(session, pipeline, [record(0, 1, 1), record(1, 2, 2), record(2, 3, 2), record(3, 4, 2, gone=True)])
     assert members(session, pipeline) == {(1, 7)}

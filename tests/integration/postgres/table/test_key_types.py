@@ -15,7 +15,6 @@ import pytest
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.outside.connections import Connection
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import check_target
@@ -23,6 +22,7 @@ from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import execute
 from tests.fixtures.staged import NOON
+from tests.fixtures.tables import do, pipeline_of
 
 pytestmark = pytest.mark.minutes(1)
 
@@ -73,8 +73,7 @@ OF_CITEXT = Kind("own.name", ("Ada", "aDA"), "Bob", "Robert")
 
 @pytest.fixture(autouse=True)
 def types(session: Session) -> None:
-    with transaction(session) as cursor:
-        cursor.execute(TYPES)
+    do(session, TYPES)
 
 
 CITEXT_MADE = """
@@ -109,8 +108,7 @@ def with_citext(stack: Stack, database: Connection) -> None:
 
 @pytest.fixture
 def citext(session: Session, with_citext: None) -> None:  # noqa: ARG001
-    with transaction(session) as cursor:
-        cursor.execute("CREATE DOMAIN own.name AS ext.citext CHECK (length(value::text) < 5)")
+    do(session, "CREATE DOMAIN own.name AS ext.citext CHECK (length(value::text) < 5)")
 
 
 def written(folder: Path, type_: str, target: str, tombstones: bool = False, deletes: bool = True) -> Pipeline:
@@ -119,9 +117,7 @@ def written(folder: Path, type_: str, target: str, tombstones: bool = False, del
     if tombstones:
         parts = {"key_format": ", key_format: json", "key": ", key: $.k", "publish_at": "kafka_timestamp"}
         parts["deletes"] = "tombstone: delete"
-    path = folder / "orders.yaml"
-    path.write_text(PIPELINE.format(type=type_.replace("'", "''"), target=target, **parts))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, type=type_.replace("'", "''"), target=target, **parts)
 
 
 def record(offset: int, key: Any, seconds: int, gone: bool = False, tombstones: bool = False) -> Raw:
@@ -204,8 +200,7 @@ def test_conflicts_of_such_keys_are_found(
     pipeline = written(tmp_path, kind.type, f"bookkeeping: {bookkeeping}, on_conflict: quarantine")
     one, same = kind.same
     commit_raw(session, pipeline, [record(0, one, 1)])
-    with transaction(session) as cursor:
-        cursor.execute("ALTER TABLE public.orders ADD UNIQUE (state)")
+    do(session, "ALTER TABLE public.orders ADD UNIQUE (state)")
     other = Raw(0, 2, (record(2, kind.other, 3).value or b"").replace(b"s2", b"s1"))
     done = commit_raw(session, pipeline, [record(1, same, 2), other]).total
     assert (done.updated, done.quarantined, states(session, pipeline)) == (1, 1, {"s1"})
@@ -220,15 +215,14 @@ def test_an_identity_that_is_always_generated_takes_the_key_of_the_record(
     target = f"bookkeeping: {bookkeeping}, merge: {merge}"
     pipeline = written(tmp_path, "bigint", target, deletes=False)
     if bookkeeping == "beside":
-        with transaction(session) as cursor:
-            cursor.execute("CREATE TABLE public.orders (k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, state text)")
+        do(session, "CREATE TABLE public.orders (k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, state text)")
     else:
-        with transaction(session) as cursor:
-            cursor.execute(
-                "CREATE TABLE public.orders (k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, publish_at timestamptz"
-                " NOT NULL, state text, _partition integer NOT NULL, _offset bigint NOT NULL, _timestamp timestamptz,"
-                " _key bytea, _headers jsonb, _deleted boolean NOT NULL, _batch_id bigint NOT NULL)"
-            )
+        do(
+            session,
+            "CREATE TABLE public.orders (k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, publish_at timestamptz"
+            " NOT NULL, state text, _partition integer NOT NULL, _offset bigint NOT NULL, _timestamp timestamptz,"
+            " _key bytea, _headers jsonb, _deleted boolean NOT NULL, _batch_id bigint NOT NULL)",
+        )
     commit_raw(session, pipeline, [record(0, 7, 1), record(1, 9, 2)])
     commit_raw(session, pipeline, [record(2, 7, 3)])
     newest = merge == "newest_wins"

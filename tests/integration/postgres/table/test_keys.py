@@ -18,7 +18,6 @@ from offset_ledger.errors import TargetMismatch, TransientError
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Merge, Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.ledger.staging import StagingTables
@@ -26,6 +25,7 @@ from offset_ledger.postgres.table.change import ensure_target
 from offset_ledger.steps.commit.merge import explained
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
+from tests.fixtures.tables import do, pipeline_of
 
 pytestmark = [pytest.mark.usefixtures("any_case"), pytest.mark.minutes(1)]
 
@@ -84,12 +84,10 @@ KINDS = (
 def written(
     folder: Path, key: str, merge: Merge = Merge.NEWEST_WINS, deletes: str = OPERATION, publish_at: str = "$.at"
 ) -> Pipeline:
-    path = folder / "orders.yaml"
     key_format = ", key_format: json" if "key: $" in key else ""
-    path.write_text(
-        PIPELINE.format(key_format=key_format, key=key, merge=merge, deletes=deletes, publish_at=publish_at)
+    return pipeline_of(
+        folder, PIPELINE, key_format=key_format, key=key, merge=merge, deletes=deletes, publish_at=publish_at
     )
-    return parse_pipeline(path)
 
 
 def create(session: Session, kind: Kind) -> None:
@@ -99,11 +97,11 @@ def create(session: Session, kind: Kind) -> None:
     of_the_row = (
         "_partition integer NOT NULL, _offset bigint NOT NULL, _timestamp timestamptz, _key bytea, _headers jsonb"
     )
-    with transaction(session) as cursor:
-        cursor.execute(
-            f"CREATE TABLE public.orders (state text, publish_at timestamptz NOT NULL, {of_the_row},"
-            f" _deleted boolean NOT NULL, _batch_id bigint NOT NULL, {key}, UNIQUE ({names}))"
-        )
+    do(
+        session,
+        f"CREATE TABLE public.orders (state text, publish_at timestamptz NOT NULL, {of_the_row},"
+        f" _deleted boolean NOT NULL, _batch_id bigint NOT NULL, {key}, UNIQUE ({names}))",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +187,7 @@ def test_every_order_of_arrival_gives_the_newest_record_of_each_key(
     for seed in range(2 if few else 6):
         rng = random.Random(f"{kind.file}{tombstones}{seed}")
         batches = history(rng, kind)
-        with transaction(session) as cursor:
-            cursor.execute("DROP TABLE IF EXISTS public.orders; SELECT tests.empty_ledger()")
+        do(session, "DROP TABLE IF EXISTS public.orders; SELECT tests.empty_ledger()")
         if seed % 2:
             create(session, kind)
         elif "any_case" in str(kind.table):
@@ -249,12 +246,12 @@ def test_a_table_has_to_know_its_rows_by_exactly_these_columns(
     session: Session, tmp_path: Path, ddl: str, said: str
 ) -> None:
     pipeline = written(tmp_path, "order_id: bigint, tenant: text")
-    with transaction(session) as cursor:
-        cursor.execute(
-            "CREATE TABLE public.orders (tenant text, order_id bigint, state text, publish_at timestamptz,"
-            " _partition integer, _offset bigint, _timestamp timestamptz, _key bytea, _headers jsonb, _deleted boolean,"
-            f" _batch_id bigint{ddl})"
-        )
+    do(
+        session,
+        "CREATE TABLE public.orders (tenant text, order_id bigint, state text, publish_at timestamptz,"
+        " _partition integer, _offset bigint, _timestamp timestamptz, _key bytea, _headers jsonb, _deleted boolean,"
+        f" _batch_id bigint{ddl})",
+    )
     with transaction(session) as cursor:
         if said:
             with pytest.raises(TargetMismatch, match=said):
@@ -271,8 +268,7 @@ def test_a_row_that_another_writer_inserts_meanwhile_is_worth_another_try(sessio
         "INSERT INTO public.orders (order_id, tenant, publish_at, _partition, _offset, _deleted, _batch_id)"
         " VALUES (1, 'a', now(), 0, 0, true, 1)"
     )
-    with transaction(session) as cursor:
-        cursor.execute(insert)
+    do(session, insert)
     with (
         pytest.raises(TransientError, match="another writer"),
         transaction(session) as cursor,

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.model.log_checks import Boundary
+from offset_ledger.model.snapshot import Boundary
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger import pipelines, row_order
 from offset_ledger.postgres.ledger.database import Session, named_sql, rows, transaction
 from tests.fixtures.raw import Raw, commit_raw
+from tests.fixtures.tables import do, pipeline_of
 
 PIPELINE = """
 pipeline: accounts
@@ -50,9 +50,7 @@ HISTORIES = int(os.environ.get("HISTORIES", "3"))
 
 def written(folder: Path, shape: str) -> Pipeline:
     note, target = SHAPES[shape]
-    path = folder / "accounts.yaml"
-    path.write_text(PIPELINE.format(note=note, target=target))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, note=note, target=target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +115,11 @@ def stands(session: Session, beside: bool) -> dict[str, tuple[Any, Any]]:
 
 
 def empty(session: Session) -> None:
-    with transaction(session) as cursor:
-        cursor.execute("DROP TABLE IF EXISTS public.accounts; DROP TABLE IF EXISTS offset_ledger_rows.accounts")
-        cursor.execute("SELECT tests.empty_ledger()")
+    do(
+        session,
+        "DROP TABLE IF EXISTS public.accounts; DROP TABLE IF EXISTS offset_ledger_rows.accounts",
+        "SELECT tests.empty_ledger()",
+    )
 
 
 def begin_log(session: Session, log: str, *starts: tuple[int, int]) -> None:
@@ -219,8 +219,7 @@ def test_a_key_of_two_partitions_is_that_of_the_later_moment_and_never_stale_in_
 def test_conflicts_are_those_of_the_records_that_the_log_lets_win(session: Session, tmp_path: Path) -> None:
     pipeline = written(tmp_path, "on_conflict")
     commit_raw(session, pipeline, [Change(1, 0, "z", 0).raw()])
-    with transaction(session) as cursor:
-        cursor.execute("ALTER TABLE public.accounts ADD UNIQUE (note)")
+    do(session, "ALTER TABLE public.accounts ADD UNIQUE (note)")
     commit_raw(session, pipeline, [Change(0, 0, "a", 9, note="taken").raw(), Change(0, 1, "b", 9, note="free").raw()])
     # Each has an older clock than the row that it replaces: the first takes a value that is another's.
     late = [Change(0, 2, "b", 1, note="taken"), Change(0, 3, "a", 1, note="given up")]

@@ -26,6 +26,8 @@ from offset_ledger.postgres.table.restate import restate
 from offset_ledger.steps.commit.merge import explained
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.suites import entry, in_set, write_suite
+from tests.fixtures.tables import do
 
 KEY, TENANT, AMOUNT, NOTE, HOST, PLACE = "orderId", 'the "tenant", (EU)', "Amount 100%s", "{note}", "O'Host", "s"
 LONG = "Ö" * 31 + "x"  # 63 bytes
@@ -80,8 +82,7 @@ def stored(session: Session, pipeline: Pipeline, *columns: str) -> set[tuple[Any
 
 @pytest.fixture(autouse=True)
 def no_schemas(session: Session) -> None:
-    with transaction(session) as cursor:
-        cursor.execute(f'DROP SCHEMA IF EXISTS "Sales.EU" CASCADE; DROP SCHEMA IF EXISTS "Sales", "{LONG}" CASCADE')
+    do(session, f'DROP SCHEMA IF EXISTS "Sales.EU" CASCADE; DROP SCHEMA IF EXISTS "Sales", "{LONG}" CASCADE')
 
 
 @pytest.mark.parametrize("bookkeeping", PLACES, ids=["columns", "beside", "copies"])
@@ -144,32 +145,17 @@ def test_a_file_that_changes_changes_the_table(session: Session, tmp_path: Path,
 
 @pytest.mark.parametrize("bookkeeping", ["columns", "beside"])
 def test_expectations_and_conflicts_name_such_columns(session: Session, tmp_path: Path, bookkeeping: str) -> None:
-    expectations = [
-        {
-            "type": "expect_column_values_to_be_between",
-            "kwargs": {"column": AMOUNT, "max_value": 100},
-            "meta": {"action": "quarantine"},
-        },
-        {
-            "type": "expect_column_values_to_be_in_set",
-            "kwargs": {"column": NOTE, "value_set": ["5%", "it's", None]},
-            "meta": {"action": "quarantine"},
-        },
-        {
-            "type": "expect_compound_columns_to_be_unique",
-            "kwargs": {"column_list": [AMOUNT, KEY]},
-            "meta": {"action": "warn"},
-        },
+    entries = [
+        entry("expect_column_values_to_be_between", "quarantine", column=AMOUNT, max_value=100),
+        in_set("quarantine", NOTE, "5%", "it's", None),
+        entry("expect_compound_columns_to_be_unique", "warn", column_list=[AMOUNT, KEY]),
     ]
-    folder = tmp_path / "expectations"
-    folder.mkdir()
-    (folder / "orders.json").write_text(json.dumps({"name": "orders", "expectations": expectations}))
+    write_suite(tmp_path, *entries)
     pipeline = written(
         tmp_path, TABLES[0], bookkeeping, quality={"suite": "orders"}, target={"on_conflict": "quarantine"}
     )
     commit_raw(session, pipeline, [record(0, 1)])
-    with transaction(session) as cursor:
-        cursor.execute(f'ALTER TABLE {pipeline.target.name} ADD UNIQUE ("{PLACE}", "{NOTE}")')
+    do(session, f'ALTER TABLE {pipeline.target.name} ADD UNIQUE ("{PLACE}", "{NOTE}")')
     bad = [record(1, 2, **{AMOUNT: 101}), record(2, 3, **{NOTE: "other"}), record(3, 4, **{NOTE: "5%", PLACE: 1})]
     total = commit_raw(session, pipeline, [*bad, record(4, 5, **{NOTE: "5%", PLACE: 1}), record(5, 6)]).total
     assert (total.quarantined, total.inserted) == (3, 2)
@@ -181,8 +167,7 @@ def test_expectations_and_conflicts_name_such_columns(session: Session, tmp_path
 
 def test_partitions_of_long_names_do_not_collide(session: Session, tmp_path: Path) -> None:
     for last in "ab":
-        with transaction(session) as cursor:
-            cursor.execute("SELECT tests.empty_ledger()")
+        do(session, "SELECT tests.empty_ledger()")
         table = f'public."{LONG[:-1]}{last}"'
         columns = {"Sold On": {"type": "date"}}
         target = {"partitions": {"by": "Sold On", "every": "month"}, "deletes": "hard"}
@@ -230,8 +215,7 @@ def test_a_remerge_orders_the_rows(session: Session, tmp_path: Path, bookkeeping
 
 def test_a_table_lacks_a_key_and_is_told_so_in_sql(session: Session, tmp_path: Path) -> None:
     commit_raw(session, pipeline := written(tmp_path, TABLES[0]), [record(0, 1)])
-    with transaction(session) as cursor:
-        cursor.execute(f'ALTER TABLE {pipeline.target.name} DROP CONSTRAINT "Order Lines 100%_pkey"')
+    do(session, f'ALTER TABLE {pipeline.target.name} DROP CONSTRAINT "Order Lines 100%_pkey"')
     with pytest.raises(TargetMismatch) as caught, transaction(session) as cursor:
         check_target(cursor, pipeline)
     statement = str(caught.value).partition("run: ")[2].partition("; or change")[0]

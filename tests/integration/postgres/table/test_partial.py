@@ -17,12 +17,12 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.postgres.table.change import check_target
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
+from tests.fixtures.tables import do, pipeline_of
 
 pytestmark = [pytest.mark.minutes(2)]
 
@@ -46,9 +46,7 @@ GROUPS = {"note": ("note",), "address": ("street", "zip")}
 
 
 def written(folder: Path, note: str = KEEP, address: str = ADDRESS, bookkeeping: str = "{publish_at: at}") -> Pipeline:
-    path = folder / "customers.yaml"
-    path.write_text(PIPELINE.format(note=note, address=address, bookkeeping=bookkeeping))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, note=note, address=address, bookkeeping=bookkeeping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +192,7 @@ def test_a_fill_writes_the_groups_that_the_table_lost(session: Session, tmp_path
     wanted = table(session)
     request = Request(RunAction.RANGES, ranges=(OffsetRange(0, 0, 3),), fill=True).key
     for damage in ("UPDATE public.customers SET note = NULL, zip = 9", "DELETE FROM public.customers"):
-        with transaction(session) as cursor:
-            cursor.execute(damage)
+        do(session, damage)
         commit_raw(session, pipeline, records, BatchKind.REPLAY, request)
         assert table(session) == wanted
         assert verify(pipeline)[0] == []

@@ -28,6 +28,7 @@ from offset_ledger.postgres.table.restate import restate
 from offset_ledger.steps.commit.step import commit
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import NOON
+from tests.fixtures.tables import pipeline_of
 
 pytestmark = [pytest.mark.minutes(2)]
 
@@ -96,9 +97,7 @@ def do(session: Session, statements: str) -> None:
 def written(
     folder: Path, key: str = "id: bigint", columns: str = COLUMNS, deletes: str = "", target: str = ""
 ) -> Pipeline:
-    path = folder / "sales.yaml"
-    path.write_text(PIPELINE.format(key=key, columns=columns, deletes=deletes, target=target and f", {target}"))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, key=key, columns=columns, deletes=deletes, target=target and f", {target}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,7 +457,7 @@ def test_a_remerge_makes_the_partitions_that_its_rows_move_to(session: Session, 
     made = f"partitions: {{by: {by}, every: month, ahead: 1}}{target}"
     committed(session, written(tmp_path, target=made), [in_march(0, 1), in_march(1, 2)])
     assert "sales_p202601" not in partitions(session)
-    path = tmp_path / "sales.yaml"
+    path = tmp_path / "pipeline.yaml"
     path.write_text(path.read_text().replace("publish_at: $.at", "publish_at: kafka_timestamp"))
     with transaction(session) as cursor:
         assert restate(cursor, parse_pipeline(path), Origin("test"), "one clock") == 2
@@ -476,7 +475,7 @@ def test_a_remerge_without_target_partitions_names_the_partition_that_is_missing
         "CREATE TABLE public.sales_march PARTITION OF public.sales FOR VALUES FROM ('2026-03-01') TO (MAXVALUE)",
     )
     committed(session, pipeline, [in_march(0, 1)])
-    path = tmp_path / "sales.yaml"
+    path = tmp_path / "pipeline.yaml"
     path.write_text(path.read_text().replace("publish_at: $.at", "publish_at: kafka_timestamp"))
     said = r"has no partition for a row that Kafka's timestamp orders \(.*\); nothing was changed; create it, or let"
     with pytest.raises(TargetMismatch, match=said), transaction(session) as cursor:

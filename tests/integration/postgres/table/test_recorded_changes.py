@@ -17,8 +17,9 @@ from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
-from offset_ledger.postgres.ledger.database import Session, rows, transaction
-from tests.fixtures.raw import Raw, commit_raw
+from offset_ledger.postgres.ledger.database import Session, rows
+from tests.fixtures.raw import Raw, commit_raw, recorded
+from tests.fixtures.tables import do
 from tests.paths import ROOT
 
 RECORDED = ROOT / "tests" / "fixtures" / "recorded"
@@ -58,15 +59,6 @@ def pipeline_of(folder: Path, source: str) -> Pipeline:
     path = folder / "customers.yaml"
     path.write_text(PIPELINE.format(more=MORE[source]))
     return parse_pipeline(path)
-
-
-def recorded(file: str) -> list[Raw]:
-    """The records of a recording, as a topic of one partition has them."""
-    lines = map(json.loads, (RECORDED / f"{file}.jsonl").read_text().splitlines())
-    return [
-        Raw(0, n, *(each[name] if each[name] is None else each[name].encode() for name in ("value", "key")))
-        for n, each in enumerate(lines)
-    ]
 
 
 def rows_of_source(source: str) -> set[tuple[Any, ...]]:
@@ -153,9 +145,11 @@ def test_the_wrapper_of_the_converter_changes_nothing(session: Session, tmp_path
     for records in ([plain[n] for n in lines[:-1]], wrapped[:-1]):
         commit_raw(session, pipeline, [Raw(0, n, each.value, each.key) for n, each in enumerate(records)])
         found.append(rows_there(session))
-        with transaction(session) as cursor:
-            cursor.execute("DROP TABLE public.customers; DROP TABLE offset_ledger_rows.customers")
-            cursor.execute("SELECT tests.empty_ledger()")
+        do(
+            session,
+            "DROP TABLE public.customers; DROP TABLE offset_ledger_rows.customers",
+            "SELECT tests.empty_ledger()",
+        )
     assert found[0] == found[1] != set()
     with pytest.raises(BatchRejected, match="TRUNCATE"):
         commit_raw(session, pipeline, wrapped[-1:])

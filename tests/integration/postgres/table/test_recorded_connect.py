@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,8 @@ from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.source import Source
 from offset_ledger.postgres.ledger.database import Session, rows
 from offset_ledger.postgres.table.infer import Sample, SampledRecord
-from tests.fixtures.raw import Raw, commit_raw
+from tests.fixtures.raw import Raw, commit_raw, recorded
 from tests.fixtures.staged import NOON
-from tests.paths import ROOT
-
-RECORDED = ROOT / "tests" / "fixtures" / "recorded"
-
-
-def recorded(file: str) -> list[Raw]:
-    lines = map(json.loads, (RECORDED / f"{file}.jsonl").read_text().splitlines())
-    of_topic = [each for each in lines if not each["topic"].endswith(".message")]
-    return [
-        Raw(0, n, *(each[name] if each[name] is None else each[name].encode() for name in ("value", "key")))
-        for n, each in enumerate(of_topic)
-    ]
 
 
 def loaded(session: Session, folder: Path, table: str, records: list[Raw]) -> tuple[str, list[dict[str, Any]]]:
@@ -51,7 +38,7 @@ def loaded(session: Session, folder: Path, table: str, records: list[Raw]) -> tu
 
 
 def test_rows_in_the_wrapper_of_a_plain_source_are_exact(session: Session, tmp_path: Path) -> None:
-    text, stored = loaded(session, tmp_path, "orders", recorded("connect/rows_wrapped"))
+    text, stored = loaded(session, tmp_path, "orders", recorded("connect/rows_wrapped", "shop.orders"))
     for line in (
         "id: {type: bigint, key: $.payload.id}",
         "tiny: {type: smallint, path: $.payload.tiny}",
@@ -78,8 +65,8 @@ def test_rows_in_the_wrapper_of_a_plain_source_are_exact(session: Session, tmp_p
 
 @pytest.mark.parametrize("file", ["rewritten_wrapped", "tombstones_wrapped", "rewritten", "tombstones"])
 def test_unwrapped_events_give_the_table_that_the_events_give(session: Session, tmp_path: Path, file: str) -> None:
-    _, expected = loaded(session, tmp_path, "events", recorded("postgresql_wrapped")[:-1])
-    text, stored = loaded(session, tmp_path, "unwrapped", recorded(f"connect/{file}"))
+    _, expected = loaded(session, tmp_path, "events", recorded("postgresql_wrapped", "shop.public.customers")[:-1])
+    text, stored = loaded(session, tmp_path, "unwrapped", recorded(f"connect/{file}", "shop.public.customers"))
     assert "  publish_at: log\n" in text
     assert "  bookkeeping: beside\n" in text
     assert '  unavailable: "__debezium_unavailable_value"\n' in text

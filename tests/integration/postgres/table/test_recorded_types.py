@@ -13,20 +13,8 @@ from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows
 from tests.fixtures.debezium import event
-from tests.fixtures.raw import Raw, commit_raw
-from tests.paths import ROOT
-
-RECORDED = ROOT / "tests" / "fixtures" / "recorded" / "types"
-
-
-def recorded(file: str, topic: str) -> list[Raw]:
-    """The records of a recorded topic."""
-    lines = [json.loads(line) for line in (RECORDED / f"{file}.jsonl").read_text().splitlines()]
-    of_topic = [each for each in lines if each["topic"] == topic]
-    return [
-        Raw(0, n, *(each[name] if each[name] is None else each[name].encode() for name in ("value", "key")))
-        for n, each in enumerate(of_topic)
-    ]
+from tests.fixtures.raw import Raw, commit_raw, recorded
+from tests.fixtures.suites import entry, write_suite
 
 
 def pipeline_of(
@@ -80,7 +68,7 @@ LARGE = {
 def test_large_values_stay_where_an_update_did_not_send_them(session: Session, tmp_path: Path, mode: str) -> None:
     more = {"nm": "{type: numeric, nullable: true, absent: keep, coerce: true}"} if mode == "string" else {}
     pipeline = pipeline_of(tmp_path, LARGE | more)
-    records = recorded(f"postgres_{mode}", "pg.public.toast")
+    records = recorded(f"types/postgres_{mode}", "pg.public.toast")
     update = next(n for n, each in enumerate(records) if json.loads(each.value or b"{}")["op"] == "u")
     assert commit_raw(session, pipeline, records[: update + 1]).total.quarantined == 0
     numbers = list(range(1, 2001))
@@ -172,7 +160,7 @@ FAR = {
 
 
 def test_what_no_calendar_and_no_number_has_is_loaded_as_postgres_holds_it(session: Session, tmp_path: Path) -> None:
-    commit_raw(session, pipeline_of(tmp_path, FAR), recorded("postgres_string", "pg.public.special"))
+    commit_raw(session, pipeline_of(tmp_path, FAR), recorded("types/postgres_string", "pg.public.special"))
     endless = ["infinity", "infinity", "-1 days +02:03:04", "-infinity", "0044-03-15 12:00:00+00 BC"]
     endless += ["294276-12-31 23:59:59+00", "24:00:00", "5874897-12-31"]
     usual = ["2026-01-01 00:00:00+00", "1582-10-10 00:00:00+00", "9999-12-31 23:59:59.999999+00", "00:00:00"]
@@ -187,7 +175,7 @@ def test_what_no_calendar_and_no_number_has_is_loaded_as_postgres_holds_it(sessi
 def test_a_suite_sees_them_too(session: Session, tmp_path: Path) -> None:
     names = [name for name in FAR if name != "iv"]
     expectations = [
-        {"type": each, "kwargs": {"column": name} | kwargs, "meta": {"action": "warn"}}
+        entry(each, "warn", column=name, **kwargs)
         for name in names
         for each, kwargs in (
             ("expect_column_values_to_be_unique", {}),
@@ -196,11 +184,9 @@ def test_a_suite_sees_them_too(session: Session, tmp_path: Path) -> None:
         )
         if each != "expect_column_max_to_be_between" or name[0] == "n"
     ]
-    (tmp_path / "expectations").mkdir()
-    document = {"name": "types", "expectations": expectations}
-    (tmp_path / "expectations" / "types.json").write_text(json.dumps(document))
+    write_suite(tmp_path, *expectations, name="types")
     pipeline = pipeline_of(tmp_path, FAR, suite="types")
-    done = commit_raw(session, pipeline, recorded("postgres_string", "pg.public.special"))
+    done = commit_raw(session, pipeline, recorded("types/postgres_string", "pg.public.special"))
     assert (done.total.inserted, done.total.quarantined) == (3, 0)
     (verdict,) = rows(session, "SELECT verdict->'findings' FROM offset_ledger.batch")
     unexpected = {each["columns"][0] for each in verdict[0] if not each["success"]}
@@ -223,7 +209,7 @@ def test_what_the_source_has_garbled_or_the_file_does_not_expect_is_refused(
 ) -> None:
     name, _, declared = column.partition(": ")
     pipeline = pipeline_of(tmp_path, {name: declared}, share=1)
-    commit_raw(session, pipeline, recorded("postgres_string", "pg.public.special"))
+    commit_raw(session, pipeline, recorded("types/postgres_string", "pg.public.special"))
     assert quarantined(session) == codes
 
 
@@ -238,7 +224,7 @@ def test_numeric_has_nan_and_without_a_precision_infinities(session: Session, tm
         if '"' in declared
         else '{type: "numeric[]", nullable: true}'
     )
-    records = recorded("postgres_string", "pg.public.nan")
+    records = recorded("types/postgres_string", "pg.public.nan")
     sent = [json.loads(each.value or b"")["after"]["n"] for each in records]
     assert sent == ["1.5", "NAN", "1.50", "POSITIVE_INFINITY"]
     values = [event("c", None, {"id": n, "n": n_}) for n, n_ in enumerate(sent)]
@@ -279,7 +265,7 @@ def test_decimals_of_the_precise_mode_have_their_scale_in_the_record_or_in_the_f
     session: Session, tmp_path: Path
 ) -> None:
     pipeline = pipeline_of(tmp_path, PRECISE)
-    first, *more = [each for each in recorded("postgres_precise", "pg.public.odd") if each.value]
+    first, *more = [each for each in recorded("types/postgres_precise", "pg.public.odd") if each.value]
     commit_raw(session, pipeline, [first])
     arrays = "{1.5,2.25}", "{1.50,2.25}"
     length = "10303:05:06.789"  # of 1 year 2 mons 3 days 04:05:06.789: months are average ones
@@ -294,7 +280,7 @@ def test_decimals_of_the_precise_mode_have_their_scale_in_the_record_or_in_the_f
 def test_a_bigint_unsigned_is_wrapped_in_keys_and_values(session: Session, tmp_path: Path) -> None:
     unsigned = '{type: "numeric(20,0)", nullable: true, encoding: unsigned}'
     pipeline = pipeline_of(tmp_path, {"bu": unsigned}, 'id: {type: "numeric(20,0)", key: $.id, encoding: unsigned}')
-    commit_raw(session, pipeline, recorded("mariadb_string", "my.m.odd"))
+    commit_raw(session, pipeline, recorded("types/mariadb_string", "my.m.odd"))
     assert table(session, "id::text, bu::text") == [
         *(("1", None), ("18446744073709551615", "18446744073709551615")),
         *(("2", None), ("5", None), ("6", None)),

@@ -14,13 +14,13 @@ import pytest
 
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows, transaction
 from offset_ledger.steps.run.ingest import run_batch
 from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.tables import pipeline_of
 
 pytestmark = [pytest.mark.minutes(1), pytest.mark.timeout(1800)]
 
@@ -56,10 +56,8 @@ class Shape:
 
     def pipeline(self, folder: Path, wide: bool) -> Pipeline:
         """The pipeline, whose first version refuses a state of ten characters."""
-        path = folder / "customers.yaml"
         state, note = ("text" if wide else "varchar(9)"), (", absent: keep" if self.keeps else "")
-        path.write_text(PIPELINE.format(key=self.key, target=self.target, state=state, note=note))
-        return parse_pipeline(path)
+        return pipeline_of(folder, PIPELINE, key=self.key, target=self.target, state=state, note=note)
 
 
 SHAPES = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,13 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.repair.verify import verify
-from offset_ledger.operations.repair.verify_against_topic import compare_with_topic
 from offset_ledger.outside.producer.record import Record
-from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Pipeline
 from offset_ledger.postgres.ledger.database import Session, rows
 from tests.fixtures.raw import Raw, commit_raw
-from tests.fixtures.servers import Servers
 from tests.fixtures.staged import NOON
+from tests.fixtures.tables import do, pipeline_of
 from tests.fixtures.topic_bench import TopicBench
-from tests.integration.postgres.table.test_beside import do
 
 PIPELINE = """
 pipeline: staff
@@ -42,9 +39,7 @@ Person = Mapping[str, Any]
 
 
 def written(folder: Path, group: str = "", bookkeeping: str = "beside", more: str = "") -> Pipeline:
-    path = folder / "staff.yaml"
-    path.write_text(PIPELINE.format(group=group, bookkeeping=bookkeeping, more=more))
-    return parse_pipeline(path)
+    return pipeline_of(folder, PIPELINE, group=group, bookkeeping=bookkeeping, more=more)
 
 
 def record(offset: int, id: int, given: Person | None, seconds: int | None = None) -> Raw:
@@ -115,20 +110,16 @@ stage: {{engine: process}}
 """
 
 
-def test_the_topic_agrees_with_rows_that_skip_existing_left(
-    servers: Servers, topic_name: Callable[[], str], tmp_path: Path
-) -> None:
+def test_the_topic_agrees_with_rows_that_skip_existing_left(bench: Bench) -> None:
     def order(moment: int, id: bytes, state: str | None) -> Record:
         return Record(id, json.dumps({"state": state}).encode() if state else None, (), moment, 0)
 
-    with Bench.open(servers, topic_name(), tmp_path, 1, {"retention.ms": "-1"}) as bench:
-        do(bench.session, "CREATE TABLE public.orders (id text PRIMARY KEY, state text NOT NULL)")
-        do(bench.session, "INSERT INTO public.orders VALUES ('a', 'before'), ('b', 'before'), ('c', 'before')")
-        bench.publish(order(1, b"a", "kafka"), order(2, b"b", None), order(3, b"d", "kafka"), order(4, b"a", "later"))
-        bench.ingest()
-        assert set(bench.rows("id, state")) == {("a", "before"), ("b", "before"), ("c", "before"), ("d", "kafka")}
-        assert verify(bench.pipeline)[0] == []
-        assert compare_with_topic(bench.pipeline).violations == ()
+    bench.execute("CREATE TABLE public.orders (id text PRIMARY KEY, state text NOT NULL)")
+    bench.execute("INSERT INTO public.orders VALUES ('a', 'before'), ('b', 'before'), ('c', 'before')")
+    bench.publish(order(1, b"a", "kafka"), order(2, b"b", None), order(3, b"d", "kafka"), order(4, b"a", "later"))
+    bench.ingest()
+    assert set(bench.rows("id, state")) == {("a", "before"), ("b", "before"), ("c", "before"), ("d", "kafka")}
+    bench.agree()
 
 
 # -- copies of the bookkeeping ---------------------------------------------------------------------------------
@@ -177,6 +168,15 @@ def test_the_batch_of_a_row_may_be_copied(session: Session, tmp_path: Path, name
     expected = {(1, None, "Ada", filled.batch.batch_id, NOON), (2, 1, "Eva", second, NOON + timedelta(seconds=2))}
     assert staff(session, "id, manager, name, batch, at") == expected
     assert verify(pipeline)[0] == []
+
+
+def test_a_copy_that_leaves_the_file_has_nothing_of_an_earlier_record(session: Session, tmp_path: Path) -> None:
+    do(session, TABLE)
+    commit_raw(session, written(tmp_path, "", "{publish_at: at, _batch_id: batch}"), [record(0, 1, {"name": "Ada"})])
+    commit_raw(session, written(tmp_path, "", "beside"), [record(1, 1, {"name": "Bea"})])
+    assert staff(session, "name, at, batch") == {("Bea", None, None)}
+    again = commit_raw(session, written(tmp_path, "", "{_batch_id: batch}"), [record(2, 1, {"name": "Eva"})])
+    assert staff(session, "name, at, batch") == {("Eva", None, again.batch.batch_id)}
 
 
 # -- a table that refers to itself -----------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from offset_ledger_kit.cli.main import main
 from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, planned, staged, validated
+from tests.fixtures.tables import do
 
 BOTH = pytest.mark.parametrize("how", [Merge.NEWEST_WINS, Merge.SKIP_EXISTING])
 
@@ -46,12 +47,6 @@ def run(
     validated(session, tables)
     commit(pipeline, batch_id, ME)
     return batch_id
-
-
-def do(session: Session, *statements: str) -> None:
-    with transaction(session) as cursor:
-        for statement in statements:
-            cursor.execute(statement)
 
 
 def rows(session: Session, query: str) -> list[tuple[object, ...]]:

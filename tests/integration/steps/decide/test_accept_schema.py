@@ -79,7 +79,7 @@ def test_what_no_column_fits_is_asked_and_an_approval_leaves_the_columns_as_they
         ("changed_schema", "reject", "later"),
         ("changed_schema", "approve", "known"),
     ]
-    bench.clean()
+    bench.agree()
 
 
 def test_an_accepted_difference_is_not_asked_about_again(bench: Bench) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -16,10 +14,9 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.outside.producer.record import Record
 from offset_ledger.postgres.ledger.database import rows
-from offset_ledger.steps.decide.losses import loss_question
+from offset_ledger.steps.decide.answers import loss_question
 from offset_ledger_kit.cli.main import main
 from tests.fixtures.compaction import NEVER, OFTEN, WEEK, CompactedTopic
-from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench
 
 ME = Origin("test")
@@ -51,6 +48,7 @@ class Bench(TopicBench):
     """A topic of one partition that is compacted at once, and a pipeline that deletes by tombstones."""
 
     TEMPLATE = PIPELINE
+    CONFIGS = MappingProxyType(OFTEN | NEVER | {"delete.retention.ms": WEEK})
     DEFAULTS = MappingProxyType(
         {"on_expired": "earliest_after_approval", "transactional": "false", "compacted": "false"}
     )
@@ -79,12 +77,6 @@ class Bench(TopicBench):
     @property
     def _compacted(self) -> CompactedTopic:
         return CompactedTopic(self.servers.bootstrap, self.topic)
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 1, OFTEN | NEVER | {"delete.retention.ms": WEEK}) as made:
-        yield made
 
 
 def test_a_topic_that_was_compacted_once_continues_when_the_pipeline_file_says_so(bench: Bench) -> None:

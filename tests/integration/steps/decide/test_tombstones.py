@@ -14,14 +14,11 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewPartitions
 
 from offset_ledger.errors import ConfigurationError, StateConflict, TombstonesMayBeGone
-from offset_ledger.model.batch import Attempt, Batch
-from offset_ledger.model.engine import EngineChoice
-from offset_ledger.model.log_checks import Boundary
+from offset_ledger.model.batch import Attempt, Batch, EngineChoice
 from offset_ledger.model.questions import QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
+from offset_ledger.model.snapshot import Boundary, PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.model.tombstones import ReadDelay, late_ranges
 from offset_ledger.operations.audit.finding import Severity
 from offset_ledger.operations.audit.run import audit_pipeline
 from offset_ledger.operations.status.status import status
@@ -34,16 +31,16 @@ from offset_ledger.postgres.ledger.database import Cursor, Session, connect, row
 from offset_ledger.postgres.ledger.staging import StagingTables
 from offset_ledger.steps.commit.step import commit
 from offset_ledger.steps.decide import tombstones
-from offset_ledger.steps.decide.answers import answer_question, record_question
-from offset_ledger.steps.decide.losses import loss_question, skip_lost
+from offset_ledger.steps.decide.answers import answer_question, loss_question, record_question, skip_lost
 from offset_ledger.steps.decide.tombstones import approve_tombstones
 from offset_ledger.steps.plan.step import plan
-from offset_ledger.steps.stage.claim import TombstoneRetention, tombstone_retention
+from offset_ledger.steps.stage.claim import TombstoneRetention, late_ranges, tombstone_retention
 from offset_ledger.steps.stage.step import StagedBatch, next_stage
 from offset_ledger_kit.publishing.topics import create_topic
 from tests.examples import examples
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, a_snapshot, planned, staged, validated
+from tests.fixtures.tables import do
 
 HOUR = timedelta(hours=1)
 DAY = TombstoneRetention(24 * HOUR)
@@ -212,8 +209,7 @@ def test_a_pipeline_without_deletes_keeps_no_snapshots_and_only_head_batches_are
 def test_the_shortest_time_that_plans_saw_counts_and_not_what_was_raised_since(bench: Bench) -> None:
     bench.publish(3)
     bench.through()
-    with transaction(bench.session) as cursor:
-        cursor.execute("UPDATE offset_ledger.topic_look SET delete_retention_ms = 3600000")
+    do(bench.session, "UPDATE offset_ledger.topic_look SET delete_retention_ms = 3600000")
     bench.hours_ago(2)
     bench.publish(3)
     batch = bench.plan()
@@ -423,7 +419,7 @@ class Cleaned:
         found = [o for o in range(offsets.from_offset, offsets.until_offset) if o not in self.gone]
         query = "SELECT offset_ledger.not_compacted_before('orders', 'topic-1', 0, %s)"
         self.db.execute(query, [offsets.from_offset])
-        wait = ReadDelay(self.at() - self.db.one()[0], timedelta(hours=KEPT_HOURS))
+        wait = (self.at() - self.db.one()[0], timedelta(hours=KEPT_HOURS))
         self.late = self.late or bool(late_ranges([offsets], {0: offsets.width - len(found)}, {0: wait}))
         for key, tombstone in (self.written[o] for o in found):
             (self.table.discard if tombstone else self.table.add)(key)

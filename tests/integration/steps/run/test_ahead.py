@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +27,7 @@ from offset_ledger.outside.producer.record import Record
 from offset_ledger.postgres.ledger.database import connect, rows, transaction
 from offset_ledger.postgres.ledger.decisions import decide
 from offset_ledger.steps.commit.step import commit
-from offset_ledger.steps.decide.losses import skip_lost
+from offset_ledger.steps.decide.answers import skip_lost
 from offset_ledger.steps.plan.step import PlannedBatch, plan, plan_ahead
 from offset_ledger.steps.run.ingest import ingest
 from offset_ledger.steps.run.requests import preview
@@ -35,7 +35,7 @@ from offset_ledger.steps.stage.step import stage
 from offset_ledger.steps.validate.step import validate
 from tests.dags.fresh import answer_of
 from tests.fixtures.engines import BY_PROCESS
-from tests.fixtures.servers import Servers
+from tests.fixtures.tables import do
 from tests.fixtures.topic_bench import TopicBench
 from tests.witness.replay import witness
 
@@ -60,6 +60,7 @@ quality: {{max_quarantined_share: {share}}}
 limits: {{records_per_batch: 4, records_per_slice: 1}}
 stage: {{engine: process}}
 """
+    PARTITIONS = 2
     DEFAULTS = MappingProxyType({"share": 1})
 
     def send(self, first: int, end: int, value: bytes = GOOD) -> None:
@@ -97,12 +98,6 @@ stage: {{engine: process}}
         command = [sys.executable, "-m", "offset_ledger_kit.cli", "ingest", str(self.path), "--until-drained", *options]
         where: dict[str, Any] = {"cwd": self.folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(command, env={**os.environ, **environment}, text=True, **where)
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 2, {"retention.ms": "-1"}) as made:
-        yield made
 
 
 # -- one ahead ---------------------------------------------------------------------------------------------------------
@@ -232,8 +227,7 @@ def test_it_goes_when_the_one_before_it_has_to_be_staged_again(bench: Bench) -> 
     bench.send(0, 8)
     bench.staged()
     bench.staged(plan_ahead)
-    with transaction(bench.session) as cursor:  # as a crash of Postgres leaves them
-        cursor.execute("TRUNCATE offset_ledger_staging.b1_e1, offset_ledger_staging.b2_e1")
+    do(bench.session, "TRUNCATE offset_ledger_staging.b1_e1, offset_ledger_staging.b2_e1")
     bench.ingest()
     assert bench.batches()[:2] == [(1, "committed", 2, None), (2, "abandoned", 1, None)]
     assert bench.why(2) == "batch 1 before it is staged again"
@@ -244,8 +238,7 @@ def test_it_goes_with_one_whose_records_are_lost(bench: Bench) -> None:
     bench.send(0, 8)
     bench.staged()
     bench.staged(plan_ahead)
-    with transaction(bench.session) as cursor:
-        cursor.execute("TRUNCATE offset_ledger_staging.b1_e1")
+    bench.execute("TRUNCATE offset_ledger_staging.b1_e1")
     bench.delete_below(0, 3)
     skip_lost(bench.pipeline, ME, "a test")
     assert bench.batches()[:2] == [(1, "abandoned", 1, None), (2, "abandoned", 1, None)]

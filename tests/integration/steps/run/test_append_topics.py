@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -33,7 +32,6 @@ from offset_ledger.steps.run.ingest import ingest, run_batch
 from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
 from offset_ledger.steps.run.requests import plan_request
 from offset_ledger_kit.publishing.topics import create_topic, delete_topic
-from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
 
 pytestmark = pytest.mark.minutes(1)
@@ -58,6 +56,7 @@ class Bench(TopicBench):
     """A topic of two partitions whose records are appended."""
 
     TEMPLATE = PIPELINE
+    PARTITIONS = 2
     DEFAULTS = MappingProxyType({"source": "topic", "n": "text", "target": ""})
 
     def places(self) -> list[tuple[Any, ...]]:
@@ -69,12 +68,6 @@ class Bench(TopicBench):
     def replay(self, *ranges: OffsetRange) -> Dispositions:
         done = run_batch(self.pipeline, plan_replay(self.pipeline, ranges, ME), ME, quiet)
         return done.committed.total
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 2, KEEP) as made:
-        yield made
 
 
 def at(partition: int, n: str, **more: Any) -> Record:

@@ -28,14 +28,9 @@ from tests.fixtures.batches_with_suite import a_pipeline_with, stage_rows
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers, new_database
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, validated
+from tests.fixtures.tables import do
 
 ANN = Origin("ann")
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
 
 
 @pytest.fixture
@@ -98,8 +93,7 @@ def test_a_table_continues_under_another_name_only_if_it_was_renamed(session: Se
     other = replace(pipeline, target=Target("postgres_default", "public", "order_lines"))
     with pytest.raises(TargetMismatch, match="committed rows are in table public"):
         ready(session, other, "b", 1)
-    with transaction(session) as cursor:
-        cursor.execute("ALTER TABLE public.orders RENAME TO order_lines")
+    do(session, "ALTER TABLE public.orders RENAME TO order_lines")
     with pytest.raises(TargetMismatch, match=r"table public\.orders does not exist"):
         ready(session, pipeline, "b", 1)
     commit(other, ready(session, other, "b", 1), ME)

@@ -29,6 +29,7 @@ from offset_ledger_kit.sandbox.connect import CONVERTER, Connect
 from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.connect import a_connect, a_source
 from tests.fixtures.servers import Servers, execute
+from tests.fixtures.tables import do
 from tests.fixtures.topic_bench import quiet
 from tests.fixtures.topic_reader import read
 from tests.paths import ROOT
@@ -478,8 +479,7 @@ CREATE TABLE public.odd (
 
 
 def test_each_type_in_a_table_that_has_the_types_of_the_source(odd: Mirror) -> None:
-    with transaction(odd.target) as cursor:
-        cursor.execute(TYPED)
+    do(odd.target, TYPED)
     ingested(proposed("text.types.odd", "odd"))
     theirs = ARRIVES | TEXT
     columns = {name: (theirs.get(name, name), name) for name in names_of(odd.target, "public.odd")}

@@ -7,10 +7,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -37,7 +35,7 @@ from offset_ledger.outside.producer.record import Record
 from offset_ledger.postgres.ledger.database import rows
 from offset_ledger.postgres.ledger.decisions import decide
 from offset_ledger.steps.commit.step import commit
-from offset_ledger.steps.decide.losses import skip_lost
+from offset_ledger.steps.decide.answers import skip_lost
 from offset_ledger.steps.plan.step import plan, plan_replay
 from offset_ledger.steps.run.ingest import run_batch
 from offset_ledger.steps.run.redrive import parse_choice, plan_redrive
@@ -45,8 +43,8 @@ from offset_ledger.steps.stage.step import stage
 from offset_ledger_kit.cli.main import main
 from offset_ledger_kit.publishing.topics import create_topic, delete_topic
 from tests.fixtures.engines import BY_PROCESS
-from tests.fixtures.servers import Servers
 from tests.fixtures.spark import ENGINES, chosen
+from tests.fixtures.suites import in_set, write_suite
 from tests.fixtures.topic_bench import TopicBench, quiet
 
 ME = Origin("test")
@@ -81,6 +79,7 @@ class Bench(TopicBench):
     """A topic of two partitions, and a pipeline with a limit and a gate."""
 
     TEMPLATE = PIPELINE
+    PARTITIONS = 2
     DEFAULTS = MappingProxyType(
         {
             "start": "earliest",
@@ -104,12 +103,9 @@ class Bench(TopicBench):
 
 
 @pytest.fixture
-def bench(
-    servers: Servers, topic_name: Callable[[], str], tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 2, KEEP) as made:
-        made.settings["engine"] = chosen(request)
-        yield made
+def bench(bench: Bench, request: pytest.FixtureRequest) -> Bench:
+    bench.settings["engine"] = chosen(request)
+    return bench
 
 
 IN_BOTH = pytest.mark.parametrize("bench", ENGINES, indirect=True)
@@ -364,23 +360,8 @@ def test_records_deleted_under_the_cursor_are_named_and_not_skipped(bench: Bench
     assert verify(bench.pipeline)[0] == []
 
 
-SUITE = {
-    "name": "orders",
-    "expectations": [
-        {
-            "type": "expect_column_values_to_be_in_set",
-            "kwargs": {"column": "state", "value_set": ["new", "paid"]},
-            "meta": {"action": "reject"},
-        }
-    ],
-    "meta": {"great_expectations_version": "1.24.1"},
-}
-
-
 def test_a_failed_gate_rejects_the_batch_and_a_person_decides(bench: Bench) -> None:
-    folder = bench.folder / "expectations"
-    folder.mkdir()
-    (folder / "orders.json").write_text(json.dumps(SUITE))
+    write_suite(bench.folder, in_set("reject", "state", "new", "paid"))
     bench.settings["suite"] = ", suite: orders"
     bench.publish(at(0, order("a", 1)), at(0, order("b", 1, "broken")))
     with pytest.raises(BatchRejected, match="1 of 2 rows fail"):
@@ -396,8 +377,7 @@ def test_a_failed_gate_rejects_the_batch_and_a_person_decides(bench: Bench) -> N
 
 @pytest.mark.full
 def test_great_expectations_is_imported_for_rows_to_validate_and_pyarrow_for_records(bench: Bench) -> None:
-    (bench.folder / "expectations").mkdir()
-    (bench.folder / "expectations" / "orders.json").write_text(json.dumps(SUITE))
+    write_suite(bench.folder, in_set("reject", "state", "new", "paid"))
     bench.settings["suite"] = ", suite: orders"
     modules, code = [], "import sys; from offset_ledger_kit.cli.main import main; main(sys.argv[1:]); "
     code += "print(*sorted({'great_expectations', 'numpy', 'pyarrow'} & sys.modules.keys()))"

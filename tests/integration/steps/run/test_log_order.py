@@ -5,8 +5,6 @@ the way there from another order.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +20,6 @@ from offset_ledger.steps.decide.accept_topic import accept_topic
 from offset_ledger.steps.plan.topics import find_pipelines
 from offset_ledger.steps.run.remerge import replay_parts, restate_rows
 from offset_ledger_kit.publishing.topics import create_topic, delete_topic
-from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
 
 ME = Origin("test")
@@ -52,6 +49,7 @@ class Bench(TopicBench):
     """A topic of two partitions that the log orders."""
 
     TEMPLATE = PIPELINE
+    PARTITIONS = 2
     DEFAULTS = MappingProxyType(
         {"source": "topic", "order": "log", "deletes": "tombstone: delete", "note": "", "target": ""}
     )
@@ -65,12 +63,6 @@ class Bench(TopicBench):
         with transaction(self.session) as cursor:
             cursor.execute(f"SELECT event_id, state, note FROM public.orders{where} ORDER BY 1")
             return [tuple(row) for row in cursor.fetchall()]
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 2, KEEP) as made:
-        yield made
 
 
 @IN_SHAPES

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -24,11 +22,9 @@ from offset_ledger.postgres.ledger.decisions import decide
 from offset_ledger.steps.plan.step import plan
 from offset_ledger.steps.run.remerge import restate_rows
 from offset_ledger_kit.cli.main import main
-from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
 from tests.fixtures.topic_bench import TopicBench
 
-KEEP = {"retention.ms": "-1"}
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: {topic}}}
@@ -74,6 +70,7 @@ class Bench(TopicBench):
     """A topic with records of two clocks, and a table that an earlier version has filled from it."""
 
     TEMPLATE = PIPELINE
+    PARTITIONS = 2
     DEFAULTS = MappingProxyType({"publish_at": "kafka_timestamp"})
 
     @property
@@ -105,12 +102,11 @@ class Bench(TopicBench):
 
 
 @pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 2, KEEP) as made:
-        made.publish(*GONE, *AHEAD, *AGAIN, *PLAIN)
-        made.ingest(pipeline=made.before)
-        made.remember(None)
-        yield made
+def bench(bench: Bench) -> Bench:
+    bench.publish(*GONE, *AHEAD, *AGAIN, *PLAIN)
+    bench.ingest(pipeline=bench.before)
+    bench.remember(None)
+    return bench
 
 
 def test_after_a_remerge_the_newest_by_one_clock_wins(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

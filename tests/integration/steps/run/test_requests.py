@@ -31,8 +31,7 @@ from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.postgres.ledger import decisions
 from offset_ledger.postgres.ledger.database import rows, transaction
 from offset_ledger.steps.decide.accept_topic import accept_topic
-from offset_ledger.steps.decide.answers import answer_question
-from offset_ledger.steps.decide.losses import loss_question, skip_lost
+from offset_ledger.steps.decide.answers import answer_question, loss_question, skip_lost
 from offset_ledger.steps.plan.step import plan
 from offset_ledger.steps.report.consumer_group import mirror
 from offset_ledger.steps.run.ingest import run_batch

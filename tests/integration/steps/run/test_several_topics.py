@@ -52,8 +52,7 @@ from offset_ledger.postgres.ledger.pipelines import read_retirement
 from offset_ledger.postgres.ledger.redrive import RedriveChoice
 from offset_ledger.steps.commit.step import commit
 from offset_ledger.steps.decide.accept_topic import accept_table, accept_topic
-from offset_ledger.steps.decide.answers import answer_question, record_question
-from offset_ledger.steps.decide.losses import loss_question
+from offset_ledger.steps.decide.answers import answer_question, loss_question, record_question
 from offset_ledger.steps.plan.step import plan, plan_replay
 from offset_ledger.steps.plan.topics import find_pipelines, known_pipelines, with_backlog
 from offset_ledger.steps.run.ingest import ingest, run_batch

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from offset_ledger.postgres.ledger.database import connect, rows
 from offset_ledger.steps.plan.step import plan
 from offset_ledger.steps.stage.claim import claim
 from tests.dags.fresh import answer_of
-from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench
 
 pytestmark = pytest.mark.minutes(1)
@@ -81,10 +80,9 @@ class Bench(TopicBench):
 
 
 @pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 1, {"retention.ms": "-1"}) as made:
-        made.publish(*[Record(None, VALUE % n) for n in range(5)])
-        yield made
+def bench(bench: Bench) -> Bench:
+    bench.publish(*[Record(None, VALUE % n) for n in range(5)])
+    return bench
 
 
 def test_a_run_that_is_alive_is_named_and_left_alone_until_somebody_takes_over(bench: Bench) -> None:

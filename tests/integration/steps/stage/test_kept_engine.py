@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from offset_ledger.model.batch import Origin
-from offset_ledger.model.engine import FROM_QUARANTINE, Engine, EngineChoice
+from offset_ledger.model.batch import FROM_QUARANTINE, Engine, EngineChoice, Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.outside.producer.record import Record
 from offset_ledger.postgres.ledger import batches
@@ -45,12 +42,6 @@ class Bench(TopicBench):
 
     TEMPLATE = PIPELINE
     DEFAULTS = MappingProxyType({"below": 3})
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 1, {"retention.ms": "-1"}) as made:
-        yield made
 
 
 def order(event_id: str) -> Record:

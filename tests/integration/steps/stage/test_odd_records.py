@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +18,7 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.model.moments import moment
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.check.decode_sample import Choice, decode_sample
-from offset_ledger.operations.repair.verify import explain_gaps, verify
+from offset_ledger.operations.repair.verify import explain_gaps
 from offset_ledger.operations.repair.verify_against_topic import compare_with_topic
 from offset_ledger.outside.kafka import records
 from offset_ledger.outside.kafka.bulk_reader import bulk_reader
@@ -46,7 +45,6 @@ from tests.fixtures.odd_records import (
     send_transactions,
     send_unchecked,
 )
-from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
 
 ME = Origin("test")
@@ -69,6 +67,8 @@ record:
 target: {{connection: postgres_default, table: public.{name}}}
 quality: {{max_quarantined_share: 1.0}}
 """
+    PARTITIONS = 3
+    CONFIGS = EVERY_TIMESTAMP
     DEFAULTS = MappingProxyType({"name": "orders", "publish_at": "$.at"})
 
     def send(self, *records: Record, **settings: Any) -> None:
@@ -86,16 +86,8 @@ quality: {{max_quarantined_share: 1.0}}
 
     def check_readers_go_on(self) -> None:
         """Each of those that read the topic again says the same as staging did."""
-        assert verify(self.pipeline)[0] == []
+        self.check()
         assert explain_gaps(self.pipeline).violations == ()
-        compared = compare_with_topic(self.pipeline)
-        assert (compared.violations, compared.notes) == ((), ())
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 3, EVERY_TIMESTAMP) as made:
-        yield made
 
 
 @pytest.fixture(params=["librdkafka", "kafka-python"])

@@ -16,7 +16,6 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.writer_schema import SchemaLanguage
 from offset_ledger.operations.check.diff import diff
-from offset_ledger.operations.repair.verify import verify
 from offset_ledger.operations.repair.verify_against_topic import compare_with_topic
 from offset_ledger.outside.connections import Connection, environment_name
 from offset_ledger.outside.producer.record import Record
@@ -71,8 +70,7 @@ def test_every_record_stands_in_the_table_or_in_quarantine_with_its_schema(
     assert all([f"{bench.topic}-value", versions[row[0]]] in row[2] for row in kept)
     met = rows(bench.session, "SELECT schema_id, sum(records) FROM offset_ledger.batch_schema GROUP BY 1")
     assert {row[0]: int(row[1]) for row in met} == {first: 21, second: 21, 2**31 - 1: 1}
-    assert verify(bench.pipeline)[0] == []
-    assert compare_with_topic(bench.pipeline).violations == ()
+    bench.agree()
 
 
 def test_what_the_gate_refuses_keeps_its_schema(bench: RegistryBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +87,7 @@ def test_what_the_gate_refuses_keeps_its_schema(bench: RegistryBench, monkeypatc
     assert bench.quarantine() == {(refused, "input", second)}
     met = rows(bench.session, "SELECT schema_id, sum(records)::int FROM offset_ledger.batch_schema GROUP BY 1")
     assert {tuple(row) for row in met} == {(first, 1), (second, 1)}
-    assert verify(bench.pipeline)[0] == []
-    assert compare_with_topic(bench.pipeline).violations == ()
+    bench.agree()
 
 
 def test_a_schema_of_another_subject_is_none_of_the_topic(bench: RegistryBench) -> None:
@@ -328,8 +325,7 @@ def test_two_pipelines_read_their_kinds_of_one_topic(bench: RegistryBench, monke
         assert {tuple(row) for row in rows(bench.session, query)} == wanted
         sheet = committed.total
         assert (sheet.inserted, sheet.skipped, sheet.quarantined) == (len(wanted), len(kinds) - len(wanted), 1)
-        assert verify(bench.pipeline)[0] == []
-        assert compare_with_topic(bench.pipeline).violations == ()
+        bench.agree()
     refused = rows(bench.session, "SELECT pipeline, value, reasons->0->>'path' FROM offset_ledger.quarantine")
     assert {(row[0], bytes(row[1]), row[2]) for row in refused} == {
         ("orders", poison, "$.kind"),
@@ -373,8 +369,7 @@ def test_two_pipelines_read_the_records_of_their_schemas(
         assert {tuple(row) for row in rows(bench.session, query)} == wanted
         sheet = committed.total
         assert (sheet.inserted, sheet.skipped, sheet.quarantined) == (len(wanted), len(versions) - len(wanted), 1)
-        assert verify(bench.pipeline)[0] == []
-        assert compare_with_topic(bench.pipeline).violations == ()
+        bench.agree()
     refused = rows(bench.session, "SELECT pipeline, value, reasons->0->>'code' FROM offset_ledger.quarantine")
     assert {(row[0], bytes(row[1]), row[2]) for row in refused} == {
         (f"version{version}", unknown, "unknown_schema") for version in (1, 2)

@@ -6,7 +6,6 @@ import json
 import re
 import time
 import traceback
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -26,7 +25,7 @@ from offset_ledger.steps.stage.claim import claim
 from offset_ledger.steps.stage.step import stage
 from tests.dags.fresh import answer_of
 from tests.fixtures.engines import by_spark
-from tests.fixtures.servers import Servers
+from tests.fixtures.suites import in_set, write_suite
 from tests.fixtures.topic_bench import TopicBench, quiet
 
 CALLS, FILES, SESSIONS = 12, 6, 6
@@ -40,33 +39,22 @@ target: {{connection: postgres_default, table: public.orders}}
 quality: {{suite: orders, max_quarantined_share: 1.0}}
 stage: {{engine: {engine}}}
 """
-SUITE = {
-    "name": "orders",
-    "expectations": [
-        {
-            "type": "expect_column_values_to_be_in_set",
-            "kwargs": {"column": "state", "value_set": ["new"]},
-            "meta": {"action": "quarantine"},
-        }
-    ],
-}
 
 
 class Bench(TopicBench):
     """A topic of two partitions, and a pipeline with a suite."""
 
     TEMPLATE = PIPELINE
+    PARTITIONS = 2
     DEFAULTS = MappingProxyType({"engine": "process"})
 
 
 @pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    (tmp_path / "expectations").mkdir()
-    (tmp_path / "expectations" / "orders.json").write_text(json.dumps(SUITE))
-    with Bench.open(servers, topic_name(), tmp_path, 2, {"retention.ms": "-1"}) as made:
-        values = (json.dumps({"id": f"{n}", "state": state}).encode() for n, state in enumerate(("new", "old")))
-        made.publish(*(Record(b"%d" % n, value, (), 1_767_268_800_000, n) for n, value in enumerate(values)))
-        yield made
+def bench(bench: Bench) -> Bench:
+    write_suite(bench.folder, in_set("quarantine", "state", "new"))
+    values = (json.dumps({"id": f"{n}", "state": state}).encode() for n, state in enumerate(("new", "old")))
+    bench.publish(*(Record(b"%d" % n, value, (), 1_767_268_800_000, n) for n, value in enumerate(values)))
+    return bench
 
 
 class CopiedError(Exception):

@@ -22,7 +22,7 @@ from offset_ledger.steps.stage.step import stage
 from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.formats import AVRO
 from tests.fixtures.registry_bench import RegistryBench, framed
-from tests.integration.operations.check.test_decode_sample import JSON
+from tests.integration.operations.check.test_effects import JSON
 
 ME = Origin("test")
 OF_AVRO = """

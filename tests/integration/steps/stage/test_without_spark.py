@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -32,7 +30,6 @@ from offset_ledger.steps.stage.step import stage
 from offset_ledger.steps.validate.step import validate
 from tests.fixtures.engines import BY_PROCESS, by_spark
 from tests.fixtures.odd_records import EVERY_TIMESTAMP, odd_records, order, send_transactions, send_unchecked
-from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
 
 ME = Origin("test")
@@ -54,6 +51,8 @@ class Bench(TopicBench):
     """A topic of three partitions whose batches are small, if a test does not say otherwise."""
 
     TEMPLATE = PIPELINE
+    PARTITIONS = 3
+    CONFIGS = EVERY_TIMESTAMP
     DEFAULTS = MappingProxyType({"name": "orders", "engine": "process"})
 
     def planned(self) -> int:
@@ -75,12 +74,6 @@ class Bench(TopicBench):
             "refused": f"SELECT t::text FROM {table}_refused AS t ORDER BY _partition, _offset",
         }
         return {name: [tuple(row) for row in rows(self.session, query)] for name, query in queries.items()}
-
-
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    with Bench.open(servers, topic_name(), tmp_path, 3, EVERY_TIMESTAMP) as made:
-        yield made
 
 
 @pytest.fixture

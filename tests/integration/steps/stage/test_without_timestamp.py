@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,23 +9,17 @@ import pytest
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.pipeline_file.pipeline import Pipeline, Quality
 from offset_ledger.postgres.ledger import dead_letters
-from offset_ledger.postgres.ledger.database import Session, connect, rows, transaction
+from offset_ledger.postgres.ledger.database import Session, rows
 from offset_ledger.postgres.ledger.redrive import RedriveChoice
 from offset_ledger.steps.report.dead_letters import to_record
 from offset_ledger.steps.run.ingest import run_batch
 from offset_ledger.steps.run.redrive import plan_redrive
 from tests.fixtures.raw import Raw, commit_raw
-from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, a_pipeline
+from tests.fixtures.tables import do
 
 NONE = -1  # as librdkafka gives it
 MISSING = [{"path": "_timestamp", "code": "missing", "detail": "expected a record timestamp, Kafka has none (-1)"}]
-
-
-@pytest.fixture
-def session(servers: Servers) -> Iterator[Session]:
-    with connect(servers.postgres) as made:
-        yield made
 
 
 def by_kafkas_time() -> Pipeline:
@@ -71,8 +64,7 @@ def test_it_is_still_none_in_a_redrive(session: Session) -> None:
 def test_a_table_of_an_earlier_release_names_what_to_alter(session: Session) -> None:
     pipeline = a_pipeline()
     commit_raw(session, pipeline, [Raw(0, 0, value("a"), b"a")])
-    with transaction(session) as cursor:
-        cursor.execute("ALTER TABLE public.orders ALTER COLUMN _timestamp SET NOT NULL")
+    do(session, "ALTER TABLE public.orders ALTER COLUMN _timestamp SET NOT NULL")
     with pytest.raises(TargetMismatch, match=r"ALTER TABLE public\.orders ALTER COLUMN _timestamp DROP NOT NULL"):
         commit_raw(session, pipeline, [Raw(0, 1, value("b"), b"b", timestamp=NONE), Raw(0, 2, value("c"), b"c")])
     assert rows(session, "SELECT event_id, _offset FROM public.orders") == [["a", 0]]

@@ -31,6 +31,12 @@ from tests.unit.interfaces.cli.test_verbs import VERBS
             "argument --from-offset: should be a whole number from 0, found '-1' (see: offset-ledger replay --help)"),
         (["replay", "p", "--limit", "0"],
             "argument --limit: should be a whole number from 1, found '0' (see: offset-ledger replay --help)"),
+        (["quarantine", "retry", "p", "--limit", "99999999999999999999"],
+            "argument --limit: should be a whole number from 1, found '99999999999999999999' "
+            "(see: offset-ledger quarantine retry --help)"),
+        (["quarantine", "dismiss", "p", "--offset", "99999999999999999999"],
+            "argument --offset: should be a whole number from 0, found '99999999999999999999' "
+            "(see: offset-ledger quarantine dismiss --help)"),
         (["check"], "the following arguments are required: PIPELINE (see: offset-ledger check --help)"),
     ],
 )  # fmt: skip

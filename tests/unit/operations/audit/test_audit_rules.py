@@ -323,6 +323,7 @@ RIGHT_ALL_THE_SAME = {
     "a transaction under way with old records": with_transaction(MINUTE),
     "a transaction whose coordinator is away": with_open(replace(UNHEARD, last_write=NOW)),
     "a mirror that no commit has set yet": replace(with_reader(last_commit=None), groups={}),
+    "a mirror that all topics of a file share": with_reader(pipeline="orders@orders.events"),
     "a partition that was never written": with_partition(last_stable=0, high_watermark=0, cursor=None, first_at=None,
         last_at=None, newest_at=None, unread_at=None),
     "no pipeline, and the mirror of one": replace(RIGHT, reader=None),

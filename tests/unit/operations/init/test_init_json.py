@@ -15,8 +15,9 @@ from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.inferred import Inferred, column_name, limited, named
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.operations.init.propose import Proposal, Wanted, propose, suite_document
+from offset_ledger.operations.init.propose import Proposal, Wanted, propose
 from offset_ledger.operations.init.run import check_proposal
+from offset_ledger.operations.init.suite import suite_document
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, Tombstone
 from offset_ledger.pipeline_file.source import Source
 from offset_ledger.postgres.table.infer import Sample, SampledRecord, json_columns, json_inferred, sample_ranges

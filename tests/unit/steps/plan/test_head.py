@@ -14,10 +14,16 @@ from offset_ledger.errors import (
     TerminalError,
     TopicRecreated,
 )
-from offset_ledger.model.log_checks import Boundary, check_identity, check_replay, check_truncation
-from offset_ledger.model.overlap import fair_shares
-from offset_ledger.model.ranges import OffsetRange, total_width
-from offset_ledger.model.snapshot import Cursors, PartitionSnapshot, TopicSnapshot
+from offset_ledger.model.ranges import OffsetRange, fair_shares, total_width
+from offset_ledger.model.snapshot import (
+    Boundary,
+    Cursors,
+    PartitionSnapshot,
+    TopicSnapshot,
+    check_identity,
+    check_replay,
+    check_truncation,
+)
 from offset_ledger.pipeline_file.source import StartAt
 from offset_ledger.steps.plan.head import Backlog, backlogs, boundaries, nothing_new, plan_head, start_offsets
 

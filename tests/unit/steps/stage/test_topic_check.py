@@ -16,13 +16,15 @@ from offset_ledger.errors import (
     TransientError,
     UnknownTopic,
 )
-from offset_ledger.model.batch import Batch
+from offset_ledger.model.batch import FROM_QUARANTINE, Batch, EngineChoice
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.outside.connections import Connection
+from offset_ledger.steps.stage import step
 from offset_ledger.steps.stage.slices import SliceTask
 from offset_ledger.steps.stage.step import TopicStager, check_ranges, check_topic
+from tests.fixtures.staged import a_pipeline
 
 PLANNED = Batch(
     *(7, "orders", BatchKind.HEAD, State.STAGING, 1, "t", (OffsetRange(0, 10, 20), OffsetRange(1, 0, 5))),
@@ -60,21 +62,17 @@ def test_another_topic_of_the_same_name_is_named() -> None:
         check_topic(PLANNED, snapshot((10, 20), (0, 5), topic_id="x"))
 
 
-@dataclass
-class Topic:
-    """A topic that is checked without a broker."""
+class Stager(TopicStager):
+    """A stager of a topic that is checked without a broker."""
 
-    connection: Connection
     lost: OffsetLedgerError | None = None
-    checks: int = 0
+    checks = -1  # but for the one before the read
 
-    def recent(self, _: Batch) -> TopicSnapshot:
-        return snapshot((10, 20), (0, 5))
-
-    def check(self, _: Batch) -> None:
+    def check(self, *_: Any, **__: Any) -> TopicSnapshot:
         self.checks += 1
-        if self.lost:
+        if self.lost and self.checks:
             raise self.lost
+        return snapshot((10, 20), (0, 5))
 
 
 @dataclass
@@ -83,19 +81,23 @@ class Reader:
 
     reported: OffsetLedgerError
     transient: type[TransientError]
+    choice: EngineChoice = FROM_QUARANTINE
 
     def read(self, *_: Any) -> int:
         raise self.reported
 
 
-def read(reader: Reader, topic: Topic) -> None:
+def a_stager(reader: Reader) -> Stager:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(step, "get_connection", lambda _: Connection("kafka_default", "kafka"))
+        return Stager(reader, a_pipeline())
+
+
+def read(stager: Stager) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(SliceTask, "of", lambda *_: None)
-        stager: Any = TopicStager(reader, None, topic)  # type: ignore[arg-type]
-        stager.stage(None, PLANNED, None)
-
-
-TOPIC = Connection("kafka_default", "kafka")
+        unused: Any = None
+        stager.stage(unused, PLANNED, unused)
 
 
 @pytest.mark.parametrize("transient", [BrokerUnavailable, SparkFailed])
@@ -103,12 +105,14 @@ TOPIC = Connection("kafka_default", "kafka")
 def test_a_loss_that_only_the_read_reports_is_transient(
     reported: OffsetLedgerError, transient: type[TransientError]
 ) -> None:
-    topic = Topic(TOPIC)
+    stager = a_stager(Reader(reported, transient))
     with pytest.raises(transient, match="the topic has every planned range"):
-        read(Reader(reported, transient), topic)
-    assert topic.checks == 1
+        read(stager)
+    assert stager.checks == 1
 
 
 def test_a_loss_that_the_topic_has_too_is_named_by_its_check() -> None:
+    stager = a_stager(Reader(LostRange("0:[10, 20)"), SparkFailed))
+    stager.lost = OffsetExpired("11")
     with pytest.raises(OffsetExpired):
-        read(Reader(LostRange("0:[10, 20)"), SparkFailed), Topic(TOPIC, OffsetExpired("11")))
+        read(stager)

@@ -15,8 +15,7 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, error_line, failure_of
-from offset_ledger.model.batch import current_origin
-from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.batch import Engine, EngineChoice, current_origin
 from offset_ledger.outside.connections import get_connection
 from offset_ledger.outside.spark.scratch import in_use
 from offset_ledger.outside.spark.submission import Submission
