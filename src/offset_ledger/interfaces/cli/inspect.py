@@ -127,7 +127,7 @@ def run_batch(arguments: Namespace) -> Outcome:
     PIPELINE,
     Option("--reason", help="only this reason code"),
     since("only records quarantined since"),
-    Option("--limit", type=int, default=5, help="coordinates shown of each reason (5)"),
+    Option("--limit", type=from_1, default=5, help="coordinates shown of each reason (5)"),
     OneOf(
         Option("--resolved", action="store_true", help="those that a redrive has resolved instead"),
         Option("--dismissed", action="store_true", help="those that a person has dismissed instead"),
