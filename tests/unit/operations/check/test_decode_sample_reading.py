@@ -63,8 +63,8 @@ def test_a_timestamp_beyond_what_python_has_is_shown_as_any_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (path := tmp_path / "orders.yaml").write_text(
-        "pipeline: orders\nsource: {topic: orders}\nrecord: {event_id: $.id, publish_at: kafka_timestamp, columns: {}}\n"
-        "target: {table: orders}\n"
+        "pipeline: orders\nsource: {topic: orders}\ntarget: {table: orders}\n"
+        "record: {event_id: $.id, publish_at: kafka_timestamp, columns: {}}\n"
     )
     far = SimpleNamespace(partition=0, offset=0, key=None, value=b'{"id": "a"}', timestamp=9 * 10**15, headers=[])
     monkeypatch.setenv(environment_name("kafka_default"), '{"conn_type": "kafka"}')
