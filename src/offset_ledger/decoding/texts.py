@@ -246,7 +246,15 @@ def hexadecimal(value: str) -> bytes:
 
 
 def _bytes_column(column: pa.StringArray, read: Callable[[str], bytes]) -> Built:
-    return kinds.read_each(column.to_pylist(), read, ColumnKind("bytea", (), ""))
+    decoded: list[bytes | None] = []
+    flags = np.ones(len(column), np.bool_)
+    for place, value in enumerate(column.to_pylist()):
+        try:
+            decoded.append(None if value is None else read(value))
+        except Mismatch:
+            decoded.append(None)
+            flags[place] = False
+    return pa.array(decoded, pa.binary()), flags
 
 
 def utf8(column: pa.BinaryArray) -> tuple[pa.StringArray, Flags | None]:
