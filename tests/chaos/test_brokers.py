@@ -335,7 +335,7 @@ class Parted:
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[tuple[Network, Kafka, Postgres, Path]]:
+def machines() -> Iterator[tuple[Network, Kafka, Postgres, Path]]:
     """Both, each in its namespace."""
     with network() as links, ExitStack() as after:
         folder = Path(tempfile.mkdtemp(prefix="offset-ledger-"))
@@ -364,9 +364,9 @@ def _listeners(ports: Ports, address: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def parted(servers: tuple[Network, Kafka, Postgres, Path]) -> Iterator[Parted]:
+def parted(machines: tuple[Network, Kafka, Postgres, Path]) -> Iterator[Parted]:
     """One topic and one database for all tests here: what one leaves, the next ones' oracle sees."""
-    links, kafka, postgres, folder = servers
+    links, kafka, postgres, folder = machines
     (folder / "once").mkdir()
     environment = {**os.environ, VARIABLE: f"@{folder / 'failpoints'}", ONCE: str(folder / "once")}
     database = replace(postgres.connection(), conn_id="postgres_default")

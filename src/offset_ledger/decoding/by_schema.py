@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.decoding import outcome, wire_format
-from offset_ledger.decoding.decoder import Decoder, GivenBy
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.kafka_columns import outcome_unread, tombstone_outcome
 from offset_ledger.decoding.outcome import Flags, Key, Mismatch, Outcome, Proven, Reason, Refusal, Skip, Timestamp
 from offset_ledger.decoding.schemas import HeaderFrames, Lookup, Schemas
@@ -41,14 +41,11 @@ class FramedKeys:
             return mismatch.at(outcome.KEY_PATH)
 
 
-class FramedDecoder:
+class FramedDecoder(Decoder):
     """The decoder of records in Confluent's wire format; see :class:`~offset_ledger.decoding.decoder.Decoder`.
 
     Both methods raise what the lookup of a schema raises.
     """
-
-    key_columns: Decoder | None = None
-    given: GivenBy | None = None
 
     def __init__(
         self,
@@ -106,12 +103,8 @@ ReadHead = Callable[[bytes], tuple[Decoder, int]]
 """The decoder of a payload's kind, and where what it reads begins; raises Mismatch."""
 
 
-class OtherKind:
+class OtherKind(Decoder):
     """The decoder that skips records of a kind that is not the pipeline's, without looking into them."""
-
-    keys = frames = None
-    key_columns: Decoder | None = None
-    given: GivenBy | None = None
 
     def __init__(self, record: RecordShape) -> None:
         self.record = record
@@ -125,15 +118,11 @@ class OtherKind:
         return Proven(skipped=np.flatnonzero(values.is_valid()))
 
 
-class HeadedDecoder:
+class HeadedDecoder(Decoder):
     """The decoder that reads the head of each payload, and lets the decoder of its kind read the rest.
 
     See :class:`~offset_ledger.decoding.decoder.Decoder`.
     """
-
-    keys = frames = None
-    key_columns: Decoder | None = None
-    given: GivenBy | None = None
 
     def __init__(self, record: RecordShape, limits: Limits, head: ReadHead) -> None:
         self.record = record

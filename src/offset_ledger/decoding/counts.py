@@ -15,7 +15,7 @@ from offset_ledger.decoding.outcome import Code, Mismatch
 NANOSECONDS_PER_DAY = 86_400_000_000_000
 MIDNIGHT = "24:00:00"
 """The end of a day, which Postgres has as a time, and Python has not."""
-_LAST_MICROSECOND = 86_399_999_999
+LAST_MICROSECOND = 86_399_999_999
 _ENDS = (-(2**63), 2**63 - 1)
 """A source writes this for all that 64 bits cannot hold."""
 INFINITE = ("infinity", "-infinity")
@@ -56,9 +56,7 @@ def time_of_day(count: int, nanoseconds: int, rounds: bool = False) -> time | st
     microseconds = whole(count * nanoseconds, 1000, rounds, f"{count * nanoseconds} ns")
     if not 0 <= count * nanoseconds <= NANOSECONDS_PER_DAY:
         raise late(count * nanoseconds)
-    return (
-        MIDNIGHT if microseconds > _LAST_MICROSECOND else (datetime.min + timedelta(microseconds=microseconds)).time()
-    )
+    return MIDNIGHT if microseconds > LAST_MICROSECOND else (datetime.min + timedelta(microseconds=microseconds)).time()
 
 
 def moment(count: int, nanoseconds: int, rounds: bool = False, far: bool = False) -> datetime | str:

@@ -28,25 +28,18 @@ GivenBy = Callable[[pa.BinaryArray], Given]
 
 
 class Decoder(Protocol):
-    """A format, compiled for one pipeline; ``key_columns`` reads the columns that are in keys, given keys as values.
+    """A format, compiled for one pipeline from the shape of its records.
 
-    ``given`` tells which columns of groups are in values that have become rows.
+    ``keys`` reads event ids from keys that are more than a text, ``frames`` are those that it decodes, for payloads
+    with headers in their place. ``key_columns`` reads the columns that are in keys, given keys as values, and ``given``
+    tells which columns of groups are in values that have become rows.
     """
 
-    key_columns: Decoder | None
-    given: GivenBy | None
-
-    @property
-    def record(self) -> RecordShape:
-        """Return the shape that it was compiled from."""
-
-    @property
-    def keys(self) -> Keys | None:
-        """The reader of event ids from keys that are more than a text."""
-
-    @property
-    def frames(self) -> HeaderFrames | None:
-        """The frames that it decodes, for payloads with headers in their place."""
+    record: RecordShape
+    keys: Keys | None = None
+    frames: HeaderFrames | None = None
+    key_columns: Decoder | None = None
+    given: GivenBy | None = None
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """Return what becomes of one record, leaving out columns that are not in its value; never raises."""

@@ -46,13 +46,8 @@ def wrong_names(headers: pa.Array) -> dict[int, Reason]:
     return {place: Reason(HEADERS_PATH, Code.ENCODING, detail + name) for place, name in shown.items()}
 
 
-def last_values(headers: pa.Array, name: str) -> pa.BinaryArray:
-    """Return the value of the last header of this name of each record; null if there is none."""
-    return last_headers(headers, name)[0]
-
-
 def last_headers(headers: pa.Array, name: str) -> tuple[pa.BinaryArray, Flags]:
-    """The same, and which records have a header of this name, whose value may be null."""
+    """Return the value of the last header of this name of each record, null without one, and which records have one."""
     pairs, last = headers.flatten(), np.full(len(headers), -1)
     marked = pc.indices_nonzero(pc.equal(pc.struct_field(pairs, 0), pa.scalar(name.encode(), pa.binary())))
     if not len(marked):

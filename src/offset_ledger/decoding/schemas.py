@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.decoding import outcome, wire_format
-from offset_ledger.decoding.headers import last_values
+from offset_ledger.decoding.headers import last_headers
 from offset_ledger.decoding.kinds import valid_flags
 from offset_ledger.decoding.outcome import Code, Mismatch, Reason, SchemaProblem
 from offset_ledger.model.writer_schema import SchemaRef, WriterSchema
@@ -89,7 +89,7 @@ class NamedByHeader:
 
     def framed(self, payloads: pa.BinaryArray, headers: pa.ListArray) -> tuple[pa.BinaryArray, dict[int, Reason]]:
         """Return the payloads with frames, null where there can be none, and by place the reasons why."""
-        named = last_values(headers, self._header)
+        named, _ = last_headers(headers, self._header)
         if named.null_count == len(named):
             return payloads, {}
         encoded = named.dictionary_encode()

@@ -95,6 +95,8 @@ def parse_type(text: str) -> ColumnType:
             raise Refused(f"an array has one dimension here, and {text} more", "write one [], or jsonb")
         of = parse_type(item)
         return ColumnType(f"{of.name}[]", of.args)
+    if text.startswith("pg_catalog."):
+        raise Refused(f"{text} has the schema of Postgres's own types", "write its name without a schema")
     if re.fullmatch(_OF_DATABASE, text):
         return ColumnType(text)
     # The number of ``timestamp(3) with time zone`` is in the middle.

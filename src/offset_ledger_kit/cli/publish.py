@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from offset_ledger.base.units import counted
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
 from offset_ledger.interfaces.cli.completer import complete_topics
-from offset_ledger.interfaces.cli.verbs import Option, Outcome, connection, name_and_value, say, verb
+from offset_ledger.interfaces.cli.verbs import Option, Outcome, connection, from_0, name_and_value, say, verb
 from offset_ledger.outside.connections import get_connection
 from offset_ledger.outside.producer.settings import COMPRESSIONS, Danger
 from offset_ledger_kit.publishing.serializers import SERIALIZERS
@@ -66,7 +66,7 @@ def _schema_arguments() -> Iterator[Option]:
     *_schema_arguments(),
     Option("--stamp", choices=["value", "headers"], help="where a missing event_id and publish_at go (headers)"),
     Option("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)"),
-    Option("--partition", type=int, metavar="N", help="send all to this partition"),
+    Option("--partition", type=from_0, metavar="N", help="send all to this partition"),
     Option("--compression", choices=COMPRESSIONS, help="(none)"),
     Option("--client", choices=CLIENTS, help="(librdkafka, which publishes whatever is said here)"),
     Option("--acks", choices=["all", "1", "0"], help="(all)"),

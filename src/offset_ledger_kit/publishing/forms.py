@@ -54,7 +54,7 @@ class Form:
             if isinstance(value, Mapping) and self._members is not None:
                 value, said = dict(value), dict(headers)
                 for name in self._members:
-                    if value.get(name) is None:
+                    if value.get(name) in (None, ""):
                         new = self.new_id() if name == EVENT_ID else rfc3339(self.clock())
                         value[name] = said[name].decode() if name in said else new
                 given = _text(value.get(EVENT_ID)), _text(value.get(PUBLISH_AT))

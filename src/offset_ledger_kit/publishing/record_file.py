@@ -97,7 +97,7 @@ class Lines:
 class RecordFile:
     """A file of records. ``key`` and ``value`` are paths into a line's object; no value path: the whole object.
 
-    An event id that is missing is made of the line and its number, so that every reading makes the same one.
+    An event id that is missing or empty is made of the line and its number, so that every reading makes the same one.
     """
 
     path: Path
@@ -175,7 +175,7 @@ class RecordFile:
         given = document.get(EVENT_ID), document.get(PUBLISH_AT)
         if not all(each is None or type(each) in (str, int) for each in given):
             raise BadLine(f"{EVENT_ID} and {PUBLISH_AT} should be texts or whole numbers, found {given!r}")
-        event_id, publish_at = (None if each is None else str(each) for each in given)
+        event_id, publish_at = (None if each in (None, "") else str(each) for each in given)
         value = line.strip() if self.format == "jsonl" else _encode(document)
         added = {}
         if event_id is None:
@@ -183,7 +183,7 @@ class RecordFile:
         if publish_at is None:
             added[PUBLISH_AT] = publish_at = rfc3339(self.form.clock())
         if added and self.form.stamp_values:
-            if any(name in document for name in added):  # as null
+            if any(name in document for name in added):  # as null, or empty
                 value = _encode({**_decode_raw(value), **added})
             else:  # the others stay as they are, even a name that is there twice
                 value = value[:-1] + (b"," if document else b"") + _encode(added)[1:]

@@ -58,20 +58,18 @@ def conversion(kind: ColumnKind, by_schema: bool = False) -> Conversion:
         def read(raw: bytes) -> Any:
             return of_json(raw) if kind.coerce and raw[:1] != b'"' else of_text(string(raw))
 
-        return Conversion(read, msgspec.Raw, lambda values: kinds.read_each(_raws(values), read, kind))
+        return _one_by_one(read, kind)
     match kind.name:
         case "event_id":
             return Conversion(partial(_event_id, digits=digits), str | int, _event_ids)
         case "boolean":
             return Conversion(boolean, bool, lambda values: (pa.array(values, pa.bool_()), None))
         case "jsonb" if kind.encoding:
-            inner = partial(_document_in, kind=kind)
-            return Conversion(inner, msgspec.Raw, lambda values: kinds.read_each(_raws(values), inner, kind))
+            return _one_by_one(lambda raw: parsed(string(raw), kind) if raw[:1] == b'"' else jsonb.document(raw), kind)
         case "jsonb":
             return Conversion(jsonb.document, msgspec.Raw, _documents)
         case "numeric" if kind.encoding:
-            of_bits = partial(_of_bits, kind=kind, scale=int(kind.encoding[len("unscaled(") : -1] or 0))
-            return Conversion(of_bits, msgspec.Raw, lambda values: kinds.read_each(_raws(values), of_bits, kind))
+            return _one_by_one(partial(_of_bits, kind=kind, scale=int(kind.encoding[len("unscaled(") : -1] or 0)), kind)
         case "numeric":
             pattern, type_ = _sure_numbers(kind.args), staged_type(kind)
             return Conversion(
@@ -82,8 +80,7 @@ def conversion(kind: ColumnKind, by_schema: bool = False) -> Conversion:
         case "real":
             return Conversion(partial(_floating, single=True), msgspec.Raw, lambda values: _floats(values, 6))
         case _ if kind.judged:
-            judged = partial(_judged, kind=kind, digits=digits)
-            return Conversion(judged, msgspec.Raw, lambda values: kinds.read_each(_raws(values), judged, kind))
+            return _one_by_one(partial(_judged, kind=kind, digits=digits), kind)
         case "double precision":
             return Conversion(_floating, msgspec.Raw, lambda values: _floats(values, 15))
     if kind.name in INTEGER_BITS:
@@ -119,6 +116,10 @@ def conversion(kind: ColumnKind, by_schema: bool = False) -> Conversion:
     )
 
 
+def _one_by_one(read: Callable[[bytes], Any], kind: ColumnKind) -> Conversion:
+    return Conversion(read, msgspec.Raw, lambda values: kinds.read_each(_raws(values), read, kind))
+
+
 def _of_lists(kind: ColumnKind, item: Conversion) -> Conversion:
     of_text = None if kind.split is None else from_text(kind)
 
@@ -139,7 +140,7 @@ def _of_lists(kind: ColumnKind, item: Conversion) -> Conversion:
         return column, sure
 
     if of_text:
-        return Conversion(read, msgspec.Raw, lambda values: kinds.read_each(_raws(values), read, kind))
+        return _one_by_one(read, kind)
     element = msgspec.Raw if item.wire is msgspec.Raw else item.wire | None
     return Conversion(read, GenericAlias(list, (element,)), build)
 
@@ -212,11 +213,6 @@ def parsed(value: str, kind: ColumnKind) -> str:
     if path := duplicate_path(value):
         raise Mismatch(Code.DUPLICATE_KEY, f"expected each member once in the text, got {path} again")
     return jsonb.document(bytes(document))
-
-
-def _document_in(raw: bytes, kind: ColumnKind) -> str:
-    """Return the document in a text; a value that is not text as it is."""
-    return parsed(string(raw), kind) if raw[:1] == b'"' else jsonb.document(raw)
 
 
 def numeric(raw: bytes, precision: int | None = None, scale: int = 0) -> Decimal:

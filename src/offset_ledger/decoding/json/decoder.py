@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from offset_ledger.decoding import jsonb, outcome
 from offset_ledger.decoding.connect_schema import PAYLOAD
-from offset_ledger.decoding.decoder import Decoder, GivenBy
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.envelope import all_unwrapped, are_null, is_null, unwrapped, without_row
 from offset_ledger.decoding.json import conversions
 from offset_ledger.decoding.json.conversions import conversion, json_kind
 from offset_ledger.decoding.json.unique import duplicate_path, lone_surrogate
 from offset_ledger.decoding.json.wire import FAILURES, Wire
-from offset_ledger.decoding.kafka_columns import fill_from_kafka, row_of, slot_count, tombstone_outcome
+from offset_ledger.decoding.kafka_columns import fill_from_kafka, outcome_unread, row_of, slot_count, tombstone_outcome
 from offset_ledger.decoding.kinds import kinds
 from offset_ledger.decoding.outcome import Code, Key, Mismatch, Outcome, Proven, Reason, Refusal, Timestamp
 from offset_ledger.decoding.paths import Node, places, tree, tree_at
@@ -29,12 +29,8 @@ _BOM = b"\xef\xbb\xbf"
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class JsonDecoder:
+class JsonDecoder(Decoder):
     """The decoder of one pipeline's JSON records; see :class:`~offset_ledger.decoding.decoder.Decoder`."""
-
-    keys = frames = None
-    key_columns: Decoder | None = None
-    given: GivenBy | None = None
 
     def __init__(
         self,
@@ -58,12 +54,10 @@ class JsonDecoder:
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """The row of a record, or every reason against it; never raises."""
-        if value is None:
-            return tombstone_outcome(self.record, key, timestamp)
+        if unread := outcome_unread(self.record, self.limits, value, key, timestamp):
+            return unread
+        assert value is not None
         try:
-            if len(value) > self.limits.value_bytes:
-                detail = f"expected at most {self.limits.value_bytes} bytes (limits.value_bytes), got {len(value)}"
-                raise Mismatch(Code.TOO_LARGE, detail)
             value = unwrapped(value) if self._unwraps else value
             if self._null_is_tombstone and is_null(value, self._in_wrapper):
                 return tombstone_outcome(self.record, key, timestamp)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from offset_ledger.decoding import decimals, outcome
-from offset_ledger.decoding.decoder import Decoder, GivenBy
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.json.conversions import json_kind
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kinds import check_event_id
@@ -36,16 +36,12 @@ _values = msgspec.json.Decoder(Any, float_hook=Decimal).decode
 _NO_VALUES = (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError)
 
 
-class JsonSchemaDecoder:
+class JsonSchemaDecoder(Decoder):
     """The decoder of JSON with a JSON Schema; formats such as date-time are not validated.
 
     Raises:
         SchemaProblem: it is no JSON Schema, or refers to one that is not there.
     """
-
-    keys = frames = None
-    key_columns: Decoder | None = None
-    given: GivenBy | None = None
 
     def __init__(self, schema: WriterSchema, record: RecordShape, limits: Limits) -> None:
         self.record = record

@@ -28,8 +28,6 @@ Convert = Callable[[Any], object]
 Build = Callable[[pa.Array], Built]
 
 _NANOSECONDS_PER_SECOND = 1_000_000_000
-_DAYS = -719_162, 2_932_896  # years 1 to 9999
-_LAST_MICROSECOND = 86_399_999_999
 _ZONELESS_EPOCH = kinds.EPOCH.replace(tzinfo=None)
 _SPECIAL_IN_JSON = r'["\\\x00-\x1f]'
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -238,21 +236,13 @@ def _decimals(column: pa.Array, scale: int) -> pa.Array:
     )
 
 
-def _date(_: ValueType, kind: ColumnKind) -> Conversion:
-    def build(column: pa.Int64Array) -> Built:
-        fitting, flags = kept(column, _between(column, *_DAYS))
-        return fitting.cast(pa.int32()).cast(pa.date32()), flags
-
-    return Conversion(counts.reader(kind), build)
-
-
 def _counts(nanoseconds: int, kind: ColumnKind) -> Conversion:
     read = counts.reader(kind, nanoseconds)
     match kind.name:
         case "interval":
             return Conversion(read)
         case "time":
-            return Conversion(read, _counted(nanoseconds, (0, _LAST_MICROSECOND), kinds.TIME))
+            return Conversion(read, _counted(nanoseconds, (0, counts.LAST_MICROSECOND), kinds.TIME))
         case _:
             return Conversion(read, _counted(nanoseconds, (kinds.FIRST_MOMENT, kinds.LAST_MOMENT), kinds.MOMENT))
 
@@ -262,7 +252,7 @@ _TABLE: dict[tuple[str, TypeName], Callable[[ValueType, ColumnKind], Conversion]
     **{(name, each): _float for name in ("real", "double precision") for each in (TypeName.FLOAT, TypeName.INTEGER)},
     **{("numeric", each): _numeric for each in (TypeName.DECIMAL, TypeName.INTEGER)},
     ("boolean", TypeName.BOOLEAN): lambda _source, _kind: Conversion(_same, _unchanged),
-    ("date", TypeName.DATE): _date,
+    ("date", TypeName.DATE): lambda _source, kind: Conversion(counts.reader(kind), _days),
     ("time", TypeName.TIME): lambda source, kind: _counts(source.nanoseconds, kind),
     ("timestamptz", TypeName.TIMESTAMP): lambda source, kind: _counts(source.nanoseconds, kind),
     ("uuid", TypeName.UUID): lambda _source, _kind: Conversion(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.decoding import outcome
-from offset_ledger.decoding.decoder import Decoder, GivenBy
+from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.envelope import have_rows, without_row
 from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.kafka_columns import fill_from_kafka, outcome_unread, row_of, slot_count
@@ -65,16 +65,12 @@ RootOf = Callable[[Has], Node]
 """The tree of paths for a schema that has these."""
 
 
-class TypedDecoder:
+class TypedDecoder(Decoder):
     """The decoder of typed formats; ``make_reader`` compiles a schema for its tree of paths.
 
     With ``where``, readers of these values alone come first: the rest of a record of another kind is not read. With
     ``delete_when`` the tree has one more leaf, after the declared columns.
     """
-
-    keys = frames = None
-    key_columns: Decoder | None = None
-    given: GivenBy | None = None
 
     def __init__(self, record: RecordShape, limits: Limits, make_reader: Callable[[RootOf], Reader]) -> None:
         self.record = record
@@ -89,8 +85,7 @@ class TypedDecoder:
 
     def decode(self, value: bytes | None, key: Key, timestamp: Timestamp) -> Outcome:
         """The row of a record, or every reason against it; never raises."""
-        unread = outcome_unread(self.record, self._limits, value, key, timestamp)
-        if unread is not None:
+        if unread := outcome_unread(self.record, self._limits, value, key, timestamp):
             return unread
         assert value is not None
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -127,7 +127,7 @@ def run_batch(arguments: Namespace) -> Outcome:
     PIPELINE,
     Option("--reason", help="only this reason code"),
     since("only records quarantined since"),
-    Option("--limit", type=int, default=5, help="coordinates shown of each reason (5)"),
+    Option("--limit", type=from_1, default=5, help="coordinates shown of each reason (5)"),
     OneOf(
         Option("--resolved", action="store_true", help="those that a redrive has resolved instead"),
         Option("--dismissed", action="store_true", help="those that a person has dismissed instead"),
@@ -165,13 +165,20 @@ def _export(arguments: Namespace, pipeline: Pipeline, choice: RedriveChoice) -> 
     if not printed and not as_csv and not file.endswith(".jsonl"):
         raise UsageError(f"--export takes a file that ends in .jsonl or .csv, or -, found {file!r}")
     lines = export_lines(pipeline, choice, arguments.resolved, arguments.dismissed, as_csv)
+    draft = Path(f"{file}.part")  # replaces the file when it is whole
     try:
-        with nullcontext() if printed else Path(file).open("w", encoding="utf-8", newline="") as out:
+        with nullcontext() if printed else draft.open("w", encoding="utf-8", newline="") as out:
             for line in lines:
                 print(line, file=out) if out else show(line)
                 written += 1
+        if not printed:
+            draft.replace(file)
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}; name another --export") from None
+    finally:
+        if not printed:
+            with suppress(OSError):
+                draft.unlink()
     records = written - as_csv  # without the header
     text = f"{counted(records, 'record')} of {pipeline.name} written to {file}"
     if printed:

@@ -24,6 +24,12 @@ from offset_ledger.outside.spark.home import CONNECT_HOST, CONNECT_PORT
 _DEFAULT = "127.0.0.1:9464"
 
 
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 65535:
+        raise ArgumentTypeError(f"should be a port from 1 to 65535, found {text!r}")
+    return int(text)
+
+
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
@@ -114,7 +120,7 @@ def run_prune(arguments: Namespace) -> Outcome:
 
 @verb(
     Option("--host", default=CONNECT_HOST, help=f"address to listen on ({CONNECT_HOST})"),
-    Option("--port", type=int, default=CONNECT_PORT, help=f"port to listen on ({CONNECT_PORT})"),
+    Option("--port", type=_port, default=CONNECT_PORT, help=f"port to listen on ({CONNECT_PORT})"),
     Option("--master", default="local[2,3]", help="Spark's master; 2 cores, each task tried 3 times: local[2,3]"),
     Option("--memory", default="1g", help="heap of the server (1g)"),
     Option("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"),

@@ -19,6 +19,7 @@ from offset_ledger.interfaces.cli.verbs import (
     Outcome,
     Topics,
     connection,
+    from_0,
     from_1,
     optional_pipeline,
     pipeline_of,
@@ -111,9 +112,9 @@ def _records(text: str) -> int:
 
 _SAMPLE = (
     Option("--records", type=_records, help="how many records of the topic (10)"),
-    Option("--partition", type=int, help="only records of this partition"),
+    Option("--partition", type=from_0, help="only records of this partition"),
     OneOf(
-        Option("--from-offset", type=int, help="first offset in --partition, instead of the next one"),
+        Option("--from-offset", type=from_0, help="first offset in --partition, instead of the next one"),
         since("first record timestamp, instead of the next records"),
     ),
     Option("--refused", action="store_true", help="show only what would go to quarantine"),

@@ -125,9 +125,21 @@ class OneOf:
             each.add_to(group)
 
 
+def from_1(text: str, lowest: int = 1) -> int:
+    """A whole number from 1, as the ``type`` of an argument."""
+    if not text.isdecimal() or not lowest <= int(text) < 2**63:
+        raise ArgumentTypeError(f"should be a whole number from {lowest}, found {text!r}")
+    return int(text)
+
+
+def from_0(text: str) -> int:
+    """A whole number from 0, as the ``type`` of an argument."""
+    return from_1(text, 0)
+
+
 _PIPELINE = "a name under dags/pipelines/, or the path of a YAML file; @TOPIC behind it for one of several topics"
 PIPELINE = Option("pipeline", metavar="PIPELINE", help=_PIPELINE, complete=complete_pipelines)
-BATCH = Option("batch_id", type=int, metavar="BATCH", help="the id of a batch", complete=complete_batches)
+BATCH = Option("batch_id", type=from_1, metavar="BATCH", help="the id of a batch", complete=complete_batches)
 _TAKE_OVER = "take an open batch from another run although that is alive"
 TAKE_OVER = Option("--take-over", action="store_true", help=_TAKE_OVER)
 _EVERYWHERE = (
@@ -293,18 +305,6 @@ def _outcome(arguments: Namespace) -> Outcome:
                 return Outcome({"retired": str(retired)}, str(retired))
         return Outcome(failure_of(error), error.named, error.exit_code)
     return outcome
-
-
-def from_1(text: str, lowest: int = 1) -> int:
-    """A whole number from 1, as the ``type`` of an argument."""
-    if not text.isdecimal() or not lowest <= int(text) < 2**63:
-        raise ArgumentTypeError(f"should be a whole number from {lowest}, found {text!r}")
-    return int(text)
-
-
-def from_0(text: str) -> int:
-    """A whole number from 0, as the ``type`` of an argument."""
-    return from_1(text, 0)
 
 
 def moment(text: str) -> str:

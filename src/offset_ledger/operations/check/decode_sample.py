@@ -118,6 +118,7 @@ def _asked(pipeline: Pipeline, choice: Choice) -> tuple[dict[int, int], TopicSna
 
 MAX_RECORDS = 10_000
 _OF_THE_ROW = ("_partition", "_offset", "publish_at", "_schema_id", "_deleted")
+_OF_THE_REFUSAL = ("_partition", "_offset", "reasons", "_value", "_schema_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,9 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
             key, values = ({name: row[name] for name in each} for each in (of_key, given))
             place = row["_partition"], row["_offset"]
             rows.append(SampleRow(*place, key, row["publish_at"], values, row.get("_schema_id"), row["_deleted"]))
-        for row in each.refusals.to_pylist():
+        # Not the record's timestamp: no datetime is later than the year 9999.
+        wanted = [name for name in _OF_THE_REFUSAL if name in each.refusals.column_names]
+        for row in each.refusals.select(wanted).to_pylist():
             reasons = tuple(json.loads(row["reasons"]))
             place = row["_partition"], row["_offset"]
             refusals.append(SampleRefusal(*place, reasons, row["_value"], row.get("_schema_id")))

@@ -320,7 +320,10 @@ def _of_sample(sample: Sample, record: RecordShape) -> list[str]:
     if sample.compacted:
         lines.append("the topic is compacted")
     if sample.gaps:
-        lines.append("offsets lack a record: if the topic was compacted earlier, set source.compacted: true")
+        lines.append(
+            "offsets lack a record: transactions leave such offsets, which needs no setting; if the topic was "
+            "compacted earlier, set source.compacted: true"
+        )
     return lines
 
 

@@ -67,15 +67,16 @@ def _counted(cursor: Cursor, staging: sql.Identifier, column: Column, way: str) 
     # As the element of an array, for a cast cuts a text that is too long.
     array = value if type_.endswith("[]") else sql.SQL("(ARRAY[{}]::text)").format(value)
     array_type = sql.SQL(f"{type_.removesuffix('[]')}[]")
-    unlimited = cursor.run("validate/unlimited_type", type=type_).fetchone()
-    changed = sql.SQL(f" OR {{0}}::{unlimited[0]} IS DISTINCT FROM {{0}}::{type_}::{unlimited[0]}" if unlimited else "")
+    unlimited, lost = cursor.run("validate/unlimited_type", type=type_).fetchone() or (None, None)
+    changed = f" OR {{0}}::{unlimited} IS DISTINCT FROM {{0}}::{type_}::{unlimited}" if unlimited else ""
+    changed += " OR {0} ~* {1}" if lost and not column.round else ""
     error = sql.SQL(named_sql("validate/input_error")).format(
         refused=sql.SQL(way).format(value=value, type=sql.Literal(type_), array=array, array_type=array_type),
         value=value,
         read=sql.SQL("{}::{}::text").format(place, sql.SQL(type_)),
         words=sql.Literal(_WORDS),
         number=sql.Literal(_NUMBER),
-        changed=changed.format(value),
+        changed=sql.SQL(changed).format(value, sql.Literal(lost)),
     )
     names = {"staging": staging, "error": error, "column": sql.Literal(column.name), "type": sql.Literal(type_)}
     coordinates, reasons = (

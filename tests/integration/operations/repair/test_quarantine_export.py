@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from offset_ledger.errors import DatabaseUnavailable
+from offset_ledger.operations.repair import quarantine_export
 from offset_ledger.operations.repair.quarantine_export import FIELDS
 from offset_ledger.postgres.ledger.database import connect, rows, transaction
 from offset_ledger.postgres.ledger.redrive import Selection
@@ -97,6 +99,25 @@ def test_an_export_has_the_chosen_records_alone(bench: Bench, capsys: pytest.Cap
     assert places("--reason", "tombstone") == {(1, 2)}
     assert places() == SENT.keys() - {(0, 0)}
     assert places("--resolved") == set()
+
+
+def test_an_export_that_fails_leaves_the_file_of_the_one_before(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export = ["quarantine", "list", str(bench.pipeline.path), "--export", "out.jsonl"]
+    assert main(export) == 0
+    before = Path("out.jsonl").read_bytes()
+    record = quarantine_export._record
+
+    def ends(row: Any) -> dict[str, Any]:
+        if row["offset"] == 1:
+            raise DatabaseUnavailable("the server is away")
+        return record(row)
+
+    monkeypatch.setattr(quarantine_export, "_record", ends)
+    assert main(export) != 0
+    assert "the server is away" in capsys.readouterr().err
+    assert ([str(each) for each in Path().glob("out*")], Path("out.jsonl").read_bytes()) == (["out.jsonl"], before)
 
 
 def test_a_file_that_cannot_be_written_is_named(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from io import StringIO
 from types import MappingProxyType
@@ -378,6 +379,37 @@ TEXTS = {
     "tsquery": ["a & b", "a &", "'"],
     "pg_lsn": ["16/B374D848", "0/0", "G/0"],
 }
+LOSING = {
+    "interval": (["PT1.123456S", "0.1234567 hours", "1.5 years"], ["PT1.1234567S", "1:00:00.1234567"]),
+    "interval[]": (["{1.1234560 s}"], ['{"1 day",1.1234567s}']),
+    "tstzrange": (["[2026-01-01 00:00:00.123456Z,)"], ["[2026-01-01 00:00:00.1234567Z,)"]),
+    "daterange": (["[2026-01-01,)", "[2026-01-01 00:00,)"], ["[2026-01-01 05:00,)"]),
+    "datemultirange": (["{[2026-01-01,)}"], ["{[2026-01-01 00:30,)}"]),
+    "public.instant": (["2026-01-01 00:00:00.123456Z"], ["2026-01-01 00:00:00.1234567Z"]),
+    "public.day": (["2026-01-01"], ["2026-01-01 05:00"]),
+    "public.money": (["1.00", "$1.5"], ["1.005", "$1.005"]),
+    "public.name": (["x" * 63], ["x" * 64]),
+    "public.name[]": (["{x,NULL}"], ["{" + "x" * 64 + "}"]),
+}
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("type_", LOSING)
+def test_a_text_that_would_lose_a_part_of_it_is_refused(bench: Bench, type_: str) -> None:
+    for name, base in {"instant": "timestamptz", "day": "date", "money": "money", "name": "name"}.items():
+        bench.execute(f"CREATE DOMAIN public.{name} AS pg_catalog.{base}")
+    kept, losing = LOSING[type_]
+    column = Column("value", parse_type(type_), ("value",))
+    for each, refused in ((column, losing), *([(replace(column, round=True), [])] if "interval" in type_ else [])):
+        with transaction(bench.session) as cursor:
+            cursor.execute("CREATE TEMP TABLE taken (_partition integer, _offset bigint, value text) ON COMMIT DROP")
+            for place, text in enumerate([*kept, *losing]):
+                cursor.execute("INSERT INTO taken VALUES (0, %s, %s)", [place, text])
+            found = judge(cursor, sql.Identifier("taken"), RecordShape(None, None, (each,)))
+            failing = {row[1] for by in found for row in cursor.execute(by.coordinates_sql).fetchall()}
+        assert failing == {len(kept) + place for place in range(len(refused))}
+
+
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,4})?")
 UNLIMITED = {
     "public.code": "text",

@@ -69,6 +69,8 @@ def session(shared_stack: Stack) -> Iterator[connection]:
         session.set_client_encoding("UTF8")
         with session, session.cursor() as cursor:
             # A zone that is not UTC, and a style that swaps day and month: the CSV must not depend on either.
+            # Of NULLs in arrays it does: each session of the product sets this, whatever the database says.
+            cursor.execute("SET array_nulls = on")
             cursor.execute("SET timezone = 'America/New_York'; SET datestyle = 'SQL, DMY'; SET extra_float_digits = 0")
             for table, columns in {"staged": ROWS, "refused": REFUSED, "texts": TEXTS_TABLE}.items():
                 definitions = ", ".join(f'"{name}" {type_}' for name, type_ in columns.items())

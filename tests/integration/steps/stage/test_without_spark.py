@@ -18,7 +18,6 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.outside.kafka import bulk_reader
 from offset_ledger.outside.kafka.client import connect_kafka
 from offset_ledger.outside.kafka.records import record_offsets
-from offset_ledger.outside.spark import session
 from offset_ledger.postgres.ledger import database
 from offset_ledger.postgres.ledger.database import rows
 from offset_ledger.steps.commit.step import commit
@@ -81,7 +80,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(_: object) -> None:
         raise AssertionError("a Spark session was started")
 
-    monkeypatch.setattr(session, "staging_session", started)
+    monkeypatch.setattr("offset_ledger.steps.run.ingest.staging_session", started)
 
 
 @pytest.mark.full

@@ -37,6 +37,19 @@ from tests.unit.interfaces.cli.test_verbs import VERBS
         (["quarantine", "dismiss", "p", "--offset", "99999999999999999999"],
             "argument --offset: should be a whole number from 0, found '99999999999999999999' "
             "(see: offset-ledger quarantine dismiss --help)"),
+        (["quarantine", "list", "p", "--limit", "99999999999999999999"],
+            "argument --limit: should be a whole number from 1, found '99999999999999999999' "
+            "(see: offset-ledger quarantine list --help)"),
+        (["batch", "show", "99999999999999999999"],
+            "argument BATCH: should be a whole number from 1, found '99999999999999999999' "
+            "(see: offset-ledger batch show --help)"),
+        (["check", "p", "--data", "--partition", "0", "--from-offset", "-1"],
+            "argument --from-offset: should be a whole number from 0, found '-1' (see: offset-ledger check --help)"),
+        (["kafka", "publish", "t", "--file", "f", "--partition", "99999999999999999999"],
+            "argument --partition: should be a whole number from 0, found '99999999999999999999' "
+            "(see: offset-ledger kafka publish --help)"),
+        (["serve", "spark", "--port", "70000"],
+            "argument --port: should be a port from 1 to 65535, found '70000' (see: offset-ledger serve spark --help)"),
         (["check"], "the following arguments are required: PIPELINE (see: offset-ledger check --help)"),
     ],
 )  # fmt: skip

@@ -144,6 +144,21 @@ def test_a_stamped_line_keeps_its_numbers_and_its_id_from_one_reading_to_the_nex
     assert list(file.records()) == list(file.records())
 
 
+@pytest.mark.parametrize("stamps", [False, True])
+@pytest.mark.parametrize("name", ["r.csv", "r.jsonl"])
+def test_an_empty_event_id_is_one_that_is_missing(tmp_path: Path, name: str, stamps: bool) -> None:
+    path = written(tmp_path, "event_id,n\n,1\n" if name == "r.csv" else '{"event_id": "", "n": 1}\n', name)
+    file = RecordFile(path, path.suffix[1:], Form(clock=FORM.clock, stamp_values=stamps))
+    (record,) = file.records()
+    stamped = dict(record.headers)["event_id"].decode()
+    assert uuid.UUID(stamped).version == 5
+    assert json.loads(record.value or b"")["event_id"] == (stamped if stamps else "")
+    assert list(file.records()) == [record]
+    by_form = Form(stamp_values=stamps).record(None, {"event_id": ""})
+    if stamps:
+        assert json.loads(by_form.value or b"")["event_id"] == dict(by_form.headers)["event_id"].decode()
+
+
 @pytest.mark.parametrize("value", [None, ("body",)])
 def test_a_line_is_published_unchanged_where_only_headers_are_stamped(tmp_path: Path, value: JsonPath | None) -> None:
     line = '{"body": {"a": "x", "event_id": null}}'

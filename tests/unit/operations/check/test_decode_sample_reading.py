@@ -14,6 +14,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.check import decode_sample
 from offset_ledger.operations.check.decode_sample import Choice, Start
 from offset_ledger.outside.connections import environment_name
+from offset_ledger.pipeline_file.parse import parse_pipeline
 from offset_ledger.pipeline_file.pipeline import Limits, Pipeline, Quality, RecordShape, Target
 from offset_ledger.pipeline_file.source import Source
 
@@ -56,6 +57,21 @@ def test_the_first_records_are_read_and_no_more(
 
     assert sorted(found) == read
     assert len(asked) < 20
+
+
+def test_a_timestamp_beyond_what_python_has_is_shown_as_any_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path := tmp_path / "orders.yaml").write_text(
+        "pipeline: orders\nsource: {topic: orders}\ntarget: {table: orders}\n"
+        "record: {event_id: $.id, publish_at: kafka_timestamp, columns: {}}\n"
+    )
+    far = SimpleNamespace(partition=0, offset=0, key=None, value=b'{"id": "a"}', timestamp=9 * 10**15, headers=[])
+    monkeypatch.setenv(environment_name("kafka_default"), '{"conn_type": "kafka"}')
+    monkeypatch.setattr(decode_sample, "read_records", lambda *_: [far])
+    monkeypatch.setattr(decode_sample, "find_start", lambda *_: Start({0: (0, 1)}, "", False))
+    (refusal,) = decode_sample.decode_sample(parse_pipeline(path), Choice(), 1).refusals
+    assert [each["path"] for each in refusal.reasons] == ["_timestamp"]
 
 
 def test_a_choice_that_contradicts_itself_is_refused() -> None:
