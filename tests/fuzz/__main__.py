@@ -27,6 +27,7 @@ from offset_ledger.decoding.typed.decoder import TypedDecoder
 from offset_ledger.pipeline_file.pipeline import Limits
 from tests.unit.decoding import test_decoding_batch, test_decoding_oracle
 from tests.unit.decoding.avro import test_avro_oracle, test_avro_poison
+from tests.unit.decoding.avro.avro_checks import check_proven
 from tests.unit.decoding.avro.avro_records import Written, schemas
 from tests.unit.decoding.protobuf import test_protobuf_oracle, test_protobuf_proofs
 from tests.unit.decoding.protobuf.oracle import shape_of
@@ -70,7 +71,7 @@ def grown_avro(data: st.DataObject, random: Random) -> None:
     schema = data.draw(schemas())
     written = Written(schema)
     value = grown(random, written.write(written.value(data.draw, written.parsed)))
-    test_avro_oracle.check_proven(test_avro_poison.whole(schema), [value])
+    check_proven(test_avro_poison.whole(schema), [value])
 
 
 def grown_protobuf(seed: int, columns: int, random: Random) -> None:

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.alone.test_page_looks import answer_with, picture
-from tests.ui.alone.views import PHONE, shown, unfold
+from tests.ui.alone.views import PHONE, answer_with, picture, shown, unfold
 
 pytestmark = pytest.mark.timeout(600)
 

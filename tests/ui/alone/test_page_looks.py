@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
-from tests.ui.alone.views import DESK, PHONE, VIEWS, serious, shown, theme, unfold
+from tests.ui.alone.views import DESK, PHONE, VIEWS, answer_with, picture, serious, shown, theme, unfold
 
 pytestmark = pytest.mark.timeout(600)
 # A text that is a date and a time; on more than one line it has more than one rectangle.
@@ -27,21 +24,6 @@ BROKEN_DATES = """() => {
   }
   return found;
 }"""
-
-
-def answer_with(page: Page, address: re.Pattern[str], answer: object) -> None:
-    """Let the page get this answer in the place of the server's."""
-
-    def fulfil(route: Route) -> None:
-        route.fulfill(body=json.dumps(answer), content_type="application/json")
-
-    page.route(address, fulfil)
-
-
-def picture(page: Page, name: str) -> None:
-    """A picture of the window, if ``$OFFSET_LEDGER_SHOTS`` says where to."""
-    if folder := os.environ.get("OFFSET_LEDGER_SHOTS"):
-        page.screenshot(path=Path(folder) / f"page-{name}.png", animations="disabled")
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])

@@ -23,8 +23,7 @@ from tests.fixtures.own_kafka import bench_on, own_cluster
 from tests.fixtures.page_world import FULL
 from tests.fixtures.servers import Servers, new_database
 from tests.ui.alone.conftest import served
-from tests.ui.alone.test_page_looks import picture
-from tests.ui.alone.views import DESK, PHONE, serious, shown, theme
+from tests.ui.alone.views import DESK, PHONE, picture, serious, shown, theme
 
 pytestmark = pytest.mark.timeout(600)
 

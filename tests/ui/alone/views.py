@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+from pathlib import Path
+
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 DESK, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 VIEWS = (
@@ -46,3 +51,18 @@ def serious(page: Page) -> dict[str, list[str]]:
     """The serious and critical findings of axe, each with some of the elements."""
     found = [each for each in Axe().run(page).response["violations"] if each["impact"] in ("serious", "critical")]
     return {each["id"]: [node["html"][:200] for node in each["nodes"]][:3] for each in found}
+
+
+def answer_with(page: Page, address: re.Pattern[str], answer: object) -> None:
+    """Let the page get this answer in the place of the server's."""
+
+    def fulfil(route: Route) -> None:
+        route.fulfill(body=json.dumps(answer), content_type="application/json")
+
+    page.route(address, fulfil)
+
+
+def picture(page: Page, name: str) -> None:
+    """A picture of the window, if ``$OFFSET_LEDGER_SHOTS`` says where to."""
+    if folder := os.environ.get("OFFSET_LEDGER_SHOTS"):
+        page.screenshot(path=Path(folder) / f"page-{name}.png", animations="disabled")

@@ -29,9 +29,17 @@ from offset_ledger.pipeline_file.located import Refused
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, RecordShape
 from offset_ledger.pipeline_file.source import Format
 from tests.examples import examples
-from tests.unit.decoding.avro.test_avro_oracle import check_proven, schema_of
-from tests.unit.decoding.avro.test_avro_reader import DECIMAL, ENUM, INTS, column, decoder, reasons
-from tests.unit.decoding.avro.test_avro_schema import record
+from tests.unit.decoding.avro.avro_checks import (
+    DECIMAL,
+    ENUM,
+    INTS,
+    check_proven,
+    column,
+    decoder,
+    reasons,
+    record,
+    schema_of,
+)
 from tests.unit.decoding.batches import batch_of
 from tests.unit.decoding.decoding_documents import BAD, COLUMNS, GOOD, KAFKA_TIME, LIMITS, kind
 from tests.unit.decoding.protobuf.proofs import check_proofs

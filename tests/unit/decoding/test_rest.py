@@ -26,9 +26,9 @@ from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.pipeline_file.pipeline import REST, Column, ColumnType, FieldCondition, Limits, RecordShape
 from offset_ledger.pipeline_file.source import Format, Source
 from tests.examples import examples
+from tests.unit.decoding.avro.avro_checks import schema_of
 from tests.unit.decoding.avro.avro_oracle import Refused, check_document, document
 from tests.unit.decoding.avro.avro_records import Written, branch_name, schemas
-from tests.unit.decoding.avro.test_avro_oracle import schema_of
 from tests.unit.decoding.batches import batch_of
 from tests.unit.decoding.protobuf import oracle
 from tests.unit.decoding.protobuf.random_messages import fill

@@ -17,7 +17,7 @@ from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.pipeline_file.pipeline import REST, Column, ColumnType, Limits, RecordShape
-from tests.unit.decoding.avro.test_avro_oracle import schema_of
+from tests.unit.decoding.avro.avro_checks import schema_of
 from tests.unit.decoding.protobuf.proofs import check_proofs
 from tests.unit.decoding.protobuf.random_schemas import AT, writer_schema
 from tests.unit.decoding.protobuf.wire_bytes import chunk, varint

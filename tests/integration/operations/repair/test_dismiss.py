@@ -21,7 +21,7 @@ from offset_ledger_kit.cli.main import main
 from tests.fixtures.raw import Raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME
-from tests.integration.operations.repair.test_redrive import Bench, order
+from tests.integration.operations.repair.repair_bench import Bench, order
 
 
 @pytest.fixture

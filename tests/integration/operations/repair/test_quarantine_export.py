@@ -22,7 +22,7 @@ from offset_ledger_kit.cli.main import main
 from tests.fixtures.raw import Raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME
-from tests.integration.operations.repair.test_redrive import Bench
+from tests.integration.operations.repair.repair_bench import Bench
 
 VALUES = (b"{", b'{"a": "\xc3\xa9, ""\r\n"', b"\xff\xfe", b"nul \x00", b"", None, "[\u2028\U0001f600".encode())
 RECORDS = [

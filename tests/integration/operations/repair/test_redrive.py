@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,13 @@ from psycopg2 import errors as pg
 
 from offset_ledger.base.failpoints import VARIABLE, Failpoint
 from offset_ledger.errors import BatchRejected, ConfigurationError, IncompleteStaging, StateConflict
-from offset_ledger.model.batch import Batch
-from offset_ledger.model.states import BatchKind, State
+from offset_ledger.model.states import State
 from offset_ledger.operations.repair.verify import verify
 from offset_ledger.pipeline_file.parse import parse_pipeline
-from offset_ledger.pipeline_file.pipeline import Pipeline
-from offset_ledger.postgres.ledger.database import Session, connect, rows, transaction
+from offset_ledger.postgres.ledger.database import connect, rows
 from offset_ledger.postgres.ledger.decisions import decide
 from offset_ledger.postgres.ledger.redrive import RedriveChoice
-from offset_ledger.steps.commit.step import Committed, commit
+from offset_ledger.steps.commit.step import commit
 from offset_ledger.steps.plan.step import PlannedBatch
 from offset_ledger.steps.run import redrive as step
 from offset_ledger.steps.run.ingest import run_batch
@@ -34,83 +31,11 @@ from offset_ledger.steps.run.redrive import list_quarantined, parse_choice, plan
 from offset_ledger_kit.cli.main import main
 from offset_ledger_kit.publishing.topics import create_topic
 from offset_ledger_kit.sandbox.stack import Stack
-from tests.fixtures.raw import Raw, arrow, commit_raw
+from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
-from tests.fixtures.staged import ME, NOON
-from tests.fixtures.suites import in_set, write_suite
-from tests.fixtures.tables import pipeline_of
+from tests.fixtures.staged import ME
 from tests.fixtures.topic_bench import quiet
-
-PIPELINE = """
-pipeline: orders
-source: {{connection: kafka_default, topic: orders.redriven}}
-record:
-  event_id: $.id
-  publish_at: $.at
-  tombstone: {tombstone}
-  columns: {{state: {state}, amount: {{type: "{amount}", nullable: true}}}}
-target: {{connection: postgres_default, table: public.orders}}
-quality: {{max_quarantined_share: 1.0{suite}}}
-"""
-
-
-def order(event_id: str, at: int, state: str = "new", **more: Any) -> bytes:
-    moment = (NOON + timedelta(seconds=at)).isoformat()
-    return json.dumps({"id": event_id, "at": moment, "state": state, **more}).encode()
-
-
-Place = tuple[int, int]
-
-
-@dataclass
-class Bench:
-    """A pipeline whose rules a test may loosen, and a ledger with its quarantine."""
-
-    folder: Path
-    session: Session
-    tombstone: str = "quarantine"
-    state: str = "text"
-    amount: str = "numeric(12,2)"
-    suite: str = ""
-
-    @property
-    def pipeline(self) -> Pipeline:
-        settings = {"tombstone": self.tombstone, "state": self.state, "amount": self.amount, "suite": self.suite}
-        return pipeline_of(self.folder, PIPELINE, **settings)
-
-    def rule(self, *states: str, action: str = "quarantine") -> None:
-        """From now on ``state`` must be one of these."""
-        write_suite(self.folder, in_set(action, "state", *states))
-        self.suite = ", suite: orders"
-
-    def commit(self, *records: Raw, kind: BatchKind = BatchKind.HEAD) -> Committed:
-        return commit_raw(self.session, self.pipeline, records, kind)
-
-    def plan(self, **choice: Any) -> Batch:
-        planned = plan_redrive(self.pipeline, RedriveChoice(**choice), ME)
-        assert planned.batch is not None, planned.message
-        return planned.batch
-
-    def redrive(self, **choice: Any) -> Committed:
-        planned = plan_redrive(self.pipeline, RedriveChoice(**choice), ME)
-        return run_batch(self.pipeline, planned, ME, quiet).committed
-
-    def table(self) -> dict[str, tuple[str, int, int]]:
-        found = rows(self.session, "SELECT event_id, state, _partition, _offset FROM public.orders")
-        return {row[0]: (row[1], row[2], row[3]) for row in found}
-
-    def quarantine(self) -> dict[Place, int | None]:
-        """Every quarantined record with the batch that resolved it."""
-        found = rows(self.session, 'SELECT partition, "offset", resolved_by FROM offset_ledger.quarantine')
-        return {(row[0], row[1]): row[2] for row in found}
-
-    def reasons(self, column: str = "coalesce(retried_reasons, reasons)") -> dict[Place, list[str]]:
-        found = rows(self.session, f'SELECT partition, "offset", {column} FROM offset_ledger.quarantine')
-        return {(row[0], row[1]): [each["code"] for each in row[2]] for row in found if row[2]}
-
-    def execute(self, statement: str) -> None:
-        with transaction(self.session) as cursor:
-            cursor.execute(statement)
+from tests.integration.operations.repair.repair_bench import Bench, Place, order
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
@@ -28,31 +27,7 @@ from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, planned, staged, validated
 from tests.fixtures.tables import do
-
-BOTH = pytest.mark.parametrize("how", [Merge.NEWEST_WINS, Merge.SKIP_EXISTING])
-
-
-def run(
-    session: Session,
-    pipeline: Pipeline,
-    ranges: list[OffsetRange],
-    events: list[Event],
-    kind: BatchKind = BatchKind.HEAD,
-    notes: Mapping[str, str] | None = None,
-) -> int:
-    batch_id = planned(session, pipeline, ranges, kind)
-    tables = staged(session, pipeline, batch_id, events, "transaction")
-    for event_id, note in (notes or {}).items():
-        do(session, f"UPDATE offset_ledger_staging.{tables.rows} SET note = '{note}' WHERE event_id = '{event_id}'")
-    validated(session, tables)
-    commit(pipeline, batch_id, ME)
-    return batch_id
-
-
-def rows(session: Session, query: str) -> list[tuple[object, ...]]:
-    with transaction(session) as cursor:
-        cursor.execute(query)
-        return [tuple(row) for row in cursor.fetchall()]
+from tests.integration.postgres.table.target_files import BOTH, rows, run
 
 
 def stands(session: Session, columns: str = "event_id, state, _partition, _offset") -> set[tuple[object, ...]]:

@@ -12,10 +12,20 @@ from offset_ledger.decoding.avro.lockstep import MAX_ITEMS
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.pipeline_file.pipeline import Column, Limits, RecordShape
+from tests.unit.decoding.avro.avro_checks import (
+    BOMBS,
+    DECIMAL,
+    EMPTY,
+    ENUM,
+    INTS,
+    NOW,
+    TEXTS,
+    check_proven,
+    column,
+    decoder,
+    record,
+)
 from tests.unit.decoding.avro.avro_records import Written
-from tests.unit.decoding.avro.test_avro_oracle import EMPTY, NOW, check_proven
-from tests.unit.decoding.avro.test_avro_reader import BOMBS, DECIMAL, ENUM, INTS, TEXTS, column, decoder
-from tests.unit.decoding.avro.test_avro_schema import record
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -17,9 +17,9 @@ from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Reason, Refusal
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits
+from tests.unit.decoding.avro.avro_checks import NOW, check_proven, many, schema_of, shape_of, spoil
 from tests.unit.decoding.avro.avro_oracle import document
 from tests.unit.decoding.avro.avro_records import Written, schemas
-from tests.unit.decoding.avro.test_avro_oracle import NOW, check_proven, many, schema_of, shape_of, spoil
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -13,37 +13,26 @@ import pytest
 from offset_ledger.decoding.avro.byte_reader import MAX_DEPTH, SPARE_VALUES
 from offset_ledger.decoding.avro.decoder import avro_decoder, key_text
 from offset_ledger.decoding.avro.steps import MAX_DECIMAL_BYTES
-from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Mismatch, Reason, Refusal, SchemaProblem
-from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits, RecordShape
-from tests.unit.decoding.avro.test_avro_oracle import NOW, check_proven, schema_of, shape_of
-from tests.unit.decoding.avro.test_avro_schema import record
+from offset_ledger.pipeline_file.pipeline import Column, ColumnType, FieldCondition, Limits
+from tests.unit.decoding.avro.avro_checks import (
+    BOMBS,
+    DECIMAL,
+    ENUM,
+    HUGE,
+    INTS,
+    NOW,
+    TEXTS,
+    check_proven,
+    column,
+    decoder,
+    reasons,
+    record,
+    schema_of,
+    shape_of,
+)
 
-ENUM = {"type": "enum", "name": "Status", "symbols": ["NEW", "DONE"]}
-DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
-INTS = {"type": "array", "items": "int"}
-HUGE = b"\xfe" + b"\xff" * 8 + b"\x01"  # 2 to the power of 63, less one
 NO_INTEGER = "expected an integer at byte 0, got the end of the record"
-TEXTS = {"type": "map", "values": "string"}
-
-
-def column(path: str, type_: str = "jsonb", nullable: bool = True) -> Column:
-    """A column at a path of plain names."""
-    return Column(path.replace(".", "_"), ColumnType(type_), tuple(path.split(".")), nullable)
-
-
-def decoder(schema: Any, *columns: Column, **more: Any) -> Decoder:
-    """The decoder of a record with these columns."""
-    return avro_decoder(schema_of(schema), RecordShape(None, None, columns, **more), Limits())
-
-
-def reasons(schema: Any, value: bytes, *columns: Column) -> list[Reason]:
-    """Why a record is refused, which nothing proves."""
-    decodes = decoder(schema, *(columns or (column("f0"),)))
-    outcome = decodes.decode(value, b"key", NOW)
-    assert isinstance(outcome, Refusal), outcome
-    assert check_proven(decodes, [value]) == 0
-    return list(outcome.reasons)
 
 
 def values(schema: Any, value: bytes, *columns: Column) -> tuple[object, ...]:
@@ -126,17 +115,6 @@ def test_a_large_decimal_is_refused_before_it_is_converted() -> None:
     found = reasons(record(DECIMAL), length + b"\x55" * (MAX_DECIMAL_BYTES + 1), column("f0", "numeric"))
     assert found == [Reason("$.f0", Code.RANGE, "expected decimal of 1 to 4096 bytes, got 4097")]
     assert values(record(DECIMAL), b"\x80\x40" + b"\0" * 4095 + b"\x7b", column("f0", "numeric")) == (Decimal("1.23"),)
-
-
-BOMBS: list[tuple[Any, bytes]] = [
-    ({"type": "array", "items": "null"}, HUGE),
-    ({"type": "array", "items": "null"}, b"\xff" * 9 + b"\x01\x00"),
-    ({"type": "array", "items": record(name="Empty")}, b"\xfe\xff\xff\xff\x0f\x00"),
-    ({"type": "array", "items": record(*["null"] * 900, name="Wide")}, b"\xc0\x9a\x0c\x00"),
-    ({"type": "array", "items": {"type": "fixed", "name": "None", "size": 0}}, b"\xfe\xff\xff\xff\x0f"),
-    ({"type": "array", "items": "int"}, b"\xfe\xff\xff\xff\x0f"),
-    ({"type": "map", "values": "null"}, b"\xfe\xff\xff\xff\x0f"),
-]
 
 
 @pytest.mark.parametrize(("type_", "value"), BOMBS)

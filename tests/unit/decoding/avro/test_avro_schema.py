@@ -22,6 +22,7 @@ from offset_ledger.decoding.avro.schema import (
 from offset_ledger.decoding.outcome import SchemaProblem
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
+from tests.unit.decoding.avro.avro_checks import record
 
 
 def record_of(schema: WriterSchema) -> Record:
@@ -36,12 +37,6 @@ def writer(said: Any, *references: Any) -> WriterSchema:
     texts = [each if isinstance(each, str) else json.dumps(each) for each in (*references, said)]
     named = tuple(SchemaReference(f"r{n}", f"s{n}", 1, text) for n, text in enumerate(texts[:-1]))
     return WriterSchema(7, SchemaLanguage.AVRO, texts[-1], named)
-
-
-def record(*fields: Any, name: str = "Order", **more: Any) -> dict[str, Any]:
-    """A record with fields f0, f1 and so on, of these types."""
-    return {"type": "record", "name": name,
-        "fields": [{"name": f"f{n}", "type": type_} for n, type_ in enumerate(fields)], **more}  # fmt: skip
 
 
 def field(type_: Any) -> Any:

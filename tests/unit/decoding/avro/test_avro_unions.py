@@ -17,8 +17,8 @@ from offset_ledger.decoding.decoder import Decoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 from offset_ledger.pipeline_file.pipeline import Column, ColumnType, Limits, RecordShape
+from tests.unit.decoding.avro.avro_checks import NOW, check_proven, check_row, draw_shape, many, schema_of, spoil
 from tests.unit.decoding.avro.avro_records import Written, record_unions
-from tests.unit.decoding.avro.test_avro_oracle import NOW, check_proven, check_row, draw_shape, many, schema_of, spoil
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -12,7 +12,7 @@ from offset_ledger.interfaces.exporter.collector import FAMILIES, LedgerReading,
 from offset_ledger.model.snapshot import PartitionSnapshot
 from offset_ledger.operations.status.pipeline import BrokerAnswer, BrokerSnapshot, Ledger, LedgerPartition
 from tests.fixtures.staged import a_pipeline
-from tests.unit.operations.status.test_standing import HOUR, NOW, ROW, a_snapshot
+from tests.unit.operations.status.snapshots import HOUR, NOW, ROW, a_snapshot
 
 PIPELINE = a_pipeline()
 HEAD = {**ROW, "batch_id": 7, "state": "rejected", "planned_at": NOW - HOUR, "quarantined": 3}

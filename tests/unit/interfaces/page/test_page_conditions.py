@@ -8,7 +8,7 @@ from offset_ledger.interfaces.page.answers import _standing
 from offset_ledger.interfaces.page.rights import Rights
 from offset_ledger.operations.status.pipeline import BrokerAnswer, Ledger, Level
 from tests.fixtures.staged import a_pipeline
-from tests.unit.operations.status.test_standing import AWAY, BEHIND, CAUGHT_UP, LAGGING, NOW, ROW
+from tests.unit.operations.status.snapshots import AWAY, BEHIND, CAUGHT_UP, LAGGING, NOW, ROW
 
 DAG = frozenset({"ingest_orders"})
 WELL, LATE = BrokerAnswer(CAUGHT_UP), BrokerAnswer(LAGGING)

@@ -24,7 +24,7 @@ from offset_ledger.pipeline_file.pipeline import Pipeline
 from tests.fixtures.asgi import Client
 from tests.fixtures.staged import a_pipeline
 from tests.paths import ROOT
-from tests.unit.operations.status.test_standing import a_snapshot
+from tests.unit.operations.status.snapshots import a_snapshot
 
 # -- rights ----------------------------------------------------------------------------------------------------
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from offset_ledger.model.retention import Retention, SizedLog
-from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
+from offset_ledger.model.snapshot import PartitionSnapshot
 from offset_ledger.operations.status.pipeline import (
     BrokerAnswer,
     BrokerSnapshot,
@@ -23,17 +23,7 @@ from offset_ledger.operations.status.pipeline import (
     totals,
 )
 from tests.fixtures.staged import a_pipeline
-
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-HOUR = timedelta(hours=1)
-WEEK = Retention(timedelta(days=7))
-
-
-def a_snapshot(*partitions: PartitionSnapshot, retention: Retention = WEEK, topic_id: str = "t1") -> BrokerSnapshot:
-    return BrokerSnapshot(TopicSnapshot("cluster", "events", topic_id, False, partitions), retention, NOW)
-
-
-BEHIND = LedgerPartition(0, 100, 0, 100, 100, NOW - 2 * HOUR, NOW - 3 * HOUR)
+from tests.unit.operations.status.snapshots import AWAY, BEHIND, CAUGHT_UP, HOUR, LAGGING, NOW, ROW, a_snapshot
 
 
 def test_a_partition_without_lag_is_complete_up_to_the_snapshot() -> None:
@@ -122,19 +112,10 @@ def test_totals_are_as_far_as_the_last_partition() -> None:
     assert totals([]).lag is None
 
 
-CAUGHT_UP = a_snapshot(PartitionSnapshot(0, 0, 100, 100, 1))
-LAGGING = a_snapshot(PartitionSnapshot(0, 0, 150, 150, 1))
 SHORT = replace(LAGGING, retention=Retention(5 * HOUR))
 PASSED = replace(LAGGING, retention=Retention(2 * HOUR))
 TRUNCATED = a_snapshot(PartitionSnapshot(0, 0, 90, 90, 1))
 LOST = a_snapshot(PartitionSnapshot(0, 130, 150, 150, 1))
-
-
-ROW: dict[str, Any] = {
-    "pipeline": "orders", "topic_id": "t1", "batch_id": None, "state": None, "late": None, "planned_at": None,
-    "question": None, "silent_since": None,
-    "quarantined": 0, "judged_batch": 6, "judged_share": 0.0, "judged_committed": True, "judged_approved": False,
-}  # fmt: skip
 
 
 def stands(
@@ -203,9 +184,6 @@ def test_a_recreated_topic_is_not_the_log_of_the_cursors() -> None:
     found = stands(LAGGING, topic_id="t0")
     assert found.partitions == (Position(0, None, 0, 150, 150, lag=150, cut_off=True),)
     assert (found.recreated, found.problem) == (True, "the topic was recreated")
-
-
-AWAY = BrokerAnswer(problem="Kafka at x did not answer")
 
 
 @pytest.mark.parametrize("row", [{}, {"batch_id": 7, "state": "rejected"}, {"batch_id": 7, "state": "staging"}])

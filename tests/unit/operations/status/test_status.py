@@ -7,7 +7,7 @@ from offset_ledger.model.snapshot import PartitionSnapshot
 from offset_ledger.operations.status.pipeline import BrokerAnswer, Ledger, LedgerPartition, assess
 from offset_ledger.operations.status.status import PartitionStatus, PipelineStatus, partition_statuses
 from tests.fixtures.staged import a_pipeline
-from tests.unit.operations.status.test_standing import NOW, ROW, a_snapshot
+from tests.unit.operations.status.snapshots import NOW, ROW, a_snapshot
 
 CUT_OFF = PartitionSnapshot(0, 0, 5, 5, 1)
 BEHIND = PartitionSnapshot(1, 0, 9, 9, 1)
