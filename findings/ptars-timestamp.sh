@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Guess: ptars raises for a Timestamp that timestamp[ns] cannot hold, as protarrow does.
-# Version: ptars 0.0.25, protarrow 0.16.0, protobuf and grpcio-tools as they require
+# Version: ptars 0.0.25, protarrow 0.16.0, grpcio-tools 1.85.1
 # Behaviour: ptars gives the last instant that fits, silently: 2300 and 9999 are both in April 2262. protarrow raises; but with enum_type=string it gives an
 #   unknown number the name of 0, where ptars gives the number.
 # Seen: 2300-01-01 -> 9223372036854775807 ns (2262-04-11), protarrow: OverflowError; enum 7 -> protarrow 'UNKNOWN', ptars '7'
 set -euo pipefail
 tmp=$(mktemp -d); chmod 755 "$tmp"; trap 'rm -rf "$tmp"' EXIT; export TMPDIR="$tmp"
 ${PYTHON:-python3.11} -m venv "$tmp/venv"
-"$tmp/venv/bin/pip" install --quiet --disable-pip-version-check ptars==0.0.25 protarrow==0.16.0 pyarrow==26.0.1 grpcio-tools
+"$tmp/venv/bin/pip" install --quiet --disable-pip-version-check ptars==0.0.25 protarrow==0.16.0 pyarrow==26.0.1 grpcio-tools==1.85.1
 cat > "$tmp/order.proto" <<'P'
 syntax = "proto3";
 import "google/protobuf/timestamp.proto";
