@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Guess: goavro and hamba/avro refuse a decimal of more digits than the scale, and floor a date before 1970.
-# Version: goavro 2.15.0, hamba/avro 2.31.0, Go 1.24 or later
+# Version: goavro v2.15.0, hamba/avro v2.31.0, Go 1.24 or later
 # Behaviour: both floor the decimal, so that its sign decides, and goavro takes more digits than the precision, although it refuses an int that would lose
 #   some. Both cut a date toward 1970: with a time of day it is the next day.
 # Seen: 1.2399 -> 1.23, -1.2399 -> -1.24 under a scale of 2; 1969-12-31 12:00 as a date -> 1970-01-01
@@ -8,16 +8,7 @@ set -euo pipefail
 tmp=$(mktemp -d); chmod 755 "$tmp"; trap 'chmod -R u+w "$tmp"; rm -rf "$tmp"' EXIT; export TMPDIR="$tmp"
 export GOPATH="$tmp/go" GOCACHE="$tmp/cache" GOFLAGS=-mod=mod
 mkdir "$tmp/main"; cd "$tmp/main"
-cat > go.mod <<'P'
-module values
-
-go 1.24
-
-require (
-	github.com/hamba/avro/v2 v2.31.0
-	github.com/linkedin/goavro/v2 v2.15.0
-)
-P
+go mod init values 2>"$tmp/log"
 cat > main.go <<'P'
 package main
 
@@ -74,6 +65,7 @@ func main() {
 	fmt.Println(shown(value))
 }
 P
+go get github.com/linkedin/goavro/v2@v2.15.0 github.com/hamba/avro/v2@v2.31.0 2>"$tmp/log" || { cat "$tmp/log"; exit 1; }
 seen=$(go run . 2>"$tmp/log") || { cat "$tmp/log"; exit 1; }
 expected="1.2300 1.2300
 -1.2400 -1.2400
