@@ -1,4 +1,4 @@
-"""Files of this machine: those with secrets, for their owner alone, and the folder of files made once for it."""
+"""Files of this machine: whole ones, secrets for their owner alone, and the folder of files made once for it."""
 
 import fcntl
 import os
@@ -6,6 +6,20 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
+from uuid import uuid4
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """Open a file that replaces the one at ``path`` when the block ends; an error leaves that one as it was."""
+    draft = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with draft.open("w", encoding="utf-8", newline="") as out:
+            yield out
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def write_private(path: Path, text: str) -> None:

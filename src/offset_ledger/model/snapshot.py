@@ -70,7 +70,7 @@ def topic_of(log_id: str) -> tuple[str, int]:
     return topic_id, int(truncations or 0)
 
 
-_GO_ON = "to continue from where the log still agrees with the ledger: offset-ledger accept topic PIPELINE --why ..."
+GO_ON = "to continue from where the log still agrees with the ledger: offset-ledger accept topic PIPELINE --why ..."
 
 
 def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:
@@ -106,7 +106,7 @@ def check_truncation(
             raise LogTruncated(
                 f"topic {topic} partition {partition}: offsets [{end}, {needed[partition]}) were {what} under leader "
                 f"epoch {epochs[partition]}, whose log ends at {end} now: an unclean election cut them off and other "
-                f"records may have taken their places; nothing was committed; {_GO_ON}"
+                f"records may have taken their places; nothing was committed; {GO_ON}"
             )
 
 

@@ -1,4 +1,4 @@
-"""Pipeline files and rows of tests about the target table."""
+"""Batches of given events that are planned, staged, validated and committed, and rows that are read afterwards."""
 
 from __future__ import annotations
 

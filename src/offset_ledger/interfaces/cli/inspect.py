@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offset_ledger.base.local_files import whole_file
 from offset_ledger.base.units import counted, show_duration
 from offset_ledger.errors import ConfigurationError, UsageError
 from offset_ledger.interfaces.cli.output import show, table
@@ -165,20 +166,13 @@ def _export(arguments: Namespace, pipeline: Pipeline, choice: RedriveChoice) -> 
     if not printed and not as_csv and not file.endswith(".jsonl"):
         raise UsageError(f"--export takes a file that ends in .jsonl or .csv, or -, found {file!r}")
     lines = export_lines(pipeline, choice, arguments.resolved, arguments.dismissed, as_csv)
-    draft = Path(f"{file}.part")  # replaces the file when it is whole
     try:
-        with nullcontext() if printed else draft.open("w", encoding="utf-8", newline="") as out:
+        with nullcontext() if printed else whole_file(Path(file)) as out:
             for line in lines:
                 print(line, file=out) if out else show(line)
                 written += 1
-        if not printed:
-            draft.replace(file)
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}; name another --export") from None
-    finally:
-        if not printed:
-            with suppress(OSError):
-                draft.unlink()
     records = written - as_csv  # without the header
     text = f"{counted(records, 'record')} of {pipeline.name} written to {file}"
     if printed:

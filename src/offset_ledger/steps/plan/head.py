@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from offset_ledger.errors import LogEndBelowCursor, NoStartOffset, OffsetExpired, PartitionVanished
 from offset_ledger.model.ranges import OffsetRange, fair_shares
-from offset_ledger.model.snapshot import _GO_ON, Boundary, Cursors, TopicSnapshot
+from offset_ledger.model.snapshot import GO_ON, Boundary, Cursors, TopicSnapshot
 from offset_ledger.pipeline_file.source import StartAt
 
 
@@ -109,7 +109,7 @@ def backlogs(next_offsets: Mapping[int, int], snapshot: TopicSnapshot) -> tuple[
         if cursor > p.high_watermark:
             raise LogEndBelowCursor(
                 f"{place}: the log ends at {p.high_watermark}, below the cursor {cursor}: committed records were cut "
-                f"off, or the topic was restored from an older copy; nothing was read; {_GO_ON}"
+                f"off, or the topic was restored from an older copy; nothing was read; {GO_ON}"
             )
         waiting.append(Backlog(p.partition, cursor, max(cursor, p.last_stable)))
     return tuple(waiting)

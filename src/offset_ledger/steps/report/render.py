@@ -8,10 +8,10 @@ from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from offset_ledger.base.local_files import whole_file
 from offset_ledger.base.units import show_duration, show_number, show_share
 from offset_ledger.errors import ConfigurationError
 
@@ -31,9 +31,9 @@ def pipeline_folder(folder: Path, pipeline: str) -> Path:
 
 def write(path: Path, text: str) -> Path:
     """Write the file completely or not at all: somebody may be reading it."""
-    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
-    unfinished.write_text(text)
-    return unfinished.replace(path)
+    with whole_file(path) as out:
+        out.write(text)
+    return path
 
 
 def render(template: str, **values: Any) -> str:

@@ -32,21 +32,9 @@ from tests.examples import examples
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, planned, staged, validated
 from tests.fixtures.tables import do
+from tests.integration.postgres.committed import run
 
 NUMBERS = count()
-
-
-def run(
-    session: Session,
-    pipeline: Pipeline,
-    ranges: list[OffsetRange],
-    events: list[Event],
-    kind: BatchKind = BatchKind.HEAD,
-) -> int:
-    batch_id = planned(session, pipeline, ranges, kind)
-    validated(session, staged(session, pipeline, batch_id, events, "transaction"))
-    commit(pipeline, batch_id, ME)
-    return batch_id
 
 
 def table(session: Session, pipeline: Pipeline) -> set[tuple[str, str | None, int, int]]:

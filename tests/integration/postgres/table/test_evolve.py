@@ -21,7 +21,7 @@ from offset_ledger.postgres.table.change import ensure_target
 from offset_ledger.steps.commit.step import commit
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
 from tests.fixtures.tables import do
-from tests.integration.postgres.table.target_files import rows, run
+from tests.integration.postgres.committed import rows, run
 
 FIRST = [Event(1, 0, 0, "a"), Event(1, 0, 1, "b")]
 SECOND = [Event(2, 0, 2, "b"), Event(2, 0, 3, "c")]

@@ -18,7 +18,7 @@ from offset_ledger.postgres.ledger.database import Session, transaction
 from offset_ledger.steps.commit.step import commit
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, staged, validated
 from tests.fixtures.tables import do
-from tests.integration.postgres.table.target_files import BOTH, rows, run
+from tests.integration.postgres.committed import BOTH, rows, run
 from tests.integration.postgres.table.test_evolve import of_type, with_column
 
 # Of b both records are read again, and the newer one stands; d is deleted; e stands by a record outside of the range.

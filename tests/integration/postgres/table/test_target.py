@@ -27,7 +27,7 @@ from offset_ledger_kit.sandbox.stack import Stack
 from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, planned, staged, validated
 from tests.fixtures.tables import do
-from tests.integration.postgres.table.target_files import BOTH, rows, run
+from tests.integration.postgres.committed import BOTH, rows, run
 
 
 def stands(session: Session, columns: str = "event_id, state, _partition, _offset") -> set[tuple[object, ...]]:

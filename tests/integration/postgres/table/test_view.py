@@ -17,7 +17,7 @@ from offset_ledger.postgres.table import change
 from offset_ledger.steps.commit.step import commit
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
 from tests.fixtures.tables import do
-from tests.integration.postgres.table.target_files import rows, run
+from tests.integration.postgres.committed import rows, run
 
 FIRST = [Event(1, 0, 0, "a"), Event(1, 0, 1, "b"), Event(1, 0, 2, "gone", deleted=True)]
 
